@@ -1,0 +1,10 @@
+//! The engine of `tool`: it makes a language model useful on a repository without giving it the machine.
+
+pub mod api;
+pub mod config;
+pub mod context;
+pub mod limits;
+pub mod provider;
+pub mod repository;
+pub mod skill;
+pub mod turn;

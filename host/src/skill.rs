@@ -1,0 +1,234 @@
+//! Skills: WebAssembly components that see the repository and nothing else.
+//!
+//! This is the sandbox boundary. A call gets one fresh store, the repository read-only at `/repo`, an empty `/stage`
+//! where it may propose changes, and the imports that its declared effects and the policy grant. What it leaves in
+//! the stage is a proposal that the host checks, journals and commits. Only this module names wasmtime.
+
+pub(crate) mod bindings;
+pub mod policy;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Receipt;
+use crate::repository::Repository;
+use policy::{Effect, Policy};
+
+/// A built-in component: its wasm, and the same compiled for this build's target.
+#[derive(Debug, Clone, Copy)]
+pub struct Builtin {
+    /// Name of the skill.
+    pub name: &'static str,
+    /// SHA-256 of `wasm`, hexadecimal.
+    pub digest: &'static str,
+    /// The component.
+    pub wasm: &'static [u8],
+    /// The component, precompiled by `skill::precompile`.
+    pub compiled: &'static [u8],
+}
+
+/// What a call works on and may do: one for a session, shared by its calls.
+pub struct CallContext {
+    /// The repository.
+    pub repository: Arc<Repository>,
+    /// What is granted.
+    pub policy: Policy,
+    /// Who is asked, where the policy says `ask`.
+    pub approver: Arc<dyn Approver>,
+    /// Where changes are recorded before they happen.
+    pub changes: Arc<dyn ChangeJournal>,
+    /// What the model has seen and what the session has changed.
+    pub files: Mutex<SessionFiles>,
+    /// Ends the session, and with it every call.
+    pub cancel: CancellationToken,
+    /// `PATH`, `VIRTUAL_ENV`, `HOME`, proxies: what recipes may see of the starter's environment.
+    pub environment: BTreeMap<String, String>,
+    /// Live output of a recipe, line by line, for the user.
+    pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What the model has seen and what the session has changed, by path relative to the root.
+#[derive(Debug, Default)]
+pub struct SessionFiles {
+    /// SHA-256 (hexadecimal) of the content that went to the model, or that it wrote.
+    pub seen: BTreeMap<String, String>,
+    /// Paths that the session created, replaced or deleted.
+    pub changed: BTreeMap<String, ChangeKind>,
+}
+
+/// What a session did to a file, compared with its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was not there before.
+    Created,
+    /// Its content is another one.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// Answers questions of the policy. Called on a blocking thread.
+pub trait Approver: Send + Sync {
+    /// True where somebody will answer.
+    fn can_ask(&self) -> bool;
+
+    /// Asks and waits for the answer, a refusal after a time, or cancellation.
+    fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool;
+}
+
+/// What is asked: exactly what will happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// The effect that needs a yes.
+    pub effect: Effect,
+    /// One line.
+    pub title: String,
+    /// The exact diff or argument vector.
+    pub detail: String,
+}
+
+/// Where changes are recorded durably before they are made, so that they can be finished or undone.
+pub trait ChangeJournal: Send + Sync {
+    /// Makes a change durable before anything is touched. Old contents are stored whole.
+    fn prepare(&self, change: &PreparedChange) -> std::io::Result<()>;
+
+    /// Notes that the change `id` is wholly in place.
+    fn committed(&self, id: &str) -> std::io::Result<()>;
+
+    /// Notes that the change `id` was wholly rolled back.
+    fn abandoned(&self, id: &str) -> std::io::Result<()>;
+}
+
+/// One proposal, about to be committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreparedChange {
+    /// Unique.
+    pub id: String,
+    /// Absolute path of the repository root.
+    pub root: std::path::PathBuf,
+    /// Every file of it.
+    pub files: Vec<FileChange>,
+}
+
+/// One file of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// Relative to the root.
+    pub path: String,
+    /// Before; absent where the file did not exist.
+    pub before: Option<FileState>,
+    /// After; absent where the file is removed.
+    pub after: Option<FileState>,
+}
+
+/// A file's content and mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileState {
+    /// Whole content.
+    pub content: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// What a call that worked answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallOutcome {
+    /// What the model reads.
+    pub text: String,
+    /// True where there is more.
+    pub truncated: bool,
+    /// Asks for the rest.
+    pub cursor: Option<String>,
+    /// Paths of the committed proposal.
+    pub files_modified: Vec<String>,
+}
+
+/// Why a call did not work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No such skill.
+    #[error("There is no skill named `{name}`.")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+        /// The nearest known one.
+        nearest: Option<String>,
+    },
+    /// The arguments do not satisfy the schema. For the model.
+    #[error("Invalid arguments for `{skill}`: at `{pointer}`: {expected}, got {got}.")]
+    Arguments {
+        /// The skill.
+        skill: String,
+        /// JSON pointer of the offending value; empty is the whole.
+        pointer: String,
+        /// What the schema wants there.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// The skill answered with a failure.
+    #[error("{message}")]
+    Failure {
+        /// The skill.
+        skill: String,
+        /// One of the contract's codes.
+        code: String,
+        /// For the model.
+        message: String,
+        /// What to do instead.
+        hint: Option<String>,
+    },
+    /// The component trapped.
+    #[error("The skill `{skill}` crashed: {reason}")]
+    Trap {
+        /// The skill.
+        skill: String,
+        /// wasmtime's words, without addresses.
+        reason: String,
+    },
+    /// A bound ended it.
+    #[error("The skill `{skill}` was stopped: it exceeded its limit of {limit}.")]
+    Limit {
+        /// The skill.
+        skill: String,
+        /// `30 s`, `256 MiB of memory`, …
+        limit: String,
+        /// `timeout`, `memory`, `output`, …: the receipt's verdict.
+        verdict: &'static str,
+    },
+    /// The session ended while it ran.
+    #[error("The skill `{skill}` was cancelled.")]
+    Cancelled {
+        /// The skill.
+        skill: String,
+    },
+    /// The component cannot be used: untrusted, changed, refused.
+    #[error("The skill `{skill}` cannot be used: {reason}.")]
+    NotReady {
+        /// The skill.
+        skill: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A call's end, with what it cost. The receipt is absent only where nothing ran.
+#[derive(Debug)]
+pub struct CallReport {
+    /// How it ended.
+    pub result: Result<CallOutcome, CallError>,
+    /// What it cost.
+    pub receipt: Option<Receipt>,
+}
+
+/// The arguments of a call as they came: JSON text of a model, or a value of the user.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arguments<'a> {
+    /// Not yet parsed; empty means `{}`.
+    Text(&'a str),
+    /// Parsed.
+    Value(&'a Value),
+}

@@ -1,0 +1,11 @@
+//! The host side of `wit/skill.wit`, generated.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    reason = "generated from `wit/skill.wit`, which documents it"
+)]
+
+wasmtime::component::bindgen!({
+    path: "../wit",
+    world: "skill",
+});

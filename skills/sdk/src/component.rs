@@ -1,0 +1,208 @@
+//! The component side of the crate: the imports as a [`Host`], and what `export_skill!` calls.
+
+use std::path::Path;
+
+use crate::{self as sdk, Host, Sharded, Skill};
+use bindings::tool::skill::{git_commit, git_read, log, packages, repository, tests, types};
+
+/// Bindings of the imports; every skill's own bindings refer to these types.
+#[allow(missing_docs, reason = "generated from `wit/skill.wit`, which documents it")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../../wit",
+        inline: "
+            package tool:skill-sdk;
+            world imports {
+                import tool:skill/types@1.0.0;
+                import tool:skill/log@1.0.0;
+                import tool:skill/repository@1.0.0;
+                import tool:skill/git-read@1.0.0;
+                import tool:skill/git-commit@1.0.0;
+                import tool:skill/tests@1.0.0;
+                import tool:skill/packages@1.0.0;
+            }
+        ",
+        world: "tool:skill-sdk/imports",
+        generate_all,
+    });
+}
+
+/// The imports of the component.
+struct Component;
+
+impl Host for Component {
+    fn repo(&self) -> &Path {
+        Path::new("/repo")
+    }
+
+    fn stage(&self) -> &Path {
+        Path::new("/stage")
+    }
+
+    fn list_page(&self, query: &sdk::Query) -> Result<sdk::Page, sdk::Failure> {
+        let page = repository::list(&repository::Query {
+            under: query.under.clone(),
+            recursive: query.recursive,
+            globs: query.globs.clone(),
+            after: query.after.clone(),
+        })
+        .map_err(failure_in)?;
+        let entry = |entry: repository::Entry| sdk::Entry {
+            path: entry.path,
+            kind: match entry.kind.as_str() {
+                "directory" => sdk::EntryKind::Directory,
+                "symlink" => sdk::EntryKind::Symlink,
+                _ => sdk::EntryKind::File,
+            },
+            size: entry.size,
+        };
+        Ok(sdk::Page {
+            entries: page.entries.into_iter().map(entry).collect(),
+            next: page.next,
+            left_out: page.left_out,
+        })
+    }
+
+    fn shown(&self, path: &str, content: &[u8]) {
+        use sha2::{Digest, Sha256};
+        let digest: String = Sha256::digest(content)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        repository::shown(path, &digest);
+    }
+
+    fn git_changes(&self, query: &sdk::DiffQuery) -> Result<sdk::Diff, sdk::Failure> {
+        let diff = git_read::changes(&git_read::DiffQuery {
+            paths: query.paths.clone(),
+            staged: query.staged,
+            unstaged: query.unstaged,
+            untracked: query.untracked,
+            context_lines: query.context_lines,
+        })
+        .map_err(failure_in)?;
+        let change = |change: git_read::FileChange| sdk::FileChange {
+            path: change.path,
+            old_path: change.old_path,
+            area: change.area,
+            status: change.status,
+            patch: change.patch,
+            added_lines: change.added_lines,
+            removed_lines: change.removed_lines,
+            binary: change.binary,
+        };
+        Ok(sdk::Diff {
+            branch: diff.branch,
+            changes: diff.changes.into_iter().map(change).collect(),
+            truncated: diff.truncated,
+        })
+    }
+
+    fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<sdk::Commit, sdk::Failure> {
+        let commit = git_commit::create(message, paths, all).map_err(failure_in)?;
+        Ok(sdk::Commit {
+            id: commit.id,
+            branch: commit.branch,
+            author: commit.author,
+            files: commit.files,
+        })
+    }
+
+    fn run_tests(&self, request: &sdk::TestRequest) -> Result<sdk::RunReport, sdk::Failure> {
+        tests::run(&tests::Request {
+            recipe: request.recipe.clone(),
+            paths: request.paths.clone(),
+            filter: request.filter.clone(),
+            timeout_seconds: request.timeout_seconds,
+        })
+        .map(report_in)
+        .map_err(failure_in)
+    }
+
+    fn install(&self, request: &sdk::InstallRequest) -> Result<sdk::RunReport, sdk::Failure> {
+        packages::install(&packages::Request {
+            recipe: request.recipe.clone(),
+            names: request.names.clone(),
+            dev: request.dev,
+        })
+        .map(report_in)
+        .map_err(failure_in)
+    }
+
+    fn log(&self, level: &str, message: &str) {
+        log::write(level, message);
+    }
+}
+
+/// `handler.describe` for a skill.
+pub fn describe<S: Skill>() -> types::Descriptor {
+    let descriptor = S::describe();
+    types::Descriptor {
+        name: descriptor.name.to_owned(),
+        version: descriptor.version.to_owned(),
+        description: descriptor.description.to_owned(),
+        parameters: descriptor.parameters.to_string(),
+        effects: descriptor.effects.iter().map(|&effect| effect.to_owned()).collect(),
+    }
+}
+
+/// `handler.call` for a skill.
+pub fn call<S: Skill>(arguments: &str) -> Result<types::Outcome, types::Failure> {
+    S::call(&Component, arguments).map(outcome_out).map_err(failure_out)
+}
+
+/// `sharded.split` for a skill.
+pub fn split<S: Sharded>(arguments: &str, parts: u32) -> Result<Vec<String>, types::Failure> {
+    S::split(&Component, arguments, parts).map_err(failure_out)
+}
+
+/// `sharded.merge` for a skill.
+pub fn merge<S: Sharded>(arguments: &str, outcomes: Vec<types::Outcome>) -> Result<types::Outcome, types::Failure> {
+    let outcomes = outcomes
+        .into_iter()
+        .map(|outcome| sdk::Outcome {
+            text: outcome.text,
+            truncated: outcome.truncated,
+            cursor: outcome.cursor,
+            deletions: outcome.deletions,
+        })
+        .collect();
+    S::merge(arguments, outcomes).map(outcome_out).map_err(failure_out)
+}
+
+fn outcome_out(outcome: sdk::Outcome) -> types::Outcome {
+    types::Outcome {
+        text: outcome.text,
+        truncated: outcome.truncated,
+        cursor: outcome.cursor,
+        deletions: outcome.deletions,
+    }
+}
+
+fn failure_out(failure: sdk::Failure) -> types::Failure {
+    types::Failure {
+        code: failure.code,
+        message: failure.message,
+        hint: failure.hint,
+    }
+}
+
+fn failure_in(failure: types::Failure) -> sdk::Failure {
+    sdk::Failure {
+        code: failure.code,
+        message: failure.message,
+        hint: failure.hint,
+    }
+}
+
+fn report_in(report: tests::Report) -> sdk::RunReport {
+    sdk::RunReport {
+        command: report.command,
+        exit_code: report.exit_code,
+        output: report.output,
+        output_cut: report.output_cut,
+        duration_ms: report.duration_ms,
+        timed_out: report.timed_out,
+        sandbox: report.sandbox,
+    }
+}

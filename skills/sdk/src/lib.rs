@@ -1,0 +1,458 @@
+//! What an author of a skill in Rust writes against.
+//!
+//! A skill is a type that implements [`Skill`], handed to [`export_skill!`]. Its logic takes the world as `&dyn`
+//! [`Host`], so that native tests run it on a folder with [`testing::FakeHost`] and only the thin component face,
+//! which the macro writes, needs WebAssembly. The contract itself is `wit/skill.wit`; the names here are its names.
+
+pub mod testing;
+pub mod text;
+
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub mod component;
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+pub use serde_json;
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub use wit_bindgen;
+
+/// A skill: a description and one function.
+pub trait Skill {
+    /// Describes the skill for the host and the model.
+    fn describe() -> Descriptor;
+
+    /// Runs one call. `arguments` is a JSON object that satisfies the descriptor's schema.
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure>;
+}
+
+/// A skill whose calls the host may spread over cores.
+pub trait Sharded: Skill {
+    /// Splits a call into at most `parts` calls, each a JSON object for [`Skill::call`].
+    fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure>;
+
+    /// Joins the outcomes of the parts, in their order.
+    fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure>;
+}
+
+/// What a skill says about itself.
+#[derive(Debug, Clone)]
+pub struct Descriptor {
+    /// `[a-z][a-z0-9_]*`.
+    pub name: &'static str,
+    /// Semantic version.
+    pub version: &'static str,
+    /// What the skill does and when to use it, written for the model.
+    pub description: &'static str,
+    /// JSON Schema of the arguments.
+    pub parameters: serde_json::Value,
+    /// What the skill may cause.
+    pub effects: &'static [&'static str],
+}
+
+/// The answer of a call that worked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the model reads.
+    pub text: String,
+    /// True where there is more than `text` holds.
+    pub truncated: bool,
+    /// Given back as the argument `cursor`, asks for what comes next.
+    pub cursor: Option<String>,
+    /// Paths that this proposal removes.
+    pub deletions: Vec<String>,
+}
+
+impl Outcome {
+    /// A complete answer.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// The answer of a call that did not work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// One of the contract's codes, see [`code`].
+    pub code: String,
+    /// What was wrong, in a sentence that the model can act on.
+    pub message: String,
+    /// What to do instead.
+    pub hint: Option<String>,
+}
+
+/// The contract's failure codes.
+pub mod code {
+    /// The arguments do not fit.
+    pub const INVALID_ARGUMENTS: &str = "invalid-arguments";
+    /// What was asked for does not exist.
+    pub const NOT_FOUND: &str = "not-found";
+    /// The policy or the boundary refuses it.
+    pub const DENIED: &str = "denied";
+    /// It was tried and did not work.
+    pub const FAILED: &str = "failed";
+    /// Something that is needed is not there.
+    pub const UNAVAILABLE: &str = "unavailable";
+    /// A bound was reached.
+    pub const LIMIT: &str = "limit";
+}
+
+impl Failure {
+    /// A failure with a code of [`code`].
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Arguments that do not fit.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(code::INVALID_ARGUMENTS, message)
+    }
+
+    /// Something that does not exist.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(code::NOT_FOUND, message)
+    }
+
+    /// Something that was tried and did not work.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(code::FAILED, message)
+    }
+
+    /// Adds what to do instead.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Words for an error of the file system on `path`.
+    pub fn io(path: &str, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        match error.kind() {
+            ErrorKind::NotFound => Self::not_found(format!("no such file or directory: `{path}`"))
+                .with_hint("use list_files to see what exists; paths are relative to the repository root"),
+            ErrorKind::PermissionDenied => Self::new(code::DENIED, format!("`{path}` may not be opened")),
+            _ => Self::failed(format!("`{path}` could not be read: {error}")),
+        }
+    }
+}
+
+/// Reads the arguments into a typed form. The host has validated them, so an error here means that the schema and
+/// the type disagree, and names the field.
+pub fn arguments<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
+    serde_json::from_str(json).map_err(|error| Failure::invalid(format!("the arguments do not fit: {error}")))
+}
+
+/// The world as a skill sees it.
+///
+/// Files are read with `std::fs` beneath [`Host::repo`]; everything else is a function here. In a component each of
+/// these is an import that the policy may deny; a denied one answers with the code `denied`.
+pub trait Host {
+    /// Where the repository is mounted, read-only.
+    fn repo(&self) -> &Path;
+
+    /// An empty directory in which a skill with `write-repository` leaves its proposal.
+    fn stage(&self) -> &Path;
+
+    /// One page of the file list.
+    fn list_page(&self, query: &Query) -> Result<Page, Failure>;
+
+    /// Tells the host that the model is shown this file; `content` is the file's whole content.
+    fn shown(&self, path: &str, content: &[u8]);
+
+    /// The uncommitted changes.
+    fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure>;
+
+    /// Commits.
+    fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure>;
+
+    /// Runs tests by a named recipe.
+    fn run_tests(&self, request: &TestRequest) -> Result<RunReport, Failure>;
+
+    /// Installs packages by a named recipe.
+    fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure>;
+
+    /// Writes to the user's log. `level` is `debug`, `info`, `warn` or `error`.
+    fn log(&self, level: &str, message: &str);
+}
+
+/// What every [`Host`] can do beyond the contract's functions.
+impl dyn Host + '_ {
+    /// The place of a repository path on this host. Refuses what is absolute or climbs out, before any file is
+    /// touched, with words for the model.
+    pub fn path(&self, path: &str) -> Result<PathBuf, Failure> {
+        let clean = clean_path(path)?;
+        Ok(if clean.is_empty() {
+            self.repo().to_owned()
+        } else {
+            self.repo().join(clean)
+        })
+    }
+
+    /// The whole list of a query, page after page.
+    pub fn list(&self, query: &Query) -> Result<Vec<Entry>, Failure> {
+        let mut query = query.clone();
+        let mut entries = Vec::new();
+        loop {
+            let page = self.list_page(&query)?;
+            entries.extend(page.entries);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(entries),
+            }
+        }
+    }
+}
+
+/// Normalises a path relative to the root: `./a//b/` becomes `a/b`, the root becomes the empty string.
+pub fn clean_path(path: &str) -> Result<String, Failure> {
+    let refuse = |why: &str| {
+        Err(Failure::invalid(format!("`{path}` {why}")).with_hint("give a path relative to the repository root"))
+    };
+    if path.starts_with('/') {
+        return refuse("is an absolute path");
+    }
+    if path.contains('\0') {
+        return refuse("contains a NUL character");
+    }
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => return refuse("leaves the repository"),
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// Which entries to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// A directory or a file relative to the root; empty is the root.
+    pub under: String,
+    /// True: every file beneath. False: the directory's own entries.
+    pub recursive: bool,
+    /// Globs over the path; empty means all.
+    pub globs: Vec<String>,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+}
+
+/// One file or directory of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Relative to the root.
+    pub path: String,
+    /// File, directory or link.
+    pub kind: EntryKind,
+    /// Bytes; 0 for directories.
+    pub size: u64,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, not followed.
+    Symlink,
+}
+
+/// A bounded part of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Sorted by path bytewise.
+    pub entries: Vec<Entry>,
+    /// Set where there is more.
+    pub next: Option<String>,
+    /// Entries left out by rules; only for a query that is not recursive.
+    pub left_out: u32,
+}
+
+/// What to compare in [`Host::git_changes`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DiffQuery {
+    /// Paths or directories; empty means all.
+    pub paths: Vec<String>,
+    /// Last commit against the index.
+    pub staged: bool,
+    /// Index against the working tree.
+    pub unstaged: bool,
+    /// Untracked files.
+    pub untracked: bool,
+    /// Lines of context.
+    pub context_lines: u32,
+}
+
+/// The change of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileChange {
+    /// The path now.
+    pub path: String,
+    /// The path before a rename.
+    pub old_path: Option<String>,
+    /// `staged`, `unstaged` or `untracked`.
+    pub area: String,
+    /// `added`, `modified`, `deleted`, `renamed`, `type-changed` or `conflicted`.
+    pub status: String,
+    /// Unified diff; empty for binary or hidden contents.
+    pub patch: String,
+    /// Lines added.
+    pub added_lines: u32,
+    /// Lines removed.
+    pub removed_lines: u32,
+    /// True where the contents are not text.
+    pub binary: bool,
+}
+
+/// The answer of [`Host::git_changes`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// The current branch; absent on a detached head.
+    pub branch: Option<String>,
+    /// One element a file and area.
+    pub changes: Vec<FileChange>,
+    /// True where the list was cut.
+    pub truncated: bool,
+}
+
+/// What was committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// The object id, hexadecimal.
+    pub id: String,
+    /// The branch.
+    pub branch: Option<String>,
+    /// `Name <mail>`.
+    pub author: String,
+    /// Paths in the commit.
+    pub files: Vec<String>,
+}
+
+/// What to run in [`Host::run_tests`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestRequest {
+    /// `pytest` or `npm-test`.
+    pub recipe: String,
+    /// Files, directories or node ids; empty means all.
+    pub paths: Vec<String>,
+    /// Selects tests by name.
+    pub filter: Option<String>,
+    /// Seconds.
+    pub timeout_seconds: Option<u32>,
+}
+
+/// What to add in [`Host::install`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InstallRequest {
+    /// `pip-install` or `npm-install`.
+    pub recipe: String,
+    /// Names with an optional constraint.
+    pub names: Vec<String>,
+    /// For npm: a development dependency.
+    pub dev: bool,
+}
+
+/// What happened in a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunReport {
+    /// The argument vector that ran.
+    pub command: Vec<String>,
+    /// Exit status; absent after a signal or the time limit.
+    pub exit_code: Option<i32>,
+    /// Standard output and error as they came.
+    pub output: String,
+    /// True where the middle of the output was left out.
+    pub output_cut: bool,
+    /// Milliseconds.
+    pub duration_ms: u64,
+    /// True where the time limit ended the run.
+    pub timed_out: bool,
+    /// `namespaces`, `landlock` or `none`.
+    pub sandbox: String,
+}
+
+/// Writes the component face of a skill. On other targets it does nothing, so that native tests build.
+///
+/// `export_skill!(MySkill)` for a [`Skill`], `export_skill!(sharded MySkill)` for a [`Sharded`] one. The bindings are
+/// made in the author's crate, because a component exports just what its own crate asks for.
+#[macro_export]
+macro_rules! export_skill {
+    ($skill:ty) => {
+        #[cfg(target_family = "wasm")]
+        mod component_face {
+            $crate::bindings!("skill");
+            $crate::handler_face!($skill);
+            export!(Face);
+        }
+    };
+    (sharded $skill:ty) => {
+        #[cfg(target_family = "wasm")]
+        mod component_face {
+            $crate::bindings!("sharded-skill");
+            $crate::handler_face!($skill);
+            impl exports::tool::skill::sharded::Guest for Face {
+                fn split(arguments: String, parts: u32) -> Result<Vec<String>, Failure> {
+                    $crate::component::split::<$skill>(&arguments, parts)
+                }
+                fn merge(arguments: String, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
+                    $crate::component::merge::<$skill>(&arguments, outcomes)
+                }
+            }
+            export!(Face);
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! bindings {
+    ($world:literal) => {
+        $crate::wit_bindgen::generate!({
+            path: "../../wit",
+            world: $world,
+            runtime_path: "::skill_sdk::wit_bindgen::rt",
+            with: {
+                "tool:skill/types@1.0.0": ::skill_sdk::component::bindings::tool::skill::types,
+                "tool:skill/log@1.0.0": ::skill_sdk::component::bindings::tool::skill::log,
+                "tool:skill/repository@1.0.0": ::skill_sdk::component::bindings::tool::skill::repository,
+                "tool:skill/git-read@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_read,
+                "tool:skill/git-commit@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_commit,
+                "tool:skill/tests@1.0.0": ::skill_sdk::component::bindings::tool::skill::tests,
+                "tool:skill/packages@1.0.0": ::skill_sdk::component::bindings::tool::skill::packages,
+            },
+        });
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! handler_face {
+    ($skill:ty) => {
+        use super::*;
+        use $crate::component::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
+
+        struct Face;
+        impl exports::tool::skill::handler::Guest for Face {
+            fn describe() -> Descriptor {
+                $crate::component::describe::<$skill>()
+            }
+            fn call(arguments: String) -> Result<Outcome, Failure> {
+                $crate::component::call::<$skill>(&arguments)
+            }
+        }
+    };
+}

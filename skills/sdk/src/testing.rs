@@ -1,0 +1,205 @@
+//! A [`Host`] on a folder, for native tests of a skill's logic.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{
+    Commit, Diff, DiffQuery, Entry, EntryKind, Failure, Host, InstallRequest, Page, Query, RunReport, TestRequest, code,
+};
+
+/// A host whose repository is a temporary folder and whose other answers are scripted.
+///
+/// Its file list applies no ignore rules: those are the real host's, tested there. Globs know `*`, `**` and `!`.
+#[derive(Debug)]
+pub struct FakeHost {
+    base: PathBuf,
+    repo: PathBuf,
+    stage: PathBuf,
+    /// Answer of [`Host::git_changes`]; absent answers `denied`.
+    pub diff: Option<Diff>,
+    /// Answer of [`Host::git_commit`]; absent answers `denied`.
+    pub commit: Option<Commit>,
+    /// Answer of [`Host::run_tests`] and [`Host::install`]; absent answers `denied`.
+    pub run: Option<RunReport>,
+    /// Paths that the skill said it has shown, with the content's length in bytes.
+    pub shown: RefCell<BTreeMap<String, usize>>,
+    /// Requests that reached the scripted answers, in their debug form.
+    pub requests: RefCell<Vec<String>>,
+    /// What was logged.
+    pub logged: RefCell<Vec<String>>,
+}
+
+impl FakeHost {
+    /// A repository that holds these files: `(path, content)`.
+    pub fn new<P: AsRef<str>, C: AsRef<[u8]>>(files: &[(P, C)]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = std::env::temp_dir().join(format!("skill-sdk-{}-{number}", std::process::id()));
+        let (repo, stage) = (base.join("repo"), base.join("stage"));
+        fs::create_dir_all(&repo).expect("the temporary folder is writable");
+        fs::create_dir_all(&stage).expect("the temporary folder is writable");
+        let host = Self {
+            base,
+            repo,
+            stage,
+            diff: None,
+            commit: None,
+            run: None,
+            shown: RefCell::default(),
+            requests: RefCell::default(),
+            logged: RefCell::default(),
+        };
+        for (path, content) in files {
+            host.write(path.as_ref(), content.as_ref());
+        }
+        host
+    }
+
+    /// Writes a file of the repository.
+    pub fn write(&self, path: &str, content: &[u8]) {
+        let place = self.repo.join(path);
+        fs::create_dir_all(place.parent().expect("a file has a parent")).expect("the folder is writable");
+        fs::write(place, content).expect("the folder is writable");
+    }
+
+    /// What the skill proposed for `path`, if anything.
+    pub fn staged(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.stage.join(path)).ok()
+    }
+
+    fn denied<T>(what: &str) -> Result<T, Failure> {
+        Err(Failure::new(code::DENIED, format!("{what} is not granted")))
+    }
+}
+
+impl Drop for FakeHost {
+    fn drop(&mut self) {
+        // A folder that stays behind in the temporary directory must not fail a test.
+        let _ = fs::remove_dir_all(&self.base);
+    }
+}
+
+impl Host for FakeHost {
+    fn repo(&self) -> &Path {
+        &self.repo
+    }
+
+    fn stage(&self) -> &Path {
+        &self.stage
+    }
+
+    fn list_page(&self, query: &Query) -> Result<Page, Failure> {
+        let mut entries = Vec::new();
+        let start = self.repo.join(&query.under);
+        let metadata = fs::symlink_metadata(&start).map_err(|error| Failure::io(&query.under, &error))?;
+        if metadata.is_dir() {
+            walk(&self.repo, &start, query.recursive, &mut entries);
+        } else {
+            entries.push(entry(&self.repo, &start));
+        }
+        entries.retain(|entry| selected(&query.globs, &entry.path));
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Page {
+            entries,
+            next: None,
+            left_out: 0,
+        })
+    }
+
+    fn shown(&self, path: &str, content: &[u8]) {
+        self.shown.borrow_mut().insert(path.to_owned(), content.len());
+    }
+
+    fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure> {
+        self.requests.borrow_mut().push(format!("{query:?}"));
+        self.diff.clone().map_or_else(|| Self::denied("read-git"), Ok)
+    }
+
+    fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
+        self.requests.borrow_mut().push(format!("{message:?} {paths:?} {all}"));
+        self.commit.clone().map_or_else(|| Self::denied("commit-git"), Ok)
+    }
+
+    fn run_tests(&self, request: &TestRequest) -> Result<RunReport, Failure> {
+        self.requests.borrow_mut().push(format!("{request:?}"));
+        self.run.clone().map_or_else(|| Self::denied("run-process"), Ok)
+    }
+
+    fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure> {
+        self.requests.borrow_mut().push(format!("{request:?}"));
+        self.run.clone().map_or_else(|| Self::denied("install"), Ok)
+    }
+
+    fn log(&self, level: &str, message: &str) {
+        self.logged.borrow_mut().push(format!("{level}: {message}"));
+    }
+}
+
+fn walk(root: &Path, directory: &Path, recursive: bool, entries: &mut Vec<Entry>) {
+    for item in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let place = item.path();
+        let found = entry(root, &place);
+        match (found.kind, recursive) {
+            (EntryKind::Directory, true) => walk(root, &place, recursive, entries),
+            _ => entries.push(found),
+        }
+    }
+}
+
+fn entry(root: &Path, place: &Path) -> Entry {
+    let metadata = fs::symlink_metadata(place).expect("the entry was just listed");
+    let kind = if metadata.is_dir() {
+        EntryKind::Directory
+    } else if metadata.is_symlink() {
+        EntryKind::Symlink
+    } else {
+        EntryKind::File
+    };
+    Entry {
+        path: place
+            .strip_prefix(root)
+            .expect("the entry lies beneath the root")
+            .to_string_lossy()
+            .into_owned(),
+        kind,
+        size: if kind == EntryKind::Directory {
+            0
+        } else {
+            metadata.len()
+        },
+    }
+}
+
+fn selected(globs: &[String], path: &str) -> bool {
+    let (excluding, including): (Vec<&str>, Vec<&str>) =
+        globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
+    let matches = |glob: &str| {
+        let subject = if glob.contains('/') {
+            path
+        } else {
+            path.rsplit('/').next().unwrap_or(path)
+        };
+        glob_matches(glob.as_bytes(), subject.as_bytes())
+    };
+    (including.is_empty() || including.into_iter().any(matches))
+        && !excluding.into_iter().any(|glob| matches(&glob[1..]))
+}
+
+fn glob_matches(glob: &[u8], path: &[u8]) -> bool {
+    match glob {
+        [] => path.is_empty(),
+        [b'*', b'*', b'/', rest @ ..] => {
+            glob_matches(rest, path)
+                || (0..path.len()).any(|at| path[at] == b'/' && glob_matches(rest, &path[at + 1..]))
+        }
+        [b'*', b'*', rest @ ..] => (0..=path.len()).any(|at| glob_matches(rest, &path[at..])),
+        [b'*', rest @ ..] => (0..=path.len())
+            .take_while(|&at| !path[..at].contains(&b'/'))
+            .any(|at| glob_matches(rest, &path[at..])),
+        [b'?', rest @ ..] => path.first().is_some_and(|&byte| byte != b'/') && glob_matches(rest, &path[1..]),
+        [byte, rest @ ..] => path.first() == Some(byte) && glob_matches(rest, &path[1..]),
+    }
+}
