@@ -6,3 +6,19 @@ pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Time-out of a repository scan (specification: 60 seconds).
 pub const SCAN_SECONDS_MAX: u64 = 60;
+
+// ---- repository ----
+
+/// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
+/// entries cost some 150 MB, which is what a daemon can bear.
+pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
+
+/// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
+pub const SCAN_THREADS_MAX: usize = 8;
+
+/// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
+/// and credentials hold a handful.
+pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
+
+/// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
