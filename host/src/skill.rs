@@ -5,6 +5,7 @@
 //! the stage is a proposal that the host checks, journals and commits. Only this module names wasmtime.
 
 pub(crate) mod bindings;
+pub(crate) mod imports;
 pub mod policy;
 
 use std::collections::BTreeMap;
