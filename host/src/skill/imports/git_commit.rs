@@ -455,7 +455,8 @@ impl Preparation<'_> {
         let branch = branch.map_or_else(|| "a detached head".to_owned(), |branch| format!("branch {branch}"));
         let mut detail = format!("Commit {files} on {branch} as {author}\n\n");
         for line in message.lines() {
-            let _ = writeln!(detail, "    {line}");
+            let indent = if line.is_empty() { "" } else { "    " };
+            let _ = writeln!(detail, "{indent}{line}");
         }
         let _ = writeln!(detail, "\ntree {tree}\n");
         for entry in entries {
