@@ -17,3 +17,18 @@ pub const STOP_SECONDS_MAX: u64 = 5;
 
 /// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+// ---- repository ----
+
+/// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
+/// entries cost some 150 MB, which is what a daemon can bear.
+pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
+
+/// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
+pub const SCAN_THREADS_MAX: usize = 8;
+
+/// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
+/// and credentials hold a handful.
+pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
+
+/// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
