@@ -4,6 +4,8 @@
 //! [`Host`], so that native tests run it on a folder with [`testing::FakeHost`] and only the thin component face,
 //! which the macro writes, needs WebAssembly. The contract itself is `wit/skill.wit`; the names here are its names.
 
+#[cfg(feature = "pattern")]
+pub mod pattern;
 pub mod testing;
 pub mod text;
 
