@@ -32,6 +32,7 @@ pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 
 /// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
 // ---- process, git and recipes ----
 
 /// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
@@ -142,3 +143,37 @@ pub const APPROVAL_SECONDS_MAX: i64 = 300;
 
 /// An approval's detail, a diff or an argument vector. Beyond it nobody reads, and the whole diff is in the journal.
 pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
+/// call's own limit ends it earlier.
+pub const GIT_SECONDS_MAX: u64 = 60;
+
+/// Git operations that were given up and still hang (a FIFO in place of an ignore file): no more are started then.
+pub const GIT_THREADS_MAX: usize = 16;
+
+/// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
+pub const GIT_CHANGES_MAX: usize = 5_000;
+
+/// Patch of one file: some thousand lines, more than fits any conversation.
+pub const GIT_PATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// Patches of one diff together; a skill's answer holds at most a quarter of this.
+pub const GIT_DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Lines of context around a change. With more than this the reader wants the file, not the diff.
+pub const GIT_CONTEXT_LINES_MAX: u32 = 100;
+
+/// Paths that one request may name; whoever means more means a directory.
+pub const GIT_PATHS_MAX: usize = 1_000;
+
+/// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
+pub const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Longest commit message; the longest honest ones are release notes.
+pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Diff that a question shows before it goes on with names and counts alone.
+pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
+
+/// Paths of one test run; more do not fit one command line with certainty.
+pub const RECIPE_PATHS_MAX: usize = 200;
