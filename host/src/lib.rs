@@ -6,5 +6,6 @@ pub mod context;
 pub mod limits;
 pub mod provider;
 pub mod repository;
+pub mod session;
 pub mod skill;
 pub mod turn;
