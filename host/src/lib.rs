@@ -4,6 +4,7 @@ pub mod api;
 pub mod config;
 pub mod context;
 pub mod limits;
+pub mod process;
 pub mod provider;
 pub mod repository;
 pub mod skill;

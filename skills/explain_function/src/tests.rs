@@ -1,0 +1,3 @@
+use skill_sdk::testing::FakeHost;
+
+use super::*;
