@@ -261,6 +261,8 @@ fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest 
             .find_map(|line| error_text(line))
             .map_or(message, |last| last.trim().to_owned()),
     };
+    let own = own_frames(trace);
+    let trace = if own.is_empty() { trace.to_vec() } else { own };
     let mut details: Vec<String> = trace
         .iter()
         .filter(|line| error_text(line).is_none_or(|text| text.trim() != message))
@@ -282,6 +284,25 @@ fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest 
         details.extend(captured);
     }
     FailedTest { name, message, details }
+}
+
+/// A trace without the frames that lie outside the repository: pytest's own, and the import machinery's.
+fn own_frames<'a>(trace: &[&'a str]) -> Vec<&'a str> {
+    let mut outside = false;
+    let mut kept = Vec::new();
+    for line in trace {
+        let is_frame = line.contains(": in ") && !line.starts_with(' ');
+        if is_frame {
+            outside = line.starts_with(['/', '<']);
+        } else if error_text(line).is_some() {
+            outside = false;
+        }
+        let is_advice = *line == "Traceback:" || line.starts_with("Hint: make sure your test modules");
+        if !outside && !is_advice {
+            kept.push(*line);
+        }
+    }
+    kept
 }
 
 /// What pytest marks as the error itself.

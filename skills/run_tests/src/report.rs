@@ -122,7 +122,7 @@ pub(crate) fn render(report: &RunReport, output: &str, results: &Results, notes:
 }
 
 /// True where the run ended well and no test failed: `jest || true` does not pass.
-pub(crate) fn has_passed(report: &RunReport, results: &Results) -> bool {
+fn has_passed(report: &RunReport, results: &Results) -> bool {
     let clean = results.counts.is_none_or(|counts| counts.failed + counts.errors == 0);
     report.exit_code == Some(0) && !report.timed_out && clean
 }
@@ -214,11 +214,11 @@ fn tail(text: &mut String, output: &str) {
         "\nend of the output:\n"
     });
     for line in &lines[from..] {
-        let _ = writeln!(text, "  {}", cut(line));
+        let _ = writeln!(text, "{}", format!("  {}", cut(line)).trim_end());
     }
 }
 
-pub(crate) fn seconds(duration_ms: u64) -> String {
+fn seconds(duration_ms: u64) -> String {
     let seconds = duration_ms as f64 / 1000.0;
     if duration_ms < 10_000 {
         format!("{seconds:.1} s")
@@ -228,7 +228,7 @@ pub(crate) fn seconds(duration_ms: u64) -> String {
 }
 
 /// A command as a shell would take it.
-pub(crate) fn quoted(command: &[String]) -> String {
+fn quoted(command: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%[]".contains(c);
     let word = |word: &String| {
         if !word.is_empty() && word.chars().all(plain) {

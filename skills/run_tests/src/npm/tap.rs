@@ -75,8 +75,10 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
         let own = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
         let own = own.strip_prefix("- ").unwrap_or(own);
         let (own, directive) = own.split_once(" # ").unwrap_or((own, ""));
-        let block = yaml(lines, &mut at, indent);
-        if directive.to_ascii_uppercase().starts_with("TODO") || block.contains(&"failureType: 'subtestsFailed'") {
+        let block = yaml(lines, &mut at);
+        if directive.to_ascii_uppercase().starts_with("TODO")
+            || block.iter().any(|line| line == "failureType: 'subtestsFailed'")
+        {
             continue;
         }
         let mut name: Vec<&str> = around
@@ -96,7 +98,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
 }
 
 /// The lines between `---` and `...`, without their indentation.
-fn yaml<'a>(lines: &[&'a str], at: &mut usize, indent: usize) -> Vec<&'a str> {
+fn yaml(lines: &[&str], at: &mut usize) -> Vec<String> {
     if lines.get(*at).is_none_or(|line| line.trim() != "---") {
         return Vec::new();
     }
@@ -106,14 +108,11 @@ fn yaml<'a>(lines: &[&'a str], at: &mut usize, indent: usize) -> Vec<&'a str> {
         .position(|line| line.trim() == "...")
         .unwrap_or(lines.len() - from);
     *at = from + length;
-    lines[from..from + length]
-        .iter()
-        .map(|line| line.get(indent + 2..).unwrap_or(line.trim_start()))
-        .collect()
+    dedent(lines[from..from + length].iter().copied())
 }
 
 /// The error of a YAML block, and from the rest what says where and what.
-fn explain(block: &[&str]) -> (String, Vec<String>) {
+fn explain(block: &[String]) -> (String, Vec<String>) {
     let mut message = String::new();
     let mut details = Vec::new();
     let mut key = "";
@@ -133,7 +132,7 @@ fn explain(block: &[&str]) -> (String, Vec<String>) {
         }
         match key {
             "error" if message.is_empty() => message = line.trim().to_owned(),
-            "error" | "expected" | "actual" => details.push(line.to_string()),
+            "error" | "expected" | "actual" => details.push(line.clone()),
             _ => {}
         }
     }
