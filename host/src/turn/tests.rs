@@ -232,8 +232,8 @@ async fn a_round_of_parallel_calls_and_a_second_round() {
     usage 10+5 false
     start slow {"n":1}
     start echo {"n":2}
-    start fail {}
     finish echo error=false: echo {"n":2}
+    start fail {}
     finish fail error=true: fail {}
     finish slow error=false: slow {"n":1}
     text "\n\n"
