@@ -7,5 +7,6 @@ pub mod limits;
 pub mod process;
 pub mod provider;
 pub mod repository;
+pub mod session;
 pub mod skill;
 pub mod turn;

@@ -134,6 +134,7 @@ pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 
 /// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
 // ---- process, git and recipes ----
 
 /// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
@@ -244,3 +245,114 @@ pub const APPROVAL_SECONDS_MAX: i64 = 300;
 
 /// An approval's detail, a diff or an argument vector. Beyond it nobody reads, and the whole diff is in the journal.
 pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
+/// call's own limit ends it earlier.
+pub const GIT_SECONDS_MAX: u64 = 60;
+
+/// Git operations that were given up and still hang (a FIFO in place of an ignore file): no more are started then.
+pub const GIT_THREADS_MAX: usize = 16;
+
+/// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
+pub const GIT_CHANGES_MAX: usize = 5_000;
+
+/// Patch of one file: some thousand lines, more than fits any conversation.
+pub const GIT_PATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// Patches of one diff together; a skill's answer holds at most a quarter of this.
+pub const GIT_DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Lines of context around a change. With more than this the reader wants the file, not the diff.
+pub const GIT_CONTEXT_LINES_MAX: u32 = 100;
+
+/// Paths that one request may name; whoever means more means a directory.
+pub const GIT_PATHS_MAX: usize = 1_000;
+
+/// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
+pub const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Longest commit message; the longest honest ones are release notes.
+pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Diff that a question shows before it goes on with names and counts alone.
+pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
+
+/// Paths of one test run; more do not fit one command line with certainty.
+pub const RECIPE_PATHS_MAX: usize = 200;
+// ---- provider ----
+
+/// Largest single event of a provider's stream. A whole `write_file` call may come in one event; nothing honest is
+/// larger than what a model can write in one answer.
+pub const SSE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Largest answer of one request. The wire repeats some 200 bytes of envelope for each token, and 128,000 tokens is
+/// the longest answer that any vendor sells.
+pub const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How much of an error's body is read: the sentence stands at its start, and proxies answer with whole pages.
+pub const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest quotation of a provider's own words in a message of ours: one line of a terminal or two.
+pub const PROVIDER_QUOTE_CHARS_MAX: usize = 240;
+
+/// Reaching a host takes at most this long; past it the address is wrong or a firewall swallows the packets.
+pub const PROVIDER_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// First byte of an answer. A local model that is loaded on demand takes minutes.
+pub const PROVIDER_FIRST_BYTE_SECONDS_MAX: u64 = 600;
+
+/// Silence within an answer. Long thinking without a sign of life is usual up to a few minutes.
+pub const PROVIDER_IDLE_SECONDS_MAX: u64 = 300;
+
+/// How long an answer that has ended by its own account is read on: the usage report comes after the end, but some
+/// servers then leave the connection open for ever.
+pub const PROVIDER_CLOSING_SECONDS_MAX: u64 = 2;
+
+/// Reading the model list: it is shown beside something else and must not make the user wait.
+pub const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
+
+/// Longest model list that is kept. The largest router lists some 500.
+pub const PROVIDER_MODELS_MAX: usize = 2000;
+
+/// How often one request is tried. With the waits below, a provider that is down for good costs less than 10 s.
+pub const PROVIDER_ATTEMPTS_MAX: u32 = 4;
+
+/// First wait of the exponential back-off; doubled each time.
+pub const PROVIDER_RETRY_BASE_MS: u64 = 800;
+
+/// Longest wait that a provider may impose by `Retry-After`: what the specification tells users to wait.
+pub const PROVIDER_RETRY_SECONDS_MAX: u64 = 60;
+
+/// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
+pub const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
+
+/// Levels of JSON within JSON strings that are unfolded in an upstream's error. Routers nest three.
+pub const ERROR_NESTING_MAX: usize = 8;
+
+// ---- turn ----
+
+/// Rounds with tools in one turn, where the user sets no other bound. Long refactorings need some 30.
+pub const TURN_STEPS_MAX: u32 = 60;
+
+/// Calls that run at the same time; more would only queue for the two to sixteen cores of a usual machine.
+pub const TOOL_CALLS_CONCURRENT_MAX: usize = 8;
+
+/// Calls that one round may ask for. Models ask for up to ten; a hundred is a loop.
+pub const TOOL_CALLS_PER_ROUND_MAX: usize = 32;
+
+/// The same call with the same answer, this many times in a turn, ends it: nothing new can come.
+pub const TOOL_CALL_REPEATS_MAX: usize = 4;
+
+/// Answers in a row that the output limit cut off within a tool call. A model that does not adapt after one hint and
+/// a second one never will.
+pub const CUT_OFF_ROUNDS_MAX: u32 = 3;
+
+/// Longest tool result that goes to the model, about 50,000 tokens; skills page theirs far below.
+pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
+
+/// Estimated tokens of a conversation, past which old tool results are dropped: a little below the specification's
+/// context of 200,000, because the estimate errs and the answer needs room.
+pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
+
+/// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
+pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
