@@ -4,6 +4,7 @@ pub mod api;
 pub mod config;
 pub mod context;
 pub mod limits;
+pub mod operation;
 pub mod process;
 pub mod provider;
 pub mod repository;
