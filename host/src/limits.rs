@@ -22,3 +22,14 @@ pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 
 /// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+// ---- stage ----
+
+/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
+pub const PROPOSAL_FILES_MAX: usize = 1000;
+
+/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
+pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;

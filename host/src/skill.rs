@@ -5,7 +5,9 @@
 //! the stage is a proposal that the host checks, journals and commits. Only this module names wasmtime.
 
 pub(crate) mod bindings;
+pub mod changes;
 pub mod policy;
+pub mod stage;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
