@@ -391,3 +391,13 @@ pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
+// ---- stage ----
+
+/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
+pub const PROPOSAL_FILES_MAX: usize = 1000;
+
+/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
+pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
