@@ -43,7 +43,7 @@ pub(crate) use approvals::same as same_secret;
 use engine::Engine;
 use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
-use journal::{SessionFolder, Start, Work};
+use journal::{Start, Work};
 use run::{Job, OperationTask, Outcome, Task};
 use store::Store;
 
@@ -349,7 +349,8 @@ impl Sessions {
     /// A session's result; of a running one, the output so far.
     pub async fn result(&self, id: &str) -> Result<SessionResult, Problem> {
         if let Some(live) = self.live(id) {
-            return Ok(result_of(live.recorder.summary(), live.recorder.output()));
+            let result = result_of(live.recorder.summary(), live.recorder.output());
+            return result.ok_or_else(|| unknown(id));
         }
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
         let (folder, missing) = (self.store.folder(id), unknown(id));
@@ -357,7 +358,7 @@ impl Sessions {
             Ok(parsed) => Ok(history::output(&parsed.lines)),
             Err(_) => Err(missing),
         });
-        Ok(result_of(summary, output.await?))
+        result_of(summary, output.await?).ok_or_else(|| unknown(id))
     }
 
     /// All skills.
@@ -481,20 +482,17 @@ fn unknown(id: &str) -> Problem {
     Problem::new("not-found", format!("There is no session `{id}`")).with_hint("`tool history` lists them")
 }
 
-fn result_of(summary: Summary, output: String) -> SessionResult {
-    let operation = match &summary.start.work {
-        Work::Operation(operation) => operation.name().to_owned(),
-        Work::Skill(name) => name.clone(),
-    };
-    SessionResult {
+/// The result of an operation; a call of one skill has none beside its stream.
+fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
+    Some(SessionResult {
         session_id: summary.id().to_owned(),
-        operation,
+        operation: summary.start.work.operation()?,
         status: summary.status,
         output,
         files_modified: summary.files_modified(),
         report_path: summary.report_path.clone(),
         error: summary.problem,
-    }
+    })
 }
 
 fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {

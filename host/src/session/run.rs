@@ -137,7 +137,9 @@ async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
         vec![message],
     );
     turn.cancel = job.cancel.clone();
-    let report = turn::run(turn).await;
+    // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
+    let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
+    let report = running.await;
     let denials = std::mem::take(&mut *lock(&tools.denials));
     for denial in &denials {
         job.recorder.notice(denial.sentence(), denial.hint.clone());
@@ -171,7 +173,7 @@ async fn prepare(job: &Job, task: &OperationTask) -> Result<Prepared, Problem> {
             target: &target,
             focus: focus.as_deref(),
             vault: vault.as_deref(),
-            budget_tokens: limits::PACKET_TOKENS_MAX,
+            budget_tokens: limits::PACKET_TOKENS,
             cancel: &cancel,
         };
         let packet = context::build(&request).map_err(Problem::from)?;
@@ -430,19 +432,7 @@ fn first_line(text: &str) -> String {
 
 /// `ok`, or why not, in one word.
 fn verdict(report: &CallReport) -> String {
-    if let Some(receipt) = &report.receipt {
-        return receipt.verdict.clone();
-    }
-    let verdict = match &report.result {
-        Ok(_) => "ok",
-        Err(CallError::Unknown { .. }) => "unknown",
-        Err(CallError::Arguments { .. }) => "invalid-arguments",
-        Err(CallError::Failure { code, .. }) => code,
-        Err(CallError::Trap { .. }) => "trap",
-        Err(CallError::Limit { verdict, .. }) => verdict,
-        Err(CallError::Cancelled { .. }) => "cancelled",
-        Err(CallError::NotReady { .. }) => "not-ready",
-    };
+    let verdict = report.result.as_ref().map_or_else(CallError::verdict, |_| "ok");
     verdict.to_owned()
 }
 

@@ -220,11 +220,10 @@ fn recover(recorder: &Arc<Recorder>, home: &Path) {
         match (change, repository) {
             (Ok(change), Ok(repository)) => {
                 let recovery = changes::recover(&repository, &change);
-                let left: Vec<String> =
-                    recovery.left_alone.iter().map(|left| format!("{} ({})", left.path, left.reason)).collect();
-                if !left.is_empty() {
+                if !recovery.is_whole() {
+                    let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
                     recorder.notice(
-                        format!("An interrupted change was rolled back, except in {}", left.join(", ")),
+                        format!("An interrupted change was rolled back, but not everywhere: {}", left.join("; ")),
                         Some("look at these files: they were changed by somebody else since".to_owned()),
                     );
                 }
