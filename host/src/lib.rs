@@ -5,6 +5,7 @@ pub mod config;
 pub mod context;
 pub mod http;
 pub mod limits;
+pub mod operation;
 pub mod process;
 pub mod provider;
 pub mod repository;

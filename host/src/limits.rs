@@ -401,3 +401,46 @@ pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Longest path of a proposal, in bytes: what Linux takes in one call.
 pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+// ---- context ----
+
+/// Files of a selection, at the least (specification: 4 to 6).
+pub const SELECTED_FILES_MIN: usize = 4;
+
+/// Files of a selection, at the most (specification: 4 to 6).
+pub const SELECTED_FILES_MAX: usize = 6;
+
+/// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
+/// context of 200,000, so that a conversation of many tool calls still fits.
+pub const PACKET_TOKENS: u64 = 28_000;
+
+/// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
+pub const CONTEXT_THREADS_MAX: usize = 8;
+
+/// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
+/// from what was read, and the user is told.
+pub const SELECT_SECONDS_MAX: u64 = 20;
+
+/// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.
+pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Files read to find the central ones where there is no task. Enough for what two or three steps of imports reach from
+/// an entry point, few enough to be read in some ten milliseconds.
+pub const CENTRAL_FILES_READ_MAX: usize = 400;
+
+/// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
+pub const PACKET_LINE_BYTES_MAX: usize = 1000;
+
+/// Notes of a vault that are considered. Large vaults of one person have a few thousand.
+pub const VAULT_NOTES_MAX: usize = 5000;
+
+/// Bytes of all notes that are considered.
+pub const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// What is read of one note; a packet would show less.
+pub const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Directories below each other in a vault.
+pub const VAULT_DEPTH_MAX: usize = 16;
+
+/// Notes in a packet.
+pub const PACKET_NOTES_MAX: usize = 3;
