@@ -118,18 +118,24 @@ fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
 /// What is asked beyond a session's defaults must come from the holder of the token: being the same user is enough to
 /// work, not to widen what the work may cause. Names of variables must be those that a client forwards.
 fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
-    if let Some(name) = overrides.0.keys().find(|name| !config::FORWARDED.contains(&name.as_str())) {
+    if let Some(name) = overrides
+        .0
+        .keys()
+        .find(|name| !config::FORWARDED.contains(&name.as_str()))
+    {
         let message = format!("The variable `{name}` cannot be overridden");
-        return Err(Problem::new("invalid-request", message)
-            .with_hint(format!("these can: {}", config::FORWARDED.join(", "))));
+        return Err(
+            Problem::new("invalid-request", message).with_hint(format!("these can: {}", config::FORWARDED.join(", ")))
+        );
     }
     if caller == Some(Caller::Token) || !(widens || !overrides.0.is_empty()) {
         return Ok(());
     }
-    Err(
-        Problem::new("forbidden", "A request without the token can only narrow what is allowed")
-            .with_hint("send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow` and `overrides`"),
+    Err(Problem::new(
+        "forbidden",
+        "A request without the token can only narrow what is allowed",
     )
+    .with_hint("send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow` and `overrides`"))
 }
 
 /// All routes behind the gate.
@@ -150,7 +156,10 @@ fn routes() -> Router<AppState> {
         .route("/status", get(service::status))
         .route("/identity", get(service::identity))
         .route("/execute", post(sessions::execute))
-        .route("/stream", get(sessions::stream_by_query).post(sessions::execute_and_stream))
+        .route(
+            "/stream",
+            get(sessions::stream_by_query).post(sessions::execute_and_stream),
+        )
         .route("/stream/{session_id}", get(sessions::stream_by_path))
         .route("/tasks", get(sessions::tasks))
         .route("/history", get(sessions::history))
@@ -162,7 +171,10 @@ fn routes() -> Router<AppState> {
 }
 
 async fn no_route(uri: axum::http::Uri) -> ApiError {
-    ApiError(Problem::new("not-found", format!("There is nothing at `{}`", uri.path())))
+    ApiError(Problem::new(
+        "not-found",
+        format!("There is nothing at `{}`", uri.path()),
+    ))
 }
 
 async fn no_method(method: axum::http::Method, uri: axum::http::Uri) -> ApiError {

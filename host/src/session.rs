@@ -38,8 +38,8 @@ use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::SkillHost;
 use crate::skill::policy::{Cause, Policy};
-use approvals::{Approvals, SessionApprover};
 pub(crate) use approvals::same as same_secret;
+use approvals::{Approvals, SessionApprover};
 use engine::Engine;
 use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
@@ -214,10 +214,11 @@ impl Sessions {
             return Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat"));
         }
         if self.running() >= limits::SESSIONS_RUNNING_MAX as u64 {
-            return Err(
-                Problem::new("busy", format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX))
-                    .with_hint("wait for one to end, or cancel one"),
-            );
+            return Err(Problem::new(
+                "busy",
+                format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX),
+            )
+            .with_hint("wait for one to end, or cancel one"));
         }
         let id = start.session_id.clone();
         let interactive = start.interactive;
@@ -340,8 +341,10 @@ impl Sessions {
     fn summaries(&self) -> BTreeMap<String, Summary> {
         // The live ones first: a session that ends in between is then in both, and the later one is the right one.
         let live: Vec<Arc<Live>> = self.lock().values().cloned().collect();
-        let mut summaries: BTreeMap<String, Summary> =
-            live.iter().map(|live| (live.id.clone(), live.recorder.summary())).collect();
+        let mut summaries: BTreeMap<String, Summary> = live
+            .iter()
+            .map(|live| (live.id.clone(), live.recorder.summary()))
+            .collect();
         summaries.extend(self.store.summaries());
         summaries
     }
@@ -466,9 +469,7 @@ impl Drop for Attached {
 }
 
 /// Blocking work of the manager. A panic in it is a bug and is answered as one.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(Problem::new("internal", "The backend failed; its log says more")))
 }
@@ -504,10 +505,13 @@ fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), P
     if asserted == enabled.name() {
         return Ok(());
     }
-    Err(
-        Problem::new("provider-mismatch", format!("The provider `{asserted}` is not enabled: `{enabled}` is"))
-            .with_hint(format!("switch with `tool init --provider {asserted}`, or leave `provider` out")),
+    Err(Problem::new(
+        "provider-mismatch",
+        format!("The provider `{asserted}` is not enabled: `{enabled}` is"),
     )
+    .with_hint(format!(
+        "switch with `tool init --provider {asserted}`, or leave `provider` out"
+    )))
 }
 
 /// Whether a request says what it is about; whether that exists is found out by the session.
@@ -521,7 +525,10 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
         Operation::TestGen => (!given(&request.target), "a source file"),
     };
     match missing {
-        true => Err(Problem::new("invalid-request", format!("{} needs a `target`: {sort}", request.operation))),
+        true => Err(Problem::new(
+            "invalid-request",
+            format!("{} needs a `target`: {sort}", request.operation),
+        )),
         false => Ok(()),
     }
 }

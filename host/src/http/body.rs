@@ -21,11 +21,12 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
-            return Err(
-                Problem::new("unsupported-media-type", "The body must be JSON, and say so by its content type")
-                    .with_hint("send the header `Content-Type: application/json`")
-                    .into(),
-            );
+            return Err(Problem::new(
+                "unsupported-media-type",
+                "The body must be JSON, and say so by its content type",
+            )
+            .with_hint("send the header `Content-Type: application/json`")
+            .into());
         }
         let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
         let bytes = tokio::time::timeout(patience, collect(request.into_body()))
@@ -44,7 +45,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let Query(value) = Query::try_from_uri(&parts.uri).map_err(|error| {
             let message = error.body_text();
-            let message = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message);
+            let message = message
+                .strip_prefix("Failed to deserialize query string: ")
+                .unwrap_or(&message);
             problem_of("query", message)
         })?;
         Ok(Self(value))

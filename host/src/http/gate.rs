@@ -68,7 +68,8 @@ fn admit(state: &AppState, request: &Request) -> Result<Option<HeaderValue>, Pro
 }
 
 fn refused_origin(message: &str) -> Problem {
-    Problem::new("origin-not-allowed", message).with_hint("name its origin in `cors_origins` of [server] in config.toml")
+    Problem::new("origin-not-allowed", message)
+        .with_hint("name its origin in `cors_origins` of [server] in config.toml")
 }
 
 /// The name that the request is for: its Host header, or the authority of its URI.
@@ -97,7 +98,10 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
 }
 
 fn is_loopback(name: &str) -> bool {
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let bare = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'))
+        .unwrap_or(name);
     name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
@@ -107,7 +111,9 @@ fn is_allowed_origin(origin: &HeaderValue, port: u16, server: &ServerSettings) -
         return false;
     };
     let listed = |entry: &String| entry.trim_end_matches('/').eq_ignore_ascii_case(origin);
-    let own = origin.strip_prefix("http://").is_some_and(|host| is_allowed_host(host, port, &[]));
+    let own = origin
+        .strip_prefix("http://")
+        .is_some_and(|host| is_allowed_host(host, port, &[]));
     own || server.cors_origins.iter().any(listed)
 }
 
@@ -141,10 +147,12 @@ fn identify(state: &AppState, request: &Request) -> Result<Option<Caller>, Probl
     if matches!(request.uri().path(), "/identity" | "/api/identity") {
         return Ok(None);
     }
-    Err(Problem::new("unauthorized", "This server needs its token").with_hint(format!(
-        "send the header `Authorization: Bearer TOKEN` with the content of {}",
-        state.home().join("token").display()
-    )))
+    Err(
+        Problem::new("unauthorized", "This server needs its token").with_hint(format!(
+            "send the header `Authorization: Bearer TOKEN` with the content of {}",
+            state.home().join("token").display()
+        )),
+    )
 }
 
 fn finish(mut response: Response, origin: Option<&HeaderValue>) -> Response {
@@ -167,7 +175,13 @@ mod tests {
     fn hosts_are_loopback_at_our_port_or_configured() {
         let allowed = ["tool.example".to_owned(), "box:9000".to_owned()];
         let is = |host: &str| is_allowed_host(host, 8000, &allowed);
-        for host in ["localhost:8000", "LocalHost:8000", "127.0.0.1:8000", "127.9.9.9:8000", "[::1]:8000"] {
+        for host in [
+            "localhost:8000",
+            "LocalHost:8000",
+            "127.0.0.1:8000",
+            "127.9.9.9:8000",
+            "[::1]:8000",
+        ] {
             assert!(is(host), "{host}");
         }
         assert!(is("tool.example") && is("tool.example:1234") && is("box:9000"));

@@ -284,10 +284,15 @@ mod tests {
         connection.idle_max = Duration::from_millis(20);
         let patience = Duration::from_millis(200);
         let answer = peer.long_answer();
-        assert!(tokio::time::timeout(patience, connection.read_u8()).await.is_err(), "it is left open");
+        assert!(
+            tokio::time::timeout(patience, connection.read_u8()).await.is_err(),
+            "it is left open"
+        );
         drop(answer);
         connection.progress = Instant::now();
-        let read = tokio::time::timeout(patience, connection.read_u8()).await.expect("it is given up");
+        let read = tokio::time::timeout(patience, connection.read_u8())
+            .await
+            .expect("it is given up");
         assert_eq!(read.expect_err("nothing came").kind(), io::ErrorKind::TimedOut);
     }
 

@@ -1,9 +1,9 @@
 //! Sessions: start, follow, list, cancel, and answer their questions.
 
+use axum::Json;
 use axum::extract::{ConnectInfo, Extension, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use serde::Deserialize;
 
 use super::auth::Caller;
@@ -32,7 +32,10 @@ async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest
     check_reach(caller, widens, &request.overrides)?;
     let environment = state.environment(&request.overrides);
     let settings = state.settings(&environment)?;
-    state.sessions().start(request, settings, visible_to_recipes(&environment)).await
+    state
+        .sessions()
+        .start(request, settings, visible_to_recipes(&environment))
+        .await
 }
 
 #[derive(Deserialize)]

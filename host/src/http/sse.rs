@@ -79,7 +79,10 @@ pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Pe
                 Err(_) => break ": heartbeat\n\n".to_owned(),
             }
         };
-        Some((Ok::<_, std::convert::Infallible>(Bytes::from(piece)), (stream, mark, model)))
+        Some((
+            Ok::<_, std::convert::Infallible>(Bytes::from(piece)),
+            (stream, mark, model),
+        ))
     });
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
@@ -95,9 +98,7 @@ mod tests {
 
     fn written(form: Form, strict: bool) -> String {
         let events = [
-            Event::Token {
-                content: "a\nb".into(),
-            },
+            Event::Token { content: "a\nb".into() },
             Event::Skill {
                 name: "read_file".into(),
                 args: json!({"path": "a.py"}),
@@ -111,7 +112,9 @@ mod tests {
         ];
         let style = Style { form, strict };
         let numbered = events.iter().zip(4..);
-        numbered.map(|(event, seq)| frame(style, seq, event, "some-model")).collect()
+        numbered
+            .map(|(event, seq)| frame(style, seq, event, "some-model"))
+            .collect()
     }
 
     #[test]

@@ -98,8 +98,11 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
         Work::Operation(operation) => operation.name().to_owned(),
         Work::Skill(name) => name.clone(),
     };
-    Problem::new("operation-failed", format!("Operation failed: {name} encountered an error"))
-        .with_hint("read the session log in session-reports/")
+    Problem::new(
+        "operation-failed",
+        format!("Operation failed: {name} encountered an error"),
+    )
+    .with_hint("read the session log in session-reports/")
 }
 
 /// Does the work. Ends soon after `cancel`.
@@ -126,9 +129,7 @@ async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
         notes: Mutex::default(),
         denials: Mutex::default(),
     };
-    let message = Message::User {
-        text: prepared.message,
-    };
+    let message = Message::User { text: prepared.message };
     let mut turn = Turn::new(
         &*provider,
         &tools,
@@ -439,9 +440,10 @@ fn verdict(report: &CallReport) -> String {
 /// One line for people.
 fn summary(result: &Result<CallOutcome, CallError>) -> String {
     match result {
-        Ok(outcome) if !outcome.files_modified.is_empty() => {
-            cut_text(&format!("changed {}", outcome.files_modified.join(", ")), limits::SUMMARY_BYTES_MAX)
-        }
+        Ok(outcome) if !outcome.files_modified.is_empty() => cut_text(
+            &format!("changed {}", outcome.files_modified.join(", ")),
+            limits::SUMMARY_BYTES_MAX,
+        ),
         Ok(outcome) => {
             let lines = outcome.text.lines().count();
             let more = if outcome.truncated { ", more is left" } else { "" };
@@ -518,8 +520,11 @@ fn undone(operation: Operation, denials: &[Denial], expired: bool, modified: &[S
     }
     if expired {
         return Some(
-            Problem::new("approval-expired", format!("{operation} is incomplete: an approval was not answered in time"))
-                .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
+            Problem::new(
+                "approval-expired",
+                format!("{operation} is incomplete: an approval was not answered in time"),
+            )
+            .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
         );
     }
     // A write that was refused first and made later, or made elsewhere, was not missed.
@@ -527,10 +532,17 @@ fn undone(operation: Operation, denials: &[Denial], expired: bool, modified: &[S
         Some(path) => denial.writes && !modified.contains(path),
         None => denial.writes && modified.is_empty(),
     })?;
-    let about = missed.path.as_ref().map(|path| format!(" of `{path}`")).unwrap_or_default();
+    let about = missed
+        .path
+        .as_ref()
+        .map(|path| format!(" of `{path}`"))
+        .unwrap_or_default();
     let problem = Problem::new(
         "denied",
-        format!("{operation} is incomplete: a change{about} was refused: {}", missed.message),
+        format!(
+            "{operation} is incomplete: a change{about} was refused: {}",
+            missed.message
+        ),
     );
     Some(match &missed.hint {
         Some(hint) => problem.with_hint(hint.clone()),
@@ -647,8 +659,14 @@ mod tests {
     #[test]
     fn what_was_made_up_for_was_not_missed() {
         let modified = ["a.py".to_owned()];
-        assert_eq!(undone(Operation::Refactor, &[denial(Some("a.py"), true)], false, &modified), None);
-        assert_eq!(undone(Operation::TestGen, &[denial(None, true)], false, &modified), None);
+        assert_eq!(
+            undone(Operation::Refactor, &[denial(Some("a.py"), true)], false, &modified),
+            None
+        );
+        assert_eq!(
+            undone(Operation::TestGen, &[denial(None, true)], false, &modified),
+            None
+        );
         assert!(undone(Operation::TestGen, &[denial(None, true)], false, &[]).is_some());
         assert_eq!(undone(Operation::TestGen, &[denial(None, false)], false, &[]), None);
     }

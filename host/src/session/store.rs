@@ -133,7 +133,9 @@ impl Store {
     /// All kept sessions by id.
     pub(super) fn summaries(&self) -> BTreeMap<String, Summary> {
         let kept = self.lock();
-        kept.iter().map(|(id, kept)| (id.clone(), kept.summary.clone())).collect()
+        kept.iter()
+            .map(|(id, kept)| (id.clone(), kept.summary.clone()))
+            .collect()
     }
 
     /// Removes what the retention no longer keeps.
@@ -223,7 +225,10 @@ fn recover(recorder: &Arc<Recorder>, home: &Path) {
                 if !recovery.is_whole() {
                     let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
                     recorder.notice(
-                        format!("An interrupted change was rolled back, but not everywhere: {}", left.join("; ")),
+                        format!(
+                            "An interrupted change was rolled back, but not everywhere: {}",
+                            left.join("; ")
+                        ),
                         Some("look at these files: they were changed by somebody else since".to_owned()),
                     );
                 }
@@ -269,7 +274,10 @@ mod tests {
         let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
         let mut forgotten = to_forget(&operations.chain(calls).collect(), at(400));
         forgotten.sort();
-        assert_eq!(forgotten, ["0000", "0001", "0002", "0003", "0004", "0200", "0201", "0202"]);
+        assert_eq!(
+            forgotten,
+            ["0000", "0001", "0002", "0003", "0004", "0200", "0201", "0202"]
+        );
     }
 
     #[test]
@@ -288,7 +296,11 @@ mod tests {
             root: "/r".into(),
             files: Vec::new(),
         };
-        all.get_mut("0002").expect("it is there").summary.open_changes.push(open);
+        all.get_mut("0002")
+            .expect("it is there")
+            .summary
+            .open_changes
+            .push(open);
         assert_eq!(to_forget(&all, at(10)), ["0003", "0001"]);
         assert_eq!(to_forget(&all, at(4 + month + 1)), ["0004", "0003", "0001"]);
     }
