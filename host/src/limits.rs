@@ -246,6 +246,41 @@ pub const APPROVAL_SECONDS_MAX: i64 = 300;
 /// An approval's detail, a diff or an argument vector. Beyond it nobody reads, and the whole diff is in the journal.
 pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
 
+/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// second.
+pub const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// Time that the end of a session waits for a change that is being put in place. It is milliseconds; where it is not,
+/// the next start finishes it.
+pub const OPEN_CHANGE_MS_MAX: u64 = 2_000;
+
+/// The one line that tells people how a skill call went.
+pub const SUMMARY_BYTES_MAX: usize = 200;
+
+// ---- http ----
+
+/// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time in which a body must arrive.
+pub const BODY_SECONDS_MAX: u64 = 30;
+
+/// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
+pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
+/// twice what the slowest plain answer, a scan, may take.
+pub const IDLE_SECONDS_MAX: u64 = 120;
+
+/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
+/// `Last-Event-ID`.
+pub const WRITE_STALL_SECONDS_MAX: u64 = 30;
+
+/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
+pub const HEARTBEAT_SECONDS: u64 = 15;
+
+/// Time that open connections get to end after the sessions have ended.
+pub const CONNECTIONS_DRAIN_MS: u64 = 500;
 /// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
 /// call's own limit ends it earlier.
 pub const GIT_SECONDS_MAX: u64 = 60;
@@ -356,6 +391,16 @@ pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
+// ---- stage ----
+
+/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
+pub const PROPOSAL_FILES_MAX: usize = 1000;
+
+/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
+pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
 // ---- context ----
 
 /// Files of a selection, at the least (specification: 4 to 6).
