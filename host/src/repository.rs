@@ -359,6 +359,13 @@ impl Repository {
         named.or_else(|| self.hidden_place(&path::normalise(path).ok()?, is_directory))
     }
 
+    /// Why content that no file stands for, a blob of git, is hidden under this path.
+    pub(crate) fn hidden_content(&self, path: &str, content: &[u8]) -> Option<&'static str> {
+        let head = &content[..content.len().min(secrets::bytes_wanted(path))];
+        let reason = secrets::reason(head)?;
+        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+    }
+
     fn tree(&self) -> Tree<'_> {
         Tree {
             root: &self.root,
