@@ -135,6 +135,14 @@ pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 /// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
+// ---- stage ----
+
+/// Bytes of the files that one proposal replaces or deletes, beside [`STAGED_BYTES_MAX`] for what it writes. They are
+/// held in memory and written to the journal; a deletion may concern a larger file than a model writes.
+pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
 // ---- process, git and recipes ----
 
 /// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
