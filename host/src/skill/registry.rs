@@ -150,7 +150,7 @@ enum Member {
 }
 
 /// What a component says and asks for, before it is trusted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inspection {
     /// The file.
     pub path: PathBuf,

@@ -1,0 +1,3 @@
+//! temporary
+use host::skill::Builtin;
+pub(crate) static BUILTINS: &[Builtin] = &[];
