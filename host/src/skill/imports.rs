@@ -8,3 +8,6 @@ mod failure;
 mod git;
 pub(crate) mod git_commit;
 pub(crate) mod git_read;
+pub(crate) mod packages;
+mod recipe;
+pub(crate) mod tests;
