@@ -125,7 +125,9 @@ pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     }
     match handler {
         true => Ok(surface),
-        false => Err(format!("it exports no `tool:skill/handler@{CONTRACT}`, so it is no skill")),
+        false => Err(format!(
+            "it exports no `tool:skill/handler@{CONTRACT}`, so it is no skill"
+        )),
     }
 }
 

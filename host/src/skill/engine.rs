@@ -63,17 +63,20 @@ impl Runtime {
 /// code does not load there, and components are compiled on the machine.
 fn config(baseline: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
+    // Threads and garbage collection are not even built in: see the features in `Cargo.toml`.
     config
         .epoch_interruption(true)
         .wasm_component_model(true)
-        .wasm_threads(false)
         .concurrency_support(false)
         .memory_init_cow(true)
         // A named target switches off what the compiler would infer from the processor at hand.
         .target(TARGET)?;
     if baseline && cfg!(target_arch = "x86_64") {
         for flag in X86_64_BASELINE {
-            #[expect(unsafe_code, reason = "the flags name processor features that `baseline_available` has checked")]
+            #[expect(
+                unsafe_code,
+                reason = "the flags name processor features that `baseline_available` has checked"
+            )]
             // SAFETY: a wrong flag could make the compiler emit instructions that the processor lacks; these are
             // enabled only where it has them, and code from elsewhere is checked against it before it is loaded.
             unsafe {

@@ -263,7 +263,12 @@ impl State {
         self.push(descriptor).map_err(trap)
     }
 
-    fn open_repository(&mut self, asked: &Asked, open_flags: OpenFlags, flags: DescriptorFlags) -> FsResult<Descriptor> {
+    fn open_repository(
+        &mut self,
+        asked: &Asked,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Descriptor> {
         if open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE)
             || flags.contains(DescriptorFlags::WRITE)
         {
@@ -314,16 +319,17 @@ impl State {
         Ok(Descriptor::StageFile { file, flags })
     }
 
-    fn stat_descriptor(&self, handle: &Resource<Handle>) -> FsResult<Stat> {
-        match self.descriptor(handle)? {
-            Descriptor::RepositoryFile { file } => rustix::fs::fstat(&file.open.handle).map_err(errno),
-            Descriptor::RepositoryDirectory { path } => stat_repository(&self.repository()?.repository, path),
-            Descriptor::StageFile { file, .. } => Ok(file.stat()?),
-            Descriptor::StageDirectory { path } => Ok(self.stage.stat(path)?),
-        }
+    fn stat_descriptor(&mut self, handle: &Resource<Handle>) -> FsResult<Stat> {
+        let path = match self.descriptor(handle)? {
+            Descriptor::RepositoryFile { file } => return rustix::fs::fstat(&file.open.handle).map_err(errno),
+            Descriptor::RepositoryDirectory { path } => return stat_repository(&self.repository()?.repository, path),
+            Descriptor::StageFile { file, .. } => return Ok(file.stat()?),
+            Descriptor::StageDirectory { path } => path.clone(),
+        };
+        Ok(self.stage.stat(&path)?)
     }
 
-    fn stat_path(&self, handle: &Resource<Handle>, flags: PathFlags, path: &str) -> FsResult<Stat> {
+    fn stat_path(&mut self, handle: &Resource<Handle>, flags: PathFlags, path: &str) -> FsResult<Stat> {
         match self.directory(handle)? {
             Directory::Repository(base) => {
                 let asked = Asked::new(&base, path)?;
@@ -365,7 +371,7 @@ fn stat_repository_link(repository: &Repository, path: &str) -> FsResult<Stat> {
     {
         return rustix::fs::fstat(&opened.handle).map_err(errno);
     }
-    match link(repository, path) {
+    match symlink(repository, path) {
         Some((_, stat)) => Ok(stat),
         None => {
             let opened = opened.map_err(|error| open_error(&error))?;
@@ -375,7 +381,7 @@ fn stat_repository_link(repository: &Repository, path: &str) -> FsResult<Stat> {
 }
 
 /// The directory that holds a link, and what the link is; nothing where the path is no link or is hidden.
-fn link(repository: &Repository, path: &str) -> Option<(OwnedFd, Stat)> {
+fn symlink(repository: &Repository, path: &str) -> Option<(OwnedFd, Stat)> {
     let (parent, name) = split(path);
     let parent = repository.open_at(parent).ok()?;
     let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -422,7 +428,15 @@ fn metadata_hash(stat: &Stat) -> MetadataHashValue {
     let identity = Identity::of(stat);
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
-        (salt, identity.device, identity.inode, stat.st_size, stat.st_mtime, stat.st_mtime_nsec).hash(&mut hasher);
+        (
+            salt,
+            identity.device,
+            identity.inode,
+            stat.st_size,
+            stat.st_mtime,
+            stat.st_mtime_nsec,
+        )
+            .hash(&mut hasher);
         hasher.finish()
     };
     MetadataHashValue {
@@ -440,7 +454,11 @@ impl preopens::Host for State {
         }
         // Declared is enough: writing without the grant ends the call with `denied`, which says more than a directory
         // that is not there.
-        if self.grants.as_ref().is_some_and(|grants| grants.declares(Effect::WriteRepository)) {
+        if self
+            .grants
+            .as_ref()
+            .is_some_and(|grants| grants.declares(Effect::WriteRepository))
+        {
             let root = Descriptor::StageDirectory { path: String::new() };
             directories.push((self.push(root)?, "/stage".to_owned()));
         }
@@ -453,7 +471,10 @@ impl types::Host for State {
         Ok(error.downcast()?.into())
     }
 
-    fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<types::ErrorCode>> {
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<types::ErrorCode>> {
         let error = self.table.get(&error)?;
         Ok(error
             .downcast_ref::<std::io::Error>()
@@ -632,7 +653,7 @@ impl types::HostDescriptor for State {
             .repository
             .open_at(&asked.path)
             .map_err(|error| open_error(&error))?;
-        let Some((parent, _)) = link(&context.repository, &asked.path) else {
+        let Some((parent, _)) = symlink(&context.repository, &asked.path) else {
             return refuse(ErrorCode::Invalid);
         };
         let (_, name) = split(&asked.path);

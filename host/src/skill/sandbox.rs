@@ -14,7 +14,7 @@ use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
 
 use super::engine::Runtime;
-use super::guard::Stage;
+use super::guard::{OpenFiles, Stage};
 use super::policy::{Decision, Effect};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, Limits};
@@ -69,6 +69,7 @@ pub(super) struct Call {
     pub(super) walked: Counter,
     pub(super) logged: AtomicU64,
     pub(super) log_dropped: AtomicU64,
+    pub(super) files_open: OpenFiles,
 }
 
 /// Wall time of a call: its own, and what recipes took.
@@ -125,6 +126,7 @@ impl Call {
             walked: Counter::default(),
             logged: AtomicU64::new(0),
             log_dropped: AtomicU64::new(0),
+            files_open: OpenFiles::default(),
             limits,
         })
     }
@@ -173,7 +175,10 @@ impl Call {
     pub(super) fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
         let left = self.clock().recipes;
         if left.is_zero() {
-            return Err(Stop::limit(format!("{} in recipes", seconds(self.limits.recipes)), "timeout"));
+            return Err(Stop::limit(
+                format!("{} in recipes", seconds(self.limits.recipes)),
+                "timeout",
+            ));
         }
         let started = Instant::now();
         let result = self.unclocked(|| work(left));
@@ -227,8 +232,15 @@ impl Call {
             .downcast_ref::<wasmtime::Trap>()
             .map_or_else(|| error.root_cause().to_string(), ToString::to_string);
         if words.contains("fuel allocated for hostcalls") {
-            let limit = format!("{} in one answer or host call", mebibytes(self.limits.host_call_bytes as u64));
-            return CallError::Limit { skill, limit, verdict: "output" };
+            let limit = format!(
+                "{} in one answer or host call",
+                mebibytes(self.limits.host_call_bytes as u64)
+            );
+            return CallError::Limit {
+                skill,
+                limit,
+                verdict: "output",
+            };
         }
         CallError::Trap {
             skill,
@@ -328,7 +340,6 @@ pub(super) struct State {
     pub(super) table: ResourceTable,
     pub(super) sockets: WasiSocketsCtx,
     pub(super) stage: Stage,
-    pub(super) files_open: usize,
     pub(super) stderr: Vec<u8>,
     /// The file list, once the guest has asked for it: its pages must agree with each other.
     pub(super) files: Option<Arc<crate::repository::FileList>>,
@@ -345,7 +356,6 @@ impl State {
             table,
             sockets: WasiSocketsCtx::default(),
             stage: Stage::default(),
-            files_open: 0,
             stderr: Vec::new(),
             files: None,
             memory: 0,

@@ -87,7 +87,10 @@ mod tests {
 
     #[test]
     fn ordinary_text_is_borrowed() {
-        assert!(matches!(clean("fn main() {\n\tprintln!(\"ä\");\n}\n"), Cow::Borrowed(_)));
+        assert!(matches!(
+            clean("fn main() {\n\tprintln!(\"ä\");\n}\n"),
+            Cow::Borrowed(_)
+        ));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use wasmtime_wasi::p2::{
 };
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
 
-use super::guard::{RepositoryFile, StageFile};
+use super::guard::{RepositoryFile, StageError, StageFile};
 use super::imports::log;
 use super::sandbox::{State, Stop};
 use crate::limits;
@@ -63,15 +63,17 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// methods of a socket can then never be reached; they come from a context that allows nothing either.
 fn link_sockets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Own = HasSelf<State>;
-    let denying = |state: &mut State| WasiSocketsCtxView {
-        ctx: &mut state.sockets,
-        table: &mut state.table,
-    };
+    fn denying(state: &mut State) -> WasiSocketsCtxView<'_> {
+        WasiSocketsCtxView {
+            ctx: &mut state.sockets,
+            table: &mut state.table,
+        }
+    }
     tcp_create_socket::add_to_linker::<State, Own>(linker, |state| state)?;
     udp_create_socket::add_to_linker::<State, Own>(linker, |state| state)?;
     ip_name_lookup::add_to_linker::<State, Own>(linker, |state| state)?;
-    network::add_to_linker::<State, WasiSockets>(linker, &network::LinkOptions::default(), denying)?;
-    instance_network::add_to_linker::<State, WasiSockets>(linker, denying)?;
+    network::add_to_linker::<State, Own>(linker, &network::LinkOptions::default(), |state| state)?;
+    instance_network::add_to_linker::<State, Own>(linker, |state| state)?;
     tcp::add_to_linker::<State, WasiSockets>(linker, denying)?;
     udp::add_to_linker::<State, WasiSockets>(linker, denying)
 }
@@ -132,24 +134,23 @@ impl State {
 
     fn write_output(&mut self, stream: &Resource<DynOutputStream>, contents: &[u8]) -> StreamResult<()> {
         self.call.check().map_err(trap)?;
-        // The stage counts what is written, so it is taken out of the state while the file is written.
-        let mut stage = std::mem::take(&mut self.stage);
-        let written = match self.entry_mut::<Output, _>(stream) {
-            Ok(Output::Log { keep }) => {
+        let limits = &self.call.limits;
+        let written = match self.table.get_mut(&Resource::<Output>::new_borrow(stream.rep()))? {
+            Output::Log { keep } => {
                 let keep = *keep;
                 self.say(contents, keep);
-                Ok(())
+                return Ok(());
             }
-            Ok(Output::Stage { file, offset }) => stage.write(file, contents, *offset).map(|()| {
-                *offset += contents.len() as u64;
-            }),
-            Ok(Output::Append { file }) => stage.append(file, contents),
-            Err(error) => Err(super::guard::StageError::Stop(error.into())),
+            Output::Stage { file, offset } => {
+                let written = self.stage.write(file, contents, *offset, limits);
+                *offset = offset.saturating_add(contents.len() as u64);
+                written
+            }
+            Output::Append { file } => self.stage.append(file, contents, limits),
         };
-        self.stage = stage;
         written.map_err(|error| match error {
-            super::guard::StageError::Io(error) => failed(error),
-            super::guard::StageError::Stop(error) => StreamError::Trap(error),
+            StageError::Io(error) => failed(error),
+            StageError::Stop(error) => StreamError::Trap(error),
         })
     }
 
@@ -558,6 +559,32 @@ impl terminal_stderr::Host for State {
 
 fn refused<T>() -> SocketResult<T> {
     Err(SocketError::from(network::ErrorCode::AccessDenied))
+}
+
+impl network::Host for State {
+    fn convert_error_code(&mut self, error: SocketError) -> wasmtime::Result<network::ErrorCode> {
+        error.downcast()
+    }
+
+    fn network_error_code(&mut self, _: Resource<wasmtime::Error>) -> wasmtime::Result<Option<network::ErrorCode>> {
+        Ok(None)
+    }
+}
+
+/// What a guest gets instead of a network.
+struct NoNetwork;
+
+impl network::HostNetwork for State {
+    fn drop(&mut self, network: Resource<Network>) -> wasmtime::Result<()> {
+        self.remove::<NoNetwork, _>(&network)?;
+        Ok(())
+    }
+}
+
+impl instance_network::Host for State {
+    fn instance_network(&mut self) -> wasmtime::Result<Resource<Network>> {
+        Ok(self.push(NoNetwork)?)
+    }
 }
 
 impl tcp_create_socket::Host for State {

@@ -5,7 +5,6 @@
 //! takes its space. Checking and committing what it holds in the end is the business of `skill::stage`.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
@@ -80,11 +79,6 @@ impl StageFile {
 }
 
 impl Stage {
-    /// Where the proposal lies; nothing where the guest has written nothing.
-    pub(in crate::skill) fn path(&self) -> Option<&Path> {
-        self.root.as_ref().map(|root| root.directory.path())
-    }
-
     /// Hands the directory over, so that it outlives the store.
     pub(in crate::skill) fn take(&mut self) -> Option<TempDir> {
         self.root.take().map(|root| root.directory)
@@ -209,12 +203,12 @@ impl Stage {
         self.count_entry(limits)
     }
 
-    pub(super) fn is_directory(&self, path: &str) -> bool {
+    pub(super) fn is_directory(&mut self, path: &str) -> bool {
         self.stat(path)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
-    pub(super) fn check_directory(&self, path: &str) -> Result<(), StageError> {
+    pub(super) fn check_directory(&mut self, path: &str) -> Result<(), StageError> {
         let stat = self.stat(path)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Ok(()),
@@ -222,18 +216,11 @@ impl Stage {
         }
     }
 
-    pub(super) fn stat(&self, path: &str) -> Result<Stat, StageError> {
-        let Some(root) = &self.root else {
-            // An empty directory that nobody has needed yet looks like any other.
-            return match path.is_empty() {
-                true => Ok(rustix::fs::stat(std::env::temp_dir())?),
-                false => Err(Errno::NOENT.into()),
-            };
-        };
+    pub(super) fn stat(&mut self, path: &str) -> Result<Stat, StageError> {
         if path.is_empty() {
-            return Ok(rustix::fs::fstat(&root.handle)?);
+            return Ok(rustix::fs::fstat(&self.root()?.handle)?);
         }
-        let (parent, name) = root.parent(path)?;
+        let (parent, name) = self.existing()?.parent(path)?;
         Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
