@@ -175,6 +175,9 @@ pub const PROCESS_GRACE_MS: u64 = 200;
 /// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
 pub const PROCESS_REAP_MS: u64 = 200;
 
+/// How often a program is tried, every 20 ms, that is being written to at the moment.
+pub const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
+
 /// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
 pub const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -324,6 +327,18 @@ pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Diff that a question shows before it goes on with names and counts alone.
 pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
 
+/// Manifests and interpreter configurations that a recipe reads. The largest package.json are some 100 KiB.
+pub const RECIPE_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Packages of one installation; more is a list that belongs into a manifest.
+pub const RECIPE_PACKAGES_MAX: usize = 50;
+
+/// Longest package name with its constraint. npm allows 214 bytes for the name alone.
+pub const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
+
+/// Longest filter expression of a test run.
+pub const RECIPE_FILTER_BYTES_MAX: usize = 2048;
+
 /// Paths of one test run; more do not fit one command line with certainty.
 pub const RECIPE_PATHS_MAX: usize = 200;
 
@@ -412,6 +427,7 @@ pub const PROPOSAL_FILES_MAX: usize = 1000;
 
 /// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
 pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 
 // ---- context ----
 
