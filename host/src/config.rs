@@ -1,10 +1,30 @@
 //! Configuration: defaults, the user's file, the environment and flags, resolved once a session into [`Settings`].
+//!
+//! This is the only module that reads the environment. Nothing here comes from a repository: a repository may not
+//! name a URL, a key, a command or a port. What the file holds is parsed strictly; a key that nothing acts on does not
+//! parse.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A key. Its debug form and its display form hold nothing of it.
+use crate::api::Problem;
+
+mod edit;
+
+pub use edit::{Init, write_initial};
+
+/// Port of the backend where nothing else is asked for (specification).
+pub const DEFAULT_PORT: u16 = 8000;
+
+/// The `url` that selects the embedded analyst.
+pub const ANALYST_URL: &str = "builtin:analyst";
+
+/// A key. Its debug form holds nothing of it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -28,7 +48,7 @@ impl fmt::Debug for Secret {
 }
 
 /// The three providers of the specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderName {
     /// A vendor's own API.
@@ -37,6 +57,26 @@ pub enum ProviderName {
     Local,
     /// One API for several vendors.
     Router,
+}
+
+impl ProviderName {
+    /// All three, in the order in which they are listed.
+    pub const ALL: [Self; 3] = [Self::Hosted, Self::Local, Self::Router];
+
+    /// The name in the configuration and on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hosted => "hosted",
+            Self::Local => "local",
+            Self::Router => "router",
+        }
+    }
+}
+
+impl fmt::Display for ProviderName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
 }
 
 /// The wire that a provider speaks.
@@ -49,8 +89,30 @@ pub enum Api {
     Chat,
     /// generateContent.
     GenerateContent,
-    /// No wire: the embedded analyst (`url = "builtin:analyst"`).
+    /// No wire: the embedded analyst. Never written in a file; [`ANALYST_URL`] selects it.
+    #[serde(skip)]
     Analyst,
+}
+
+impl Api {
+    /// Base URL of the vendor whose wire this is, as `hosted`.
+    fn hosted_url(self) -> &'static str {
+        match self {
+            Self::Messages => "https://api.anthropic.com",
+            Self::Chat => "https://api.openai.com/v1",
+            Self::GenerateContent => "https://generativelanguage.googleapis.com",
+            Self::Analyst => ANALYST_URL,
+        }
+    }
+
+    /// The variable that carries the key of `hosted` on this wire.
+    fn hosted_key_variable(self) -> &'static str {
+        match self {
+            Self::Chat => "VENDOR_B_API_KEY",
+            Self::GenerateContent => "VENDOR_C_API_KEY",
+            Self::Messages | Self::Analyst => "HOSTED_API_KEY",
+        }
+    }
 }
 
 /// The enabled provider, resolved.
@@ -66,4 +128,518 @@ pub struct ProviderSettings {
     pub model: String,
     /// Its key, where it has one.
     pub api_key: Option<Secret>,
+}
+
+/// Everything that a session needs to know, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The one enabled provider.
+    pub provider: ProviderSettings,
+    /// All providers with the model that each is configured for.
+    pub providers: Vec<ProviderSummary>,
+    /// Folder of markdown notes.
+    pub vault: Option<PathBuf>,
+    /// Who may talk to the server.
+    pub server: ServerSettings,
+    /// What is hidden, revealed, allowed and denied beyond the defaults.
+    pub policy: PolicySettings,
+    /// For the log; an `env_logger`-style level.
+    pub log_level: String,
+}
+
+/// One provider for GET /models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderSummary {
+    /// Which of the three.
+    pub name: ProviderName,
+    /// True for exactly one.
+    pub enabled: bool,
+    /// The configured model.
+    pub model: Option<String>,
+}
+
+/// `[server]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerSettings {
+    /// Host names, beside loopback, that a `Host` header may carry.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may use the server, for example `http://localhost:5173`.
+    pub cors_origins: Vec<String>,
+    /// Who needs the token.
+    pub auth: Auth,
+}
+
+/// Who needs the token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Auth {
+    /// A peer on loopback that runs as the same user needs none (Linux).
+    #[default]
+    SameUser,
+    /// Everybody.
+    Token,
+}
+
+/// `[policy]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySettings {
+    /// Globs that are hidden beyond the built-in table.
+    pub hide: Vec<String>,
+    /// Globs that are taken out of the built-in table.
+    pub reveal: Vec<String>,
+    /// Effects that are allowed.
+    pub allow: Vec<String>,
+    /// Effects that are denied; wins over `allow`.
+    pub deny: Vec<String>,
+}
+
+/// The file, as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    providers: BTreeMap<ProviderName, FileProvider>,
+    logging: FileLogging,
+    context: FileContext,
+    server: ServerSettings,
+    policy: PolicySettings,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileProvider {
+    api_key: Option<Secret>,
+    model: Option<String>,
+    enabled: bool,
+    url: Option<String>,
+    api: Option<Api>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileLogging {
+    level: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileContext {
+    vault: Option<PathBuf>,
+}
+
+/// Names of the environment variables that configure the product or that recipes may see. A client sends these, and
+/// only these, with a session.
+pub const FORWARDED: [&str; 19] = [
+    "HOSTED_API_KEY",
+    "VENDOR_B_API_KEY",
+    "VENDOR_C_API_KEY",
+    "ROUTER_API_KEY",
+    "HOSTED_MODEL",
+    "TOOL_LOG_LEVEL",
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "VIRTUAL_ENV",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// A snapshot of the process environment.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The environment of this process. Variables that are not UTF-8 are left out.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn of_process() -> Self {
+        Self(
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+        )
+    }
+
+    /// An environment with just these variables.
+    pub fn new(variables: BTreeMap<String, String>) -> Self {
+        Self(variables)
+    }
+
+    /// This environment with a session's own variables on top.
+    #[must_use]
+    pub fn overlaid(&self, variables: &BTreeMap<String, String>) -> Self {
+        let mut all = self.0.clone();
+        all.extend(variables.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Self(all)
+    }
+
+    /// A variable; an empty one counts as unset.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// What a client sends with a session.
+    pub fn forwarded(&self) -> BTreeMap<String, String> {
+        let wanted = FORWARDED
+            .iter()
+            .filter_map(|&name| Some((name.to_owned(), self.get(name)?.to_owned())));
+        wanted.collect()
+    }
+
+    /// The per-user directory: `TOOL_HOME`, else `~/.tool`.
+    pub fn tool_home(&self) -> Result<PathBuf, Problem> {
+        if let Some(home) = self.get("TOOL_HOME") {
+            return std::path::absolute(home)
+                .map_err(|error| Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}")));
+        }
+        match self.get("HOME") {
+            Some(home) if Path::new(home).is_absolute() => Ok(Path::new(home).join(".tool")),
+            _ => Err(Problem::new("config-invalid", "Neither TOOL_HOME nor HOME is set")
+                .with_hint("set TOOL_HOME to a folder of yours that may be written")),
+        }
+    }
+
+    /// The port of the backend: `TOOL_BACKEND_PORT`, else 8000. 0 means any free port.
+    pub fn port(&self) -> Result<u16, Problem> {
+        let Some(text) = self.get("TOOL_BACKEND_PORT") else {
+            return Ok(DEFAULT_PORT);
+        };
+        text.parse().map_err(|_| {
+            Problem::new("config-invalid", format!("TOOL_BACKEND_PORT is not a port: `{text}`"))
+                .with_hint("give a number from 0 to 65535; 0 takes any free port")
+        })
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Where the configuration file lies.
+pub fn path(home: &Path) -> PathBuf {
+    home.join("config.toml")
+}
+
+/// Reads the file beneath `home` and resolves it with `environment`, which wins over the file.
+pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem> {
+    let place = path(home);
+    let text = match fs::read_to_string(&place) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(
+                Problem::new("config-missing", "Configuration file not found: ~/.tool/config.toml")
+                    .with_hint(format!("run `tool init`, which writes {}", place.display())),
+            );
+        }
+        Err(error) => {
+            return Err(Problem::new(
+                "config-invalid",
+                format!("Configuration file `{}` could not be read: {error}", place.display()),
+            ));
+        }
+    };
+    resolve(parse(&text)?, environment)
+}
+
+fn parse(text: &str) -> Result<File, Problem> {
+    if let Err(error) = text.parse::<toml::Table>() {
+        return Err(
+            Problem::new("config-invalid", "Failed to parse config: Invalid TOML syntax").with_hint(format!(
+                "{}: {}",
+                place_in(text, error.span()),
+                error.message()
+            )),
+        );
+    }
+    toml::from_str(text).map_err(|error| {
+        let message = format!("Failed to parse config: {}", error.message());
+        let mut hint = place_in(text, error.span());
+        if let Some(near) = nearest_key(error.message()) {
+            hint = format!("{hint}; did you mean `{near}`?");
+        }
+        Problem::new("config-invalid", message).with_hint(hint)
+    })
+}
+
+/// `line 3, column 7 of config.toml`.
+fn place_in(text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    let before = &text[..span.map_or(0, |span| span.start).min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    format!("line {line}, column {column} of config.toml")
+}
+
+/// The known key nearest to the unknown one, out of serde's sentence: it quotes the unknown first, then the known.
+fn nearest_key(message: &str) -> Option<&str> {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next()?;
+    quoted
+        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+        .min()
+        .filter(|&(distance, known)| distance <= known.len().max(3) / 2)
+        .map(|(_, known)| known)
+}
+
+fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
+    let enabled: Vec<ProviderName> = file
+        .providers
+        .iter()
+        .filter(|(_, provider)| provider.enabled)
+        .map(|(&name, _)| name)
+        .collect();
+    let name = match enabled[..] {
+        [name] => name,
+        [] => {
+            return Err(Problem::new("config-invalid", "No provider is enabled")
+                .with_hint("set `enabled = true` for one provider, or run `tool init --provider NAME`"));
+        }
+        _ => {
+            let names: Vec<&str> = enabled.iter().map(|name| name.name()).collect();
+            return Err(Problem::new(
+                "config-invalid",
+                format!("More than one provider is enabled: {}", names.join(" and ")),
+            )
+            .with_hint("exactly one may have `enabled = true`; `tool init --provider NAME` switches"));
+        }
+    };
+    let providers = ProviderName::ALL.map(|each| ProviderSummary {
+        name: each,
+        enabled: each == name,
+        model: file
+            .providers
+            .get(&each)
+            .and_then(|provider| model(each, provider, environment)),
+    });
+    Ok(Settings {
+        provider: resolve_provider(name, &file.providers[&name], environment)?,
+        providers: providers.into(),
+        vault: file.context.vault.map(|vault| expand_home(vault, environment)),
+        server: file.server,
+        policy: file.policy,
+        log_level: environment
+            .get("TOOL_LOG_LEVEL")
+            .map(str::to_owned)
+            .or(file.logging.level)
+            .unwrap_or_else(|| "INFO".to_owned()),
+    })
+}
+
+fn resolve_provider(
+    name: ProviderName,
+    file: &FileProvider,
+    environment: &Environment,
+) -> Result<ProviderSettings, Problem> {
+    let api = wire(name, file)?;
+    let url = match (&file.url, name) {
+        (Some(url), _) => url.trim_end_matches('/').to_owned(),
+        (None, ProviderName::Hosted) => api.hosted_url().to_owned(),
+        (None, ProviderName::Local) => "http://127.0.0.1:1234/v1".to_owned(),
+        (None, ProviderName::Router) => "https://openrouter.ai/api/v1".to_owned(),
+    };
+    let variable = match name {
+        ProviderName::Hosted => Some(api.hosted_key_variable()),
+        ProviderName::Router => Some("ROUTER_API_KEY"),
+        ProviderName::Local => None,
+    };
+    let from_environment = variable.and_then(|variable| environment.get(variable)).map(Secret::new);
+    let api_key = from_environment.or_else(|| file.api_key.clone().filter(|key| !key.expose().is_empty()));
+    if let (Some(variable), None) = (variable, &api_key) {
+        return Err(
+            Problem::new("config-key-missing", format!("No API key for the provider `{name}`")).with_hint(format!(
+                "set {variable}, or `api_key` in [providers.{name}] of config.toml"
+            )),
+        );
+    }
+    let model = model(name, file, environment).ok_or_else(|| {
+        Problem::new(
+            "config-model-missing",
+            format!("No model is set for the provider `{name}`"),
+        )
+        .with_hint(format!(
+            "set `model` in [providers.{name}] of config.toml, or run `tool init --model MODEL`"
+        ))
+    })?;
+    Ok(ProviderSettings {
+        name,
+        api,
+        url,
+        model,
+        api_key,
+    })
+}
+
+/// Which wire a provider speaks, or why its combination of `api` and `url` makes no sense.
+fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
+    let analyst = file.url.as_deref() == Some(ANALYST_URL);
+    let invalid = |message: String| Err(Problem::new("config-invalid", message));
+    if let Some(url) = file.url.as_deref().filter(|_| !analyst)
+        && !(url.starts_with("http://") || url.starts_with("https://"))
+    {
+        return invalid(format!(
+            "`url` of the provider `{name}` is neither http:// nor https://: `{url}`"
+        ));
+    }
+    match (name, file.api) {
+        (ProviderName::Local, None) if analyst => Ok(Api::Analyst),
+        _ if analyst => invalid(format!(
+            "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+        )),
+        (ProviderName::Hosted, api) => Ok(api.unwrap_or(Api::Messages)),
+        (_, None | Some(Api::Chat)) => Ok(Api::Chat),
+        (_, Some(_)) => invalid(format!("the provider `{name}` speaks `chat` only")),
+    }
+}
+
+fn model(name: ProviderName, file: &FileProvider, environment: &Environment) -> Option<String> {
+    if file.url.as_deref() == Some(ANALYST_URL) {
+        return Some(ANALYST_URL.to_owned());
+    }
+    let variable = environment.get("HOSTED_MODEL").filter(|_| name == ProviderName::Hosted);
+    variable
+        .map(str::to_owned)
+        .or_else(|| file.model.clone().filter(|model| !model.is_empty()))
+}
+
+fn expand_home(path: PathBuf, environment: &Environment) -> PathBuf {
+    match (path.strip_prefix("~"), environment.get("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(home).join(rest),
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        Environment::new(
+            variables
+                .iter()
+                .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
+    }
+
+    fn settings(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Problem> {
+        resolve(parse(text)?, &environment(variables))
+    }
+
+    fn problem(text: &str, variables: &[(&str, &str)]) -> (String, String) {
+        let problem = settings(text, variables).expect_err("the configuration is wrong");
+        (problem.message, problem.hint.unwrap_or_default())
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file() {
+        let text =
+            "[providers.hosted]\napi_key = \"of-file\"\nmodel = \"a\"\nenabled = true\n[logging]\nlevel = \"WARN\"";
+        let variables = [
+            ("HOSTED_API_KEY", "of-environment"),
+            ("HOSTED_MODEL", "b"),
+            ("TOOL_LOG_LEVEL", "DEBUG"),
+        ];
+        let resolved = settings(text, &variables).expect("the configuration is right");
+        assert_eq!(resolved.provider.api_key, Some(Secret::new("of-environment")));
+        assert_eq!(
+            (resolved.provider.model.as_str(), resolved.log_level.as_str()),
+            ("b", "DEBUG")
+        );
+        let from_file = settings(text, &[]).expect("the configuration is right");
+        assert_eq!(from_file.provider.api_key, Some(Secret::new("of-file")));
+        assert_eq!(
+            (from_file.provider.model.as_str(), from_file.log_level.as_str()),
+            ("a", "WARN")
+        );
+    }
+
+    #[test]
+    fn each_wire_of_hosted_has_its_own_key_and_address() {
+        for (api, variable, url) in [
+            ("messages", "HOSTED_API_KEY", "https://api.anthropic.com"),
+            ("chat", "VENDOR_B_API_KEY", "https://api.openai.com/v1"),
+            (
+                "generate-content",
+                "VENDOR_C_API_KEY",
+                "https://generativelanguage.googleapis.com",
+            ),
+        ] {
+            let text = format!("[providers.hosted]\napi = \"{api}\"\nmodel = \"m\"\nenabled = true");
+            let resolved = settings(&text, &[(variable, "k")]).expect("the configuration is right");
+            assert_eq!(resolved.provider.url, url);
+            assert!(problem(&text, &[]).1.contains(variable));
+        }
+    }
+
+    #[test]
+    fn two_enabled_providers_are_named() {
+        let text = "[providers.local]\nenabled = true\n[providers.router]\nenabled = true";
+        assert_eq!(
+            problem(text, &[]).0,
+            "More than one provider is enabled: local and router"
+        );
+        assert_eq!(
+            problem("[providers.local]\nmodel = \"m\"", &[]).0,
+            "No provider is enabled"
+        );
+    }
+
+    #[test]
+    fn broken_toml_says_where() {
+        let (message, hint) = problem("[providers.local]\nenabled = yes", &[]);
+        assert_eq!(message, "Failed to parse config: Invalid TOML syntax");
+        assert!(hint.starts_with("line 2, column 11 of config.toml"), "{hint}");
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_known_one() {
+        let (message, hint) = problem("[providers.local]\nenable = true", &[]);
+        assert!(
+            message.starts_with("Failed to parse config: unknown field `enable`"),
+            "{message}"
+        );
+        assert!(hint.ends_with("did you mean `enabled`?"), "{hint}");
+        assert!(
+            problem("[providers.lokal]\nenabled = true", &[])
+                .1
+                .contains("did you mean `local`?")
+        );
+    }
+
+    #[test]
+    fn the_analyst_is_local_and_needs_nothing() {
+        let text = "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true";
+        let resolved = settings(text, &[]).expect("the configuration is right");
+        assert_eq!(
+            (resolved.provider.api, resolved.provider.model.as_str()),
+            (Api::Analyst, "builtin:analyst")
+        );
+        assert!(settings(&text.replace("local", "router"), &[("ROUTER_API_KEY", "k")]).is_err());
+    }
+
+    #[test]
+    fn a_key_is_not_in_any_debug_form() {
+        let resolved = settings(
+            "[providers.router]\nmodel = \"m\"\nenabled = true",
+            &[("ROUTER_API_KEY", "s3cret")],
+        );
+        assert!(!format!("{resolved:?}").contains("s3cret"));
+        assert!(!format!("{:?}", environment(&[("ROUTER_API_KEY", "s3cret")])).contains("s3cret"));
+    }
+
+    #[test]
+    fn a_missing_file_is_said_in_the_specifications_words() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let problem = load(home.path(), &Environment::default()).expect_err("there is no file");
+        assert_eq!(problem.message, "Configuration file not found: ~/.tool/config.toml");
+        assert!(problem.hint.is_some_and(|hint| hint.contains("tool init")));
+    }
 }
