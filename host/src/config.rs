@@ -272,6 +272,14 @@ impl Environment {
         Self(variables)
     }
 
+    /// This environment with a session's own variables on top.
+    #[must_use]
+    pub fn overlaid(&self, variables: &BTreeMap<String, String>) -> Self {
+        let mut all = self.0.clone();
+        all.extend(variables.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Self(all)
+    }
+
     /// A variable; an empty one counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())

@@ -7,6 +7,321 @@ pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Time-out of a repository scan (specification: 60 seconds).
 pub const SCAN_SECONDS_MAX: u64 = 60;
 
+// ---- skill sandbox ----
+
+/// Linear memory of one call, all instances of it together. A component in Python needs about 60 MiB before it does
+/// anything and a syntax tree of the largest source file we read (8 MiB) about 120 MiB; twice that is room to work,
+/// and [`CALLS_CONCURRENT_MAX`] calls at the bound still fit a small machine.
+pub const CALL_MEMORY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Wall time of one call, host calls included. A model waits for it, and the slowest honest call (a search over a
+/// Linux kernel tree) takes a second.
+pub const CALL_WALL_MS_MAX: u64 = 30_000;
+
+/// Wall time that one call may spend in recipes (tests, installs), which are outside [`CALL_WALL_MS_MAX`]. Test suites
+/// of that length are the longest that anybody waits for at a terminal.
+pub const CALL_RECIPE_MS_MAX: u64 = 15 * 60_000;
+
+/// Wall time of `describe`, which only builds a constant. A Python component takes a tenth of a second.
+pub const DESCRIBE_WALL_MS_MAX: u64 = 5_000;
+
+/// Interval of the epoch. A spinning guest ends this much after its deadline; at 100 Hz the ticking itself costs
+/// nothing that can be measured, and it rests while no call runs.
+pub const EPOCH_TICK_MS: u64 = 10;
+
+/// Bytes of one answer (the contract's number). More than that fills any model's context several times over.
+pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of log messages and of standard output and error that one call may leave in our log.
+pub const CALL_LOG_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes at the end of standard error that are kept to explain a crash. A panic's message is one or two lines.
+pub const STDERR_TAIL_BYTES: usize = 2 * 1024;
+
+/// Random bytes of one call. Hash seeds take 16; a component in Python takes a few kilobytes.
+pub const CALL_RANDOM_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Bytes that one host call copies, in either direction. Larger reads return less, as the interface allows; a larger
+/// argument is a trap. It bounds what the host allocates for a guest, which its own memory bound does not see, and is
+/// above [`OUTPUT_BYTES_MAX`] with its list of deletions.
+pub const HOST_CALL_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes that one call may read from the repository. Ten times a Linux kernel tree; a guest that reads more goes in
+/// circles.
+pub const CALL_READ_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Directory entries that one call may walk by itself. A tree of more belongs to the host's list, which is bounded
+/// elsewhere.
+pub const CALL_ENTRIES_MAX: u64 = 2_000_000;
+
+/// Table elements of one call, all tables together. The largest component known to us (CPython) has 20,000.
+pub const CALL_TABLE_ELEMENTS_MAX: u64 = 200_000;
+
+/// Core instances, memories and tables of one call. A component in Python with its dynamic libraries has about 50.
+pub const CALL_INSTANCES_MAX: usize = 200;
+
+/// Live handles (descriptors, streams, pollables) of one call. Honest guests hold a handful.
+pub const CALL_HANDLES_MAX: usize = 1_024;
+
+/// Open files and directories of one call: a recursive walk holds one a level. Times [`CALLS_CONCURRENT_MAX`] it stays
+/// below 1,024, the usual number of a process, so that no call takes another's.
+pub const CALL_FILES_OPEN_MAX: usize = 64;
+
+/// Bytes of a proposal. Source files are small; a model writes a few kilobytes a call.
+pub const STAGED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Files and directories of a proposal. A rename of a package touches a few hundred.
+pub const STAGED_ENTRIES_MAX: u64 = 2_000;
+
+/// Entries of one page of the file list. A page of typical paths is half a megabyte, and a Linux kernel tree ten pages.
+pub const LIST_PAGE_ENTRIES_MAX: usize = 8_192;
+
+/// Bytes of paths in one page of the file list, for trees whose paths are long.
+pub const LIST_PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Globs of one list query, and bytes of each: compiling them is work done in the host.
+pub const LIST_GLOBS_MAX: usize = 64;
+/// See [`LIST_GLOBS_MAX`].
+pub const LIST_GLOB_BYTES_MAX: usize = 1_024;
+
+/// Calls at work at the same time in the process, parts of a sharded call included. The work is bound by processors
+/// and memory: eight calls at [`CALL_MEMORY_BYTES_MAX`] are 2 GiB.
+pub const CALLS_CONCURRENT_MAX: usize = 8;
+
+/// Calls that wait for a turn. A model asks for at most a few dozen at once; more is a fault somewhere.
+pub const CALLS_WAITING_MAX: usize = 128;
+
+/// How long a call waits for its turn: as long as the calls before it may take.
+pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
+
+/// Parts of a sharded call. Beyond the number of cores of a laptop nothing is gained.
+pub const CALL_PARTS_MAX: usize = 8;
+
+/// Size of a component. CPython with its library takes 18 MB.
+pub const COMPONENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Size of one function body of a foreign component. Memory and time of the compiler grow faster than the function;
+/// the interpreter loops of CPython and SpiderMonkey are below 300 kB.
+pub const COMPONENT_FUNCTION_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time for compiling one foreign component. The largest known take 8 s on two cores.
+pub const COMPILE_MS_MAX: u64 = 120_000;
+
+/// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
+pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
+// ---- daemon ----
+
+/// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
+pub const START_SECONDS_MAX: u64 = 20;
+
+/// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
+pub const STOP_SECONDS_MAX: u64 = 5;
+
+/// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
+pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+// ---- repository ----
+
+/// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
+/// entries cost some 150 MB, which is what a daemon can bear.
+pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
+
+/// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
+pub const SCAN_THREADS_MAX: usize = 8;
+
+/// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
+/// and credentials hold a handful.
+pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
+
+/// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+// ---- stage ----
+
+/// Bytes of the files that one proposal replaces or deletes, beside [`STAGED_BYTES_MAX`] for what it writes. They are
+/// held in memory and written to the journal; a deletion may concern a larger file than a model writes.
+pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+// ---- process, git and recipes ----
+
+/// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
+pub const TESTS_SECONDS_MAX: u64 = 15 * 60;
+
+/// Longest installation: a few wheels over a slow line.
+pub const INSTALL_SECONDS_MAX: u64 = 10 * 60;
+
+/// Longest question to an interpreter about itself. A cold start from a slow disk takes a second or two.
+pub const PROBE_SECONDS_MAX: u64 = 10;
+
+/// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
+pub const PROCESS_OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
+
+/// Output after which a run is ended. The most talkative suites write some tens of MiB.
+pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Output that is shown live. What comes after is in the report; a stream of more than this nobody reads.
+pub const PROCESS_LIVE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest line that is shown live; the rest of it is not.
+pub const PROCESS_LIVE_LINE_BYTES_MAX: usize = 2048;
+
+/// Time between asking a run to end and ending it. With everything else a cancelled run is gone within 500 ms.
+pub const PROCESS_GRACE_MS: u64 = 200;
+
+/// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
+pub const PROCESS_REAP_MS: u64 = 200;
+
+/// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
+pub const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Largest file that a run may write: more than any build product, less than a disk.
+pub const PROCESS_FILE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// How often the processes that left a run's group are looked for. Each round ends what the round before missed.
+pub const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
+
+/// How much of a process's environment is looked at: what the kernel allows for one by default.
+pub const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
+// ---- session ----
+
+/// Sessions in `session_history.json` and in GET /history (specification: the last 100), and in GET /tasks.
+pub const HISTORY_ENTRIES_MAX: usize = 100;
+
+/// Bytes of a history file that are read. A hundred entries are some 40 kB; a larger file was not written by us.
+pub const HISTORY_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Time for which a writer of the history file waits for another one, who needs some milliseconds.
+pub const HISTORY_LOCK_MS_MAX: u64 = 5_000;
+
+/// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
+pub const SESSIONS_KEPT: usize = 100;
+
+/// Days for which a session is kept: long enough to undo last month's work.
+pub const SESSION_DAYS_KEPT: i64 = 30;
+
+/// Bytes of all kept sessions together, contents of changed files included.
+pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Sessions under way at once. Each may hold a provider connection and a packet of up to a megabyte; the next one is
+/// told that the backend is busy.
+pub const SESSIONS_RUNNING_MAX: usize = 256;
+
+/// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
+pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
+
+/// Strings in the arguments that a `skill` event shows (design: 4 KiB). Whole file contents help no watcher.
+pub const EVENT_ARGUMENT_BYTES_MAX: usize = 4 * 1024;
+
+/// Nesting of values in events and journal lines. The JSON reader gives up at 128; no schema of ours needs ten.
+pub const EVENT_DEPTH_MAX: usize = 32;
+
+/// A tool call's arguments and result as the journal keeps them. Contents of changed files are kept apart and whole.
+pub const JOURNAL_TOOL_BYTES_MAX: usize = 64 * 1024;
+
+/// A tool call's result as the report shows it.
+pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
+
+/// Time spent on counting the changed lines of one file for a report; beyond it the counts are approximate.
+pub const REPORT_DIFF_MS_MAX: u64 = 500;
+
+/// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
+/// other half is for the write itself.
+pub const JOURNAL_COMMIT_MS: u64 = 25;
+
+/// Unwritten journal bytes that are held while the disk is full. Beyond it new lines are dropped, not the session.
+pub const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
+/// a second.
+pub const TOKEN_COALESCE_MS: u64 = 5;
+
+/// Events of a running session that are kept in memory for streams; older ones are read from the journal.
+pub const EVENT_TAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Journal bytes that a stream reads at once. Bounds what a reader holds that has fallen behind.
+pub const REPLAY_BYTES_MAX: usize = 256 * 1024;
+
+/// Time without any stream after which an attached session is cancelled: a client that reconnects is faster.
+pub const ATTACHED_GRACE_MS: u64 = 2_000;
+
+/// Time in which the first stream of an attached session must open.
+pub const ATTACHED_FIRST_MS: u64 = 30_000;
+
+/// Time in which an approval must be answered; then it is refused.
+pub const APPROVAL_SECONDS_MAX: i64 = 300;
+
+/// An approval's detail, a diff or an argument vector. Beyond it nobody reads, and the whole diff is in the journal.
+pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// second.
+pub const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// Time that the end of a session waits for a change that is being put in place. It is milliseconds; where it is not,
+/// the next start finishes it.
+pub const OPEN_CHANGE_MS_MAX: u64 = 2_000;
+
+/// The one line that tells people how a skill call went.
+pub const SUMMARY_BYTES_MAX: usize = 200;
+
+// ---- http ----
+
+/// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time in which a body must arrive.
+pub const BODY_SECONDS_MAX: u64 = 30;
+
+/// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
+pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
+/// twice what the slowest plain answer, a scan, may take.
+pub const IDLE_SECONDS_MAX: u64 = 120;
+
+/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
+/// `Last-Event-ID`.
+pub const WRITE_STALL_SECONDS_MAX: u64 = 30;
+
+/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
+pub const HEARTBEAT_SECONDS: u64 = 15;
+
+/// Time that open connections get to end after the sessions have ended.
+pub const CONNECTIONS_DRAIN_MS: u64 = 500;
+/// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
+/// call's own limit ends it earlier.
+pub const GIT_SECONDS_MAX: u64 = 60;
+
+/// Git operations that were given up and still hang (a FIFO in place of an ignore file): no more are started then.
+pub const GIT_THREADS_MAX: usize = 16;
+
+/// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
+pub const GIT_CHANGES_MAX: usize = 5_000;
+
+/// Patch of one file: some thousand lines, more than fits any conversation.
+pub const GIT_PATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// Patches of one diff together; a skill's answer holds at most a quarter of this.
+pub const GIT_DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Lines of context around a change. With more than this the reader wants the file, not the diff.
+pub const GIT_CONTEXT_LINES_MAX: u32 = 100;
+
+/// Paths that one request may name; whoever means more means a directory.
+pub const GIT_PATHS_MAX: usize = 1_000;
+
+/// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
+pub const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Longest commit message; the longest honest ones are release notes.
+pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Diff that a question shows before it goes on with names and counts alone.
+pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
+
+/// Paths of one test run; more do not fit one command line with certainty.
+pub const RECIPE_PATHS_MAX: usize = 200;
 // ---- provider ----
 
 /// Largest single event of a provider's stream. A whole `write_file` call may come in one event; nothing honest is
@@ -85,3 +400,56 @@ pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
+// ---- stage ----
+
+/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
+pub const PROPOSAL_FILES_MAX: usize = 1000;
+
+/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
+pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+// ---- context ----
+
+/// Files of a selection, at the least (specification: 4 to 6).
+pub const SELECTED_FILES_MIN: usize = 4;
+
+/// Files of a selection, at the most (specification: 4 to 6).
+pub const SELECTED_FILES_MAX: usize = 6;
+
+/// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
+/// context of 200,000, so that a conversation of many tool calls still fits.
+pub const PACKET_TOKENS: u64 = 28_000;
+
+/// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
+pub const CONTEXT_THREADS_MAX: usize = 8;
+
+/// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
+/// from what was read, and the user is told.
+pub const SELECT_SECONDS_MAX: u64 = 20;
+
+/// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.
+pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Files read to find the central ones where there is no task. Enough for what two or three steps of imports reach from
+/// an entry point, few enough to be read in some ten milliseconds.
+pub const CENTRAL_FILES_READ_MAX: usize = 400;
+
+/// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
+pub const PACKET_LINE_BYTES_MAX: usize = 1000;
+
+/// Notes of a vault that are considered. Large vaults of one person have a few thousand.
+pub const VAULT_NOTES_MAX: usize = 5000;
+
+/// Bytes of all notes that are considered.
+pub const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// What is read of one note; a packet would show less.
+pub const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Directories below each other in a vault.
+pub const VAULT_DEPTH_MAX: usize = 16;
+
+/// Notes in a packet.
+pub const PACKET_NOTES_MAX: usize = 3;

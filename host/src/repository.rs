@@ -1,8 +1,526 @@
 //! The repository as everything else sees it: one root, one rule set, one way to open a file.
 //!
 //! Hidden and protected names, the ignore-aware list of files and the non-blocking, symlink-free opening of a file
-//! live here, so that skills, context engine, git diff and search obey the same table. Nothing here writes.
+//! live here, so that skills, context engine, git diff and search obey the same table. Nothing here writes: that is
+//! the business of `skill::stage`.
+
+mod ignores;
+mod open;
+pub(crate) mod path;
+mod root;
+mod rules;
+mod secrets;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use ignores::Ignores;
+pub use open::Identity;
+use open::Unresolved;
+pub(crate) use open::{Root, mode};
+pub use path::{PathError, normalise};
+pub use root::find_root;
+pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
+use walk::{Bounds, Scan, Tree};
+pub use walk::{FileEntry, FileList, ListedEntry, ScanError};
+
+/// What the user decides about repositories.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `~/.tool`: hidden in every repository, and no root itself.
+    pub state_directory: Option<PathBuf>,
+    /// Globs that are hidden beside the table.
+    pub hide: Vec<String>,
+    /// Globs that are taken out of the table.
+    pub reveal: Vec<String>,
+    /// The user said yes to a root that holds the home directory.
+    pub home_confirmed: bool,
+    /// The home directory; `None` asks the system.
+    pub home: Option<PathBuf>,
+}
+
+/// Why a directory cannot be a repository root.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryError {
+    /// It is not there, no directory, or not readable.
+    #[error("`{}` cannot be opened as a repository", root.display())]
+    Open {
+        /// As it was given.
+        root: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// `/`.
+    #[error("`/` is the whole machine and is refused as a repository")]
+    WholeMachine,
+    /// In `/proc`, `/sys` or `/dev`.
+    #[error("`{}` lies in `{system}`, which holds no files of a project, and is refused as a repository", root.display())]
+    System {
+        /// The real path.
+        root: PathBuf,
+        /// Which of the three.
+        system: &'static str,
+    },
+    /// The state directory or something in it.
+    #[error("`{}` holds the state of this program and is refused as a repository", root.display())]
+    StateDirectory {
+        /// The real path.
+        root: PathBuf,
+    },
+    /// The home directory or one above it, without a yes.
+    #[error("`{}` holds your whole home directory and is refused as a repository without your confirmation", root.display())]
+    Home {
+        /// The real path.
+        root: PathBuf,
+    },
+    /// In something that is hidden in every repository.
+    #[error("`{}` is refused as a repository: it {reason}", root.display())]
+    Hidden {
+        /// The real path.
+        root: PathBuf,
+        /// Completes "it …".
+        reason: &'static str,
+    },
+    /// Its path is not UTF-8, so that no answer could name it.
+    #[error("`{}` is refused as a repository: its path is not UTF-8", root.display())]
+    NotUtf8 {
+        /// The real path.
+        root: PathBuf,
+    },
+    /// `[policy] hide` or `reveal`.
+    #[error(transparent)]
+    Pattern(PatternError),
+}
+
+/// Why a path was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Nothing is there.
+    #[error("`{path}` does not exist")]
+    NotFound {
+        /// As it was asked for.
+        path: String,
+    },
+    /// Hidden, or outside the repository.
+    #[error("`{path}` is not accessible: it {reason}")]
+    Denied {
+        /// As it was asked for.
+        path: String,
+        /// Completes "it …".
+        reason: &'static str,
+    },
+    /// A FIFO, a socket or a device.
+    #[error("`{path}` is neither a file nor a directory")]
+    NotRegular {
+        /// As it was asked for.
+        path: String,
+    },
+    /// A file was asked for.
+    #[error("`{path}` is a directory")]
+    IsDirectory {
+        /// As it was asked for.
+        path: String,
+    },
+    /// Larger than the caller wants.
+    #[error("`{path}` has {size} bytes, more than the limit of {bytes_max}")]
+    TooLarge {
+        /// As it was asked for.
+        path: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The bound in bytes.
+        bytes_max: u64,
+    },
+    /// The system's answer.
+    #[error("`{path}` cannot be opened")]
+    Io {
+        /// As it was asked for.
+        path: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; only in lists, never opened as itself.
+    Symlink,
+}
+
+/// A file or directory that was opened and judged.
+#[derive(Debug)]
+pub struct Opened {
+    /// For reading; non-blocking.
+    pub handle: OwnedFd,
+    /// Its real path from the root, after symbolic links.
+    pub path: String,
+    /// File or directory.
+    pub kind: EntryKind,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last modification in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// Device and inode.
+    pub identity: Identity,
+    /// Permission bits.
+    pub mode: u32,
+}
 
 /// An opened repository root.
 #[derive(Debug)]
-pub struct Repository {}
+pub struct Repository {
+    path: PathBuf,
+    root: Root,
+    identity: Identity,
+    rules: Rules,
+    state_directory: Option<PathBuf>,
+    bounds: Bounds,
+    /// What the last walk learned.
+    scanned: Mutex<Option<Arc<Scan>>>,
+}
+
+const OUTSIDE: &str = "lies outside the repository";
+pub(crate) const STATE: &str = "is the state directory of this program";
+const HARD_LINK: &str = "is another name of a hidden file";
+const GIT: &str = "is a git directory";
+
+impl Repository {
+    /// Opens `root`, unless it is one of those that no operation should run on.
+    pub fn open(root: &Path, options: &Options) -> Result<Arc<Self>, RepositoryError> {
+        Ok(Arc::new(Self::open_bounded(root, options, Bounds::default())?))
+    }
+
+    fn open_bounded(root: &Path, options: &Options, bounds: Bounds) -> Result<Self, RepositoryError> {
+        let rules = Rules::new(&options.hide, &options.reveal)?;
+        let (path, handle) = root::open(root, options)?;
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
+            root: path.clone(),
+            source: errno.into(),
+        })?;
+        Ok(Self {
+            path,
+            root: Root::new(handle),
+            identity: Identity::of(&stat),
+            rules,
+            state_directory: options.state_directory.as_deref().map(root::canonical),
+            bounds,
+            scanned: Mutex::new(None),
+        })
+    }
+
+    /// The real path of the root.
+    pub fn root(&self) -> &Path {
+        &self.path
+    }
+
+    /// The handle of the root.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.root.handle()
+    }
+
+    /// Device and inode of the root.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The names that are hidden and protected.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The handle of the root with the ways to open beneath it.
+    pub(crate) fn handle(&self) -> &Root {
+        &self.root
+    }
+
+    /// Opens a file or a directory beneath the root, unless it is hidden by its real name, by what it is, or by its
+    /// first bytes. Never blocks, and never leaves the root.
+    pub fn open_at(&self, path: &str) -> Result<Opened, OpenError> {
+        let denied = |reason| OpenError::Denied {
+            path: path.to_owned(),
+            reason,
+        };
+        let asked = path::normalise(path).map_err(|error| match error {
+            PathError::Absolute | PathError::Outside => denied(OUTSIDE),
+            PathError::Nul => OpenError::NotFound { path: path.to_owned() },
+        })?;
+        // Rules that cover directories too are applied before anything is touched, the others once it is known what
+        // the path is; a name that is hidden as a file is refused even where nothing is there, so that nobody learns
+        // whether it exists.
+        if let Some(reason) = self.rules.hidden(&asked, true) {
+            return Err(denied(reason));
+        }
+        let absent = |errno| match self.rules.hidden(&asked, false) {
+            Some(reason) => denied(reason),
+            None => io_error(path, errno),
+        };
+        let (handle, real) = match self.open_directly(&asked) {
+            Ok(handle) => (handle, asked.clone()),
+            Err(Errno::LOOP) => self.open_through_links(path, &asked)?,
+            Err(Errno::NXIO | Errno::OPNOTSUPP) => return Err(OpenError::NotRegular { path: path.to_owned() }),
+            Err(errno) => return Err(absent(errno)),
+        };
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| io_error(path, errno))?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            _ => return Err(OpenError::NotRegular { path: path.to_owned() }),
+        };
+        match self.judge(&handle, &real, kind, &stat) {
+            Some(reason) => Err(denied(reason)),
+            None => Ok(opened(handle, real, kind, &stat)),
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub fn open_file(&self, path: &str) -> Result<File, OpenError> {
+        let opened = self.open_at(path)?;
+        match opened.kind {
+            EntryKind::File => Ok(File::from(opened.handle)),
+            EntryKind::Directory | EntryKind::Symlink => Err(OpenError::IsDirectory { path: path.to_owned() }),
+        }
+    }
+
+    /// Reads a whole file of at most `bytes_max` bytes.
+    pub fn read(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, OpenError> {
+        let too_large = |size| OpenError::TooLarge {
+            path: path.to_owned(),
+            size,
+            bytes_max,
+        };
+        let file = self.open_file(path)?;
+        let failed = |source| OpenError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let size = file.metadata().map_err(failed)?.len();
+        if size > bytes_max {
+            return Err(too_large(size));
+        }
+        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        file.take(bytes_max.saturating_add(1))
+            .read_to_end(&mut content)
+            .map_err(failed)?;
+        // A file that grows while it is read ends here, too.
+        let size = content.len() as u64;
+        if size > bytes_max {
+            Err(too_large(size))
+        } else {
+            Ok(content)
+        }
+    }
+
+    /// The files of the repository as the user sees them: ignore rules, skipped directories and hidden names applied.
+    ///
+    /// Every call walks the tree: a list that is known to be fresh costs a look at every directory and every file,
+    /// and that is most of a walk.
+    pub fn list(&self, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
+        let scan = Arc::new(walk::scan(&self.tree(), self.bounds, cancel)?);
+        let list = Arc::clone(&scan.list);
+        *self.scanned.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);
+        Ok(list)
+    }
+
+    /// The entries of one directory, sorted by path bytewise, and how many an ignore rule, a skipped directory or a
+    /// hidden name left out.
+    pub fn entries(&self, directory: &str) -> Result<(Vec<ListedEntry>, u32), OpenError> {
+        let opened = self.open_at(directory)?;
+        if opened.kind != EntryKind::Directory {
+            return Err(io_error(directory, Errno::NOTDIR));
+        }
+        self.tree().entries(&opened.path).map_err(|error| match error {
+            ScanError::Unreadable { source, .. } => OpenError::Io {
+                path: directory.to_owned(),
+                source,
+            },
+            ScanError::Cancelled => io_error(directory, Errno::CANCELED),
+        })
+    }
+
+    /// Why a path is hidden by all that is known without opening it: its name, the state directory, and git
+    /// directories above it. `is_directory` says what it is or would be.
+    pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
+        let named = self.rules.hidden(path, is_directory);
+        named.or_else(|| self.hidden_place(&path::normalise(path).ok()?, is_directory))
+    }
+
+    /// Why content that no file stands for, a blob of git, is hidden under this path.
+    pub(crate) fn hidden_content(&self, path: &str, content: &[u8]) -> Option<&'static str> {
+        let head = &content[..content.len().min(secrets::bytes_wanted(path))];
+        let reason = secrets::reason(head)?;
+        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree {
+            root: &self.root,
+            rules: &self.rules,
+            ignores: Ignores::at_root(&self.path),
+            state: self.state(),
+        }
+    }
+
+    /// What the state directory is, where it exists by now.
+    fn state(&self) -> Option<Identity> {
+        let stat = rustix::fs::stat(self.state_directory.as_deref()?).ok()?;
+        Some(Identity::of(&stat))
+    }
+
+    /// Opens a path that leads through no link.
+    ///
+    /// What the last walk saw as a file is opened at once. For anything else the kernel is asked first what it is,
+    /// because opening alone has effects on a device (a tape rewinds, a watchdog starts) and wakes a FIFO's writer.
+    /// Exchanging the two between the question and the opening gains nothing but such an effect: what counts is what
+    /// was opened. `O_PATH` and re-opening through `/proc` would close that gap at three times the cost of an opening.
+    fn open_directly(&self, path: &str) -> Result<OwnedFd, Errno> {
+        let is_known = || self.scanned().is_some_and(|scan| scan.list.find(path).is_some());
+        if !path.is_empty() && !is_known() {
+            // This look may go through a link and out of the root, so nothing is concluded from it but that the slow
+            // way, which does not, has to be taken.
+            let stat = rustix::fs::statat(self.root.handle(), path, AtFlags::SYMLINK_NOFOLLOW);
+            if stat.is_ok_and(|stat| !open::is_ordinary(&stat)) {
+                return Err(Errno::LOOP);
+            }
+        }
+        self.root.open_plainly(path)
+    }
+
+    /// Follows links first and judges where they lead before anything is opened.
+    fn open_through_links(&self, path: &str, asked: &str) -> Result<(OwnedFd, String), OpenError> {
+        let denied = |reason| OpenError::Denied {
+            path: path.to_owned(),
+            reason,
+        };
+        let place = self.root.resolve(asked).map_err(|error| match error {
+            Unresolved::Outside => denied(OUTSIDE),
+            Unresolved::Errno(errno) => io_error(path, errno),
+        })?;
+        if let Some(reason) = self.rules.hidden(&place.path, true) {
+            return Err(denied(reason));
+        }
+        let stat = self
+            .root
+            .stat_place(&place)
+            .map_err(|errno| match self.rules.hidden(&place.path, false) {
+                Some(reason) => denied(reason),
+                None => io_error(path, errno),
+            })?;
+        if !open::is_ordinary(&stat) {
+            return Err(OpenError::NotRegular { path: path.to_owned() });
+        }
+        let handle = self.root.open_place(&place).map_err(|errno| io_error(path, errno))?;
+        Ok((handle, place.path))
+    }
+
+    /// Why what was opened is hidden. `path` is its real name.
+    fn judge(&self, handle: &OwnedFd, path: &str, kind: EntryKind, stat: &Stat) -> Option<&'static str> {
+        let is_directory = kind == EntryKind::Directory;
+        self.rules
+            .hidden(path, is_directory)
+            .or_else(|| self.hidden_place(path, is_directory))
+            .or_else(|| match kind {
+                EntryKind::File => self.hidden_file(handle, path, stat),
+                EntryKind::Directory | EntryKind::Symlink => None,
+            })
+    }
+
+    /// Why a place is hidden that no name gives away: git directories and the state directory.
+    fn hidden_place(&self, path: &str, is_directory: bool) -> Option<&'static str> {
+        let scan = self.scanned();
+        let is_walked = |directory: &str| scan.as_ref().is_some_and(|scan| scan.walked.contains(directory));
+        let (parent, _) = path::split(path);
+        let itself = Some(path).filter(|path| is_directory && !path.is_empty());
+        if is_walked(itself.unwrap_or(parent)) {
+            return None;
+        }
+        let state = self.state();
+        path::ancestors(path)
+            .chain(itself)
+            .filter(|directory| !is_walked(directory))
+            .find_map(|directory| self.hidden_directory(directory, state))
+    }
+
+    fn hidden_directory(&self, directory: &str, state: Option<Identity>) -> Option<&'static str> {
+        if open::is_git_directory(self.root.handle(), directory) {
+            return Some(GIT);
+        }
+        let stat = rustix::fs::statat(self.root.handle(), directory, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (state == Some(Identity::of(&stat))).then_some(STATE)
+    }
+
+    /// Why a file is hidden for what it is or holds.
+    fn hidden_file(&self, handle: &OwnedFd, path: &str, stat: &Stat) -> Option<&'static str> {
+        if stat.st_nlink > 1 && self.is_hidden_identity(Identity::of(stat)) {
+            return Some(HARD_LINK);
+        }
+        let wanted = secrets::bytes_wanted(path);
+        let mut small = [0; secrets::HEAD_BYTES];
+        let mut large = Vec::new();
+        let buffer = if wanted <= small.len() {
+            &mut small[..]
+        } else {
+            large.resize(wanted, 0);
+            &mut large[..]
+        };
+        let reason = secrets::reason(open::read_head(handle, buffer))?;
+        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+    }
+
+    /// True where a file is known to have a hidden name elsewhere. Files with more than one name are rare enough that
+    /// the first of them may cost a walk.
+    fn is_hidden_identity(&self, identity: Identity) -> bool {
+        if self.scanned().is_none() {
+            // A walk that fails or is cut knows less; what it knows is still applied.
+            drop(self.list(&CancellationToken::new()));
+        }
+        self.scanned().is_some_and(|scan| scan.hidden.contains(&identity))
+    }
+
+    fn scanned(&self) -> Option<Arc<Scan>> {
+        self.scanned.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat) -> Opened {
+    Opened {
+        handle,
+        path,
+        kind,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified_ns: walk::modified_ns(stat),
+        identity: Identity::of(stat),
+        mode: open::mode(stat),
+    }
+}
+
+fn io_error(path: &str, errno: Errno) -> OpenError {
+    let path = path.to_owned();
+    match errno {
+        Errno::NOENT | Errno::NOTDIR => OpenError::NotFound { path },
+        errno => OpenError::Io {
+            path,
+            source: errno.into(),
+        },
+    }
+}
+
+impl AsFd for Repository {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory()
+    }
+}

@@ -1,5 +1,6 @@
 //! The component side of the crate: the imports as a [`Host`], and what `export_skill!` calls.
 
+use std::marker::PhantomData;
 use std::path::Path;
 
 use crate::{self as sdk, Host, Sharded, Skill};
@@ -27,10 +28,39 @@ pub mod bindings {
     });
 }
 
-/// The imports of the component.
-struct Component;
+/// The imports that the effects of the skill `S` cover.
+///
+/// The others must not even be mentioned in the machine code, or the component would import them and be refused at
+/// load. Every branch on [`covers`] is decided at compile time, so the linker drops the import behind a dead one.
+struct Component<S>(PhantomData<S>);
 
-impl Host for Component {
+/// Whether the skill declares `effect`.
+const fn covers<S: Skill>(effect: &str) -> bool {
+    let mut at = 0;
+    while at < S::EFFECTS.len() {
+        if same(S::EFFECTS[at].as_bytes(), effect.as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// `==` on slices is not yet for constants.
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+fn undeclared<T>(effect: &str) -> Result<T, sdk::Failure> {
+    let message = format!("this skill does not declare the effect `{effect}`");
+    Err(sdk::Failure::new(sdk::code::UNAVAILABLE, message))
+}
+
+impl<S: Skill> Host for Component<S> {
     fn repo(&self) -> &Path {
         Path::new("/repo")
     }
@@ -40,6 +70,9 @@ impl Host for Component {
     }
 
     fn list_page(&self, query: &sdk::Query) -> Result<sdk::Page, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
         let page = repository::list(&repository::Query {
             under: query.under.clone(),
             recursive: query.recursive,
@@ -65,6 +98,9 @@ impl Host for Component {
 
     fn shown(&self, path: &str, content: &[u8]) {
         use sha2::{Digest, Sha256};
+        if const { !covers::<S>("read-repository") } {
+            return;
+        }
         let digest: String = Sha256::digest(content)
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -73,6 +109,9 @@ impl Host for Component {
     }
 
     fn git_changes(&self, query: &sdk::DiffQuery) -> Result<sdk::Diff, sdk::Failure> {
+        if const { !covers::<S>("read-git") } {
+            return undeclared("read-git");
+        }
         let diff = git_read::changes(&git_read::DiffQuery {
             paths: query.paths.clone(),
             staged: query.staged,
@@ -99,6 +138,9 @@ impl Host for Component {
     }
 
     fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<sdk::Commit, sdk::Failure> {
+        if const { !covers::<S>("commit-git") } {
+            return undeclared("commit-git");
+        }
         let commit = git_commit::create(message, paths, all).map_err(failure_in)?;
         Ok(sdk::Commit {
             id: commit.id,
@@ -109,6 +151,9 @@ impl Host for Component {
     }
 
     fn run_tests(&self, request: &sdk::TestRequest) -> Result<sdk::RunReport, sdk::Failure> {
+        if const { !covers::<S>("run-process") } {
+            return undeclared("run-process");
+        }
         tests::run(&tests::Request {
             recipe: request.recipe.clone(),
             paths: request.paths.clone(),
@@ -120,6 +165,9 @@ impl Host for Component {
     }
 
     fn install(&self, request: &sdk::InstallRequest) -> Result<sdk::RunReport, sdk::Failure> {
+        if const { !covers::<S>("install") } {
+            return undeclared("install");
+        }
         packages::install(&packages::Request {
             recipe: request.recipe.clone(),
             names: request.names.clone(),
@@ -142,18 +190,20 @@ pub fn describe<S: Skill>() -> types::Descriptor {
         version: descriptor.version.to_owned(),
         description: descriptor.description.to_owned(),
         parameters: descriptor.parameters.to_string(),
-        effects: descriptor.effects.iter().map(|&effect| effect.to_owned()).collect(),
+        effects: S::EFFECTS.iter().map(|&effect| effect.to_owned()).collect(),
     }
 }
 
 /// `handler.call` for a skill.
 pub fn call<S: Skill>(arguments: &str) -> Result<types::Outcome, types::Failure> {
-    S::call(&Component, arguments).map(outcome_out).map_err(failure_out)
+    S::call(&Component::<S>(PhantomData), arguments)
+        .map(outcome_out)
+        .map_err(failure_out)
 }
 
 /// `sharded.split` for a skill.
 pub fn split<S: Sharded>(arguments: &str, parts: u32) -> Result<Vec<String>, types::Failure> {
-    S::split(&Component, arguments, parts).map_err(failure_out)
+    S::split(&Component::<S>(PhantomData), arguments, parts).map_err(failure_out)
 }
 
 /// `sharded.merge` for a skill.

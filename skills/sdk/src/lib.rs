@@ -4,6 +4,8 @@
 //! [`Host`], so that native tests run it on a folder with [`testing::FakeHost`] and only the thin component face,
 //! which the macro writes, needs WebAssembly. The contract itself is `wit/skill.wit`; the names here are its names.
 
+#[cfg(feature = "pattern")]
+pub mod pattern;
 pub mod testing;
 pub mod text;
 
@@ -11,6 +13,7 @@ pub mod text;
 #[doc(hidden)]
 pub mod component;
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -22,6 +25,12 @@ pub use wit_bindgen;
 
 /// A skill: a description and one function.
 pub trait Skill {
+    /// What the skill may cause; `describe` answers the same list (`effects: Self::EFFECTS`).
+    ///
+    /// The component imports only what these effects cover, because the host refuses one that imports more. A
+    /// function of [`Host`] whose effect is missing here answers `unavailable`, whatever the policy says.
+    const EFFECTS: &'static [&'static str] = &["read-repository"];
+
     /// Describes the skill for the host and the model.
     fn describe() -> Descriptor;
 
@@ -69,9 +78,16 @@ pub struct Outcome {
 impl Outcome {
     /// A complete answer.
     pub fn text(text: impl Into<String>) -> Self {
+        Self::page(text, None)
+    }
+
+    /// An answer that `cursor`, where there is one, continues.
+    pub fn page(text: impl Into<String>, cursor: Option<String>) -> Self {
         Self {
             text: text.into(),
-            ..Self::default()
+            truncated: cursor.is_some(),
+            cursor,
+            deletions: Vec::new(),
         }
     }
 }
@@ -197,6 +213,36 @@ impl dyn Host + '_ {
         } else {
             self.repo().join(clean)
         })
+    }
+
+    /// What lies at a repository path, links followed, and its place on this host. Where nothing does, the failure
+    /// names files of the same name elsewhere.
+    pub fn locate(&self, path: &str) -> Result<(PathBuf, Metadata), Failure> {
+        let place = self.path(path)?;
+        match std::fs::metadata(&place) {
+            Ok(metadata) => Ok((place, metadata)),
+            Err(error) => Err(self.explain(path, &error)),
+        }
+    }
+
+    /// Words for an error of the file system on `path`; for a missing file, with files of the same name elsewhere.
+    fn explain(&self, path: &str, error: &std::io::Error) -> Failure {
+        let failure = Failure::io(path, error);
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if failure.code != code::NOT_FOUND || name.is_empty() || name.contains(['*', '?', '[', '{', '!', '\\']) {
+            return failure;
+        }
+        let query = Query {
+            recursive: true,
+            globs: vec![name.to_owned()],
+            ..Query::default()
+        };
+        let found = self.list_page(&query).map(|page| page.entries).unwrap_or_default();
+        if found.is_empty() {
+            return failure;
+        }
+        let names: Vec<String> = found.iter().take(3).map(|entry| format!("`{}`", entry.path)).collect();
+        failure.with_hint(format!("did you mean {}?", names.join(" or ")))
     }
 
     /// The whole list of a query, page after page.

@@ -6,9 +6,64 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde_json::Value;
+
 use crate::{
-    Commit, Diff, DiffQuery, Entry, EntryKind, Failure, Host, InstallRequest, Page, Query, RunReport, TestRequest, code,
+    Commit, Diff, DiffQuery, Entry, EntryKind, Failure, Host, InstallRequest, Page, Query, RunReport, Skill,
+    TestRequest, code,
 };
+
+/// Asserts what every skill's description must hold: what the host checks at load, and what models need.
+pub fn check_description<S: Skill>() {
+    let descriptor = S::describe();
+    let name = descriptor.name;
+    let lower = |c: char| c.is_ascii_lowercase();
+    assert!(
+        name.starts_with(lower) && name.len() <= 64,
+        "the name `{name}` is not one"
+    );
+    assert!(
+        name.chars().all(|c| lower(c) || c.is_ascii_digit() || c == '_'),
+        "the name `{name}` is not one"
+    );
+    assert_eq!(descriptor.version.split('.').count(), 3, "the version is not semantic");
+    assert_eq!(descriptor.effects, S::EFFECTS, "describe() and EFFECTS disagree");
+    assert!(
+        descriptor.description.len() >= 40,
+        "the description is too short to choose by"
+    );
+    let schema = &descriptor.parameters;
+    assert_eq!(schema["type"], "object");
+    assert_eq!(schema["additionalProperties"], false);
+    for union in ["oneOf", "anyOf", "allOf", "not"] {
+        assert!(
+            schema.get(union).is_none(),
+            "`{union}` at the top is not understood by every provider"
+        );
+    }
+    let properties = schema["properties"].as_object().expect("`properties` is an object");
+    for required in schema["required"].as_array().expect("`required` is a list") {
+        assert!(properties.contains_key(required.as_str().expect("`required` holds names")));
+    }
+    properties
+        .iter()
+        .for_each(|(name, property)| check_property(name, property));
+}
+
+fn check_property(name: &str, property: &Value) {
+    let described = property["description"].as_str().is_some_and(|text| text.len() >= 10);
+    assert!(described, "`{name}` needs a description");
+    let kind = property["type"].as_str().expect("one type for each property");
+    if kind == "integer" {
+        assert!(property["minimum"].is_i64(), "`{name}` needs a minimum");
+    }
+    if kind == "array" {
+        assert!(
+            property["items"]["type"].is_string(),
+            "`{name}` needs the type of its items"
+        );
+    }
+}
 
 /// A host whose repository is a temporary folder and whose other answers are scripted.
 ///
@@ -18,6 +73,10 @@ pub struct FakeHost {
     base: PathBuf,
     repo: PathBuf,
     stage: PathBuf,
+    /// What every page of a list that is not recursive says was left out.
+    pub left_out: u32,
+    /// Entries on a page of a list; absent means all on one.
+    pub page_entries: Option<usize>,
     /// Answer of [`Host::git_changes`]; absent answers `denied`.
     pub diff: Option<Diff>,
     /// Answer of [`Host::git_commit`]; absent answers `denied`.
@@ -45,6 +104,8 @@ impl FakeHost {
             base,
             repo,
             stage,
+            left_out: 0,
+            page_entries: None,
             diff: None,
             commit: None,
             run: None,
@@ -102,10 +163,17 @@ impl Host for FakeHost {
         }
         entries.retain(|entry| selected(&query.globs, &entry.path));
         entries.sort_by(|a, b| a.path.cmp(&b.path));
+        let start = query
+            .after
+            .as_ref()
+            .map_or(0, |after| entries.partition_point(|entry| entry.path <= *after));
+        let mut entries = entries.split_off(start);
+        let more = self.page_entries.filter(|&most| most < entries.len());
+        entries.truncate(more.unwrap_or(usize::MAX));
         Ok(Page {
+            next: more.and_then(|_| entries.last().map(|entry| entry.path.clone())),
             entries,
-            next: None,
-            left_out: 0,
+            left_out: if query.recursive { 0 } else { self.left_out },
         })
     }
 

@@ -1,4 +1,6 @@
-//! Small helpers for answers: sizes, bounded text.
+//! Small helpers for answers: sizes, counts, bounded text.
+
+use std::borrow::Cow;
 
 /// A size for people: `512 B`, `1.5 kB`, `45.2 MB` (decimal units).
 pub fn human_size(bytes: u64) -> String {
@@ -15,13 +17,55 @@ pub fn human_size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A number with its noun: `1 match`, `2 matches`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The beginning of `line`, at most `bytes_max` long and never cutting a character, and how many bytes are left out.
+pub fn clip(line: &str, bytes_max: usize) -> (&str, usize) {
+    let kept = &line[..line.floor_char_boundary(bytes_max)];
+    (kept, line.len() - kept.len())
+}
+
+/// A name for an answer of one line an entry: control characters, which would break the line, are escaped.
+pub fn one_line(name: &str) -> Cow<'_, str> {
+    if !name.contains(char::is_control) {
+        return Cow::Borrowed(name);
+    }
+    let escape = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    Cow::Owned(name.chars().map(escape).collect())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::human_size;
+    use super::{clip, counted, human_size, one_line};
 
     #[test]
     fn sizes_change_unit_where_they_would_round_up() {
         let shown: Vec<String> = [0, 999, 1000, 999_949, 999_950, 45_200_000].map(human_size).into();
         assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "999.9 kB", "1.0 MB", "45.2 MB"]);
+    }
+
+    #[test]
+    fn counts_have_their_noun() {
+        let shown = [0, 1, 2].map(|count| counted(count, "match", "matches"));
+        assert_eq!(shown, ["0 matches", "1 match", "2 matches"]);
+    }
+
+    #[test]
+    fn clipping_keeps_whole_characters() {
+        assert_eq!(clip("aäb", 2), ("a", 3));
+        assert_eq!(clip("aäb", 3), ("aä", 1));
+        assert_eq!(clip("aäb", 9), ("aäb", 0));
+    }
+
+    #[test]
+    fn a_name_with_a_newline_stays_on_its_line() {
+        assert_eq!(one_line("a\nb\t"), "a\\nb\\t");
+        assert_eq!(one_line("übel"), "übel");
     }
 }

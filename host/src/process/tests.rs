@@ -1,0 +1,220 @@
+//! Runs of real programs: small shell scripts that behave badly.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+fn script(text: &str) -> CommandSpec {
+    CommandSpec {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".to_owned(), text.to_owned()],
+        directory: std::env::temp_dir(),
+        environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+    }
+}
+
+fn run_for(seconds: u64, text: &str) -> RunOutput {
+    let limits = RunLimits::within(Duration::from_secs(seconds));
+    run(&script(text), &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts")
+}
+
+/// True where a process of this id is alive (a zombie is not).
+fn alive(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('Z'))
+    })
+}
+
+/// True where the process is gone, or goes within the moment that the kernel takes for it.
+fn gone(pid: i32) -> bool {
+    let patience = Instant::now() + Duration::from_millis(300);
+    while alive(pid) && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    !alive(pid)
+}
+
+fn pids_in(output: &str) -> Vec<i32> {
+    output
+        .lines()
+        .filter_map(|line| line.strip_prefix("pid ")?.parse().ok())
+        .collect()
+}
+
+#[test]
+fn both_outputs_come_in_their_order_with_the_exit_status() {
+    let output = run_for(10, "echo one; echo two >&2; echo three; exit 3");
+    assert_eq!(output.end, RunEnd::Exited(3));
+    assert_eq!(output.output, "one\ntwo\nthree\n");
+    assert!(!output.output_cut);
+}
+
+#[test]
+fn standard_input_is_empty_and_the_environment_is_cleared() {
+    let output = run_for(
+        10,
+        "cat; env | grep -v '^\\(PWD\\|SHLVL\\|_\\|OLDPWD\\|TOOL_RUN\\)=' | sort",
+    );
+    assert_eq!(
+        (output.end, output.output.as_str()),
+        (RunEnd::Exited(0), "PATH=/usr/bin:/bin\n")
+    );
+}
+
+#[test]
+fn a_signal_from_elsewhere_is_told_apart() {
+    assert_eq!(run_for(10, "kill -9 $$").end, RunEnd::Signalled(9));
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_an_error_that_names_it() {
+    let mut command = script("");
+    command.program = PathBuf::from("/nowhere/python");
+    let limits = RunLimits::within(Duration::from_secs(1));
+    let error = run(&command, &limits, &CancellationToken::new(), &|_| {}).expect_err("there is none");
+    assert_eq!(error.to_string(), "`/nowhere/python` could not be started");
+}
+
+#[test]
+fn lines_are_shown_while_the_program_runs() {
+    let shown = Mutex::new(Vec::new());
+    let started = Instant::now();
+    let progress = |line: &str| {
+        shown
+            .lock()
+            .expect("not poisoned")
+            .push((line.to_owned(), started.elapsed()))
+    };
+    let limits = RunLimits::within(Duration::from_secs(10));
+    run(
+        &script("echo first; sleep 0.5; echo second"),
+        &limits,
+        &CancellationToken::new(),
+        &progress,
+    )
+    .expect("the shell starts");
+    let shown = shown.into_inner().expect("not poisoned");
+    assert_eq!(shown[0].0, "first");
+    assert_eq!(shown[1].0, "second");
+    assert!(shown[1].1 - shown[0].1 > Duration::from_millis(300), "{shown:?}");
+}
+
+#[test]
+fn the_time_limit_ends_a_whole_tree_that_ignores_term() {
+    let tree = "trap '' TERM; (trap '' TERM; sh -c 'trap \"\" TERM; echo pid $$; sleep 60' & sleep 60) & \
+                echo pid $$; sleep 60";
+    let started = Instant::now();
+    let output = run_for(1, tree);
+    assert!(
+        started.elapsed() < Duration::from_millis(1800),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(output.end, RunEnd::TimedOut);
+    let pids = pids_in(&output.output);
+    assert_eq!(pids.len(), 2, "{}", output.output);
+    assert!(pids.iter().all(|&pid| gone(pid)), "{pids:?}");
+}
+
+#[test]
+fn a_cancelled_run_is_gone_within_half_a_second() {
+    let cancel = CancellationToken::new();
+    let limits = RunLimits::within(Duration::from_secs(60));
+    let cancelled = std::cell::Cell::new(None);
+    let progress = |line: &str| {
+        if line == "ready" {
+            cancelled.set(Some(Instant::now()));
+            cancel.cancel();
+        }
+    };
+    let text = "trap '' TERM; sleep 60 & echo pid $!; echo pid $$; echo ready; wait; sleep 60";
+    let output = run(&script(text), &limits, &cancel, &progress).expect("the shell starts");
+    let elapsed = cancelled.get().map(|at| at.elapsed());
+    assert!(elapsed < Some(Duration::from_millis(500)), "{elapsed:?}");
+    assert_eq!(output.end, RunEnd::Cancelled);
+    assert!(pids_in(&output.output).iter().all(|&pid| gone(pid)));
+}
+
+#[test]
+fn a_program_that_listens_to_term_may_say_a_last_word() {
+    let output = run_for(1, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.01; done");
+    assert_eq!(output.end, RunEnd::TimedOut);
+    assert!(output.output.ends_with("bye\n"), "{}", output.output);
+}
+
+#[test]
+fn children_that_outlive_the_leader_are_ended_without_being_waited_for() {
+    let started = Instant::now();
+    let output = run_for(30, "sleep 60 & echo pid $!; exit 0");
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert_eq!(output.end, RunEnd::Exited(0));
+    let pids = pids_in(&output.output);
+    assert_eq!(pids.len(), 1);
+    assert!(gone(pids[0]));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_left_the_group_is_ended_as_well() {
+    let output = run_for(30, "setsid sh -c 'echo pid $$; exec sleep 60' & sleep 0.3; exit 0");
+    let pids = pids_in(&output.output);
+    assert_eq!(pids.len(), 1, "{}", output.output);
+    assert!(gone(pids[0]));
+}
+
+#[test]
+fn endless_output_is_kept_within_its_bound_and_ended() {
+    let limits = RunLimits {
+        time: Duration::from_secs(30),
+        output_kept_bytes: 4096,
+        output_bytes_max: 1024 * 1024,
+    };
+    let output =
+        run(&script("echo first; yes"), &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
+    assert_eq!(output.end, RunEnd::OutputLimit);
+    assert!(output.output_cut);
+    assert!(output.output.starts_with("first\ny\n"));
+    assert!(output.output.len() <= 4096, "{}", output.output.len());
+}
+
+#[test]
+fn no_zombie_stays() {
+    for _ in 0..5 {
+        run_for(10, "true");
+    }
+    let own = std::process::id().to_string();
+    let zombies = std::fs::read_dir("/proc")
+        .expect("there is a /proc")
+        .flatten()
+        .filter(|entry| {
+            std::fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| {
+                let fields = stat
+                    .rsplit(')')
+                    .next()
+                    .unwrap_or_default()
+                    .split_whitespace()
+                    .collect::<Vec<_>>();
+                fields.first() == Some(&"Z") && fields.get(1) == Some(&own.as_str()) && stat.contains("(true)")
+            })
+        });
+    assert_eq!(zombies.count(), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_leaves_no_core_dump_and_no_endless_file() {
+    // The limits are set just after the start, so the program gives them a moment.
+    let output = run_for(10, "sleep 0.2; ulimit -c; ulimit -f");
+    let blocks = limits::PROCESS_FILE_BYTES_MAX / 512;
+    let lines = output.output.lines().collect::<Vec<_>>();
+    assert_eq!(lines[0], "0");
+    assert!(
+        lines[1] == blocks.to_string() || lines[1] == (blocks / 2).to_string(),
+        "{}",
+        lines[1]
+    );
+}

@@ -1,0 +1,197 @@
+//! Ignore files: which are in force in a directory, and what they say about an entry of it.
+//!
+//! The rules are git's (`.gitignore`, `.git/info/exclude`, the user's global file) and those of `.ignore`, which
+//! search programs share. Ignore files come from the repository: they are read without blocking, without following
+//! links, and only up to a bound, and never do more than leave entries out.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::path;
+use super::root::is_work_tree;
+use crate::limits::IGNORE_FILE_BYTES_MAX;
+
+/// The ignore files in force in one directory, from it outwards.
+#[derive(Debug)]
+pub(super) struct Ignores {
+    outer: Option<Arc<Ignores>>,
+    /// Length of the directory's path in bytes, with the separator that follows it: what precedes a relative path.
+    prefix: usize,
+    /// For directories above the root: what comes between that directory and the root, ending in `/`.
+    above: String,
+    search: Gitignore,
+    git: Gitignore,
+    exclude: Gitignore,
+    /// True in the top directory of a work tree: git rules from further out do not count beneath it.
+    is_work_tree: bool,
+}
+
+impl Ignores {
+    /// What counts at the root: the user's global file and, inside a git work tree, the files of the directories
+    /// above the root.
+    pub(super) fn at_root(root: &Path) -> Arc<Self> {
+        let mut ignores = Arc::new(Self::global());
+        let top = root.ancestors().skip(1).find(|directory| is_work_tree(directory));
+        if let Some(top) = top.filter(|_| !is_work_tree(root)) {
+            let between: Vec<&Path> = root
+                .ancestors()
+                .skip(1)
+                .take_while(|path| path.starts_with(top))
+                .collect();
+            for directory in between.into_iter().rev() {
+                ignores = Arc::new(Self::above(ignores, directory, root));
+            }
+        }
+        ignores
+    }
+
+    fn empty() -> Self {
+        Self {
+            outer: None,
+            prefix: 0,
+            above: String::new(),
+            search: Gitignore::empty(),
+            git: Gitignore::empty(),
+            exclude: Gitignore::empty(),
+            is_work_tree: false,
+        }
+    }
+
+    /// The user's own global excludes count everywhere, work tree or not; they are the outermost of the excludes.
+    fn global() -> Self {
+        let text = ignore::gitignore::gitconfig_excludes_path().and_then(|path| {
+            let file = rustix::fs::open(path, READ, Mode::empty()).ok()?;
+            read_bounded(&file)
+        });
+        Self {
+            exclude: text.map_or_else(Gitignore::empty, |text| parse(&text)),
+            ..Self::empty()
+        }
+    }
+
+    /// A directory above the root, in the root's own work tree.
+    fn above(outer: Arc<Self>, directory: &Path, root: &Path) -> Self {
+        let rest = root
+            .strip_prefix(directory)
+            .ok()
+            .and_then(Path::to_str)
+            .unwrap_or_default();
+        let opened = rustix::fs::open(directory, READ | OFlags::DIRECTORY, Mode::empty());
+        let files = opened.map_or_else(|_| Self::empty(), |handle| Self::of(&handle, is_work_tree(directory)));
+        Self {
+            outer: Some(outer),
+            above: format!("{rest}/"),
+            ..files
+        }
+    }
+
+    /// What counts in the directory `path`, given what counts in the one above it. `has` answers whether the
+    /// directory has an entry of a name, so that nothing is opened in vain.
+    pub(super) fn enter(outer: &Arc<Self>, handle: impl AsFd, path: &str, has: impl Fn(&str) -> bool) -> Arc<Self> {
+        let is_work_tree = has(".git");
+        if !is_work_tree && !has(".gitignore") && !has(".ignore") {
+            return Arc::clone(outer);
+        }
+        Arc::new(Self {
+            outer: Some(Arc::clone(outer)),
+            prefix: if path.is_empty() { 0 } else { path.len() + 1 },
+            ..Self::of(handle, is_work_tree)
+        })
+    }
+
+    /// The ignore files of one directory.
+    fn of(handle: impl AsFd, is_work_tree: bool) -> Self {
+        let read = |name: &str| {
+            let text = read_in(handle.as_fd(), name);
+            text.map_or_else(Gitignore::empty, |text| parse(&text))
+        };
+        Self {
+            search: read(".ignore"),
+            git: read(".gitignore"),
+            exclude: if is_work_tree {
+                read(".git/info/exclude")
+            } else {
+                Gitignore::empty()
+            },
+            is_work_tree,
+            ..Self::empty()
+        }
+    }
+
+    /// True where an entry is left out. `path` is normal, and no directory above it is left out.
+    pub(super) fn ignores(&self, path: &str, is_directory: bool) -> bool {
+        let mut git = None;
+        let mut exclude = None;
+        let mut beyond_work_tree = false;
+        let mut level = Some(self);
+        while let Some(here) = level {
+            if let Some(answer) = here.ask(&here.search, path, is_directory) {
+                return answer;
+            }
+            // The outermost level holds the user's own global file, which counts in every work tree.
+            if !beyond_work_tree {
+                git = git.or_else(|| here.ask(&here.git, path, is_directory));
+            }
+            if !beyond_work_tree || here.outer.is_none() {
+                exclude = exclude.or_else(|| here.ask(&here.exclude, path, is_directory));
+            }
+            beyond_work_tree |= here.is_work_tree;
+            level = here.outer.as_deref();
+        }
+        git.or(exclude).unwrap_or(false)
+    }
+
+    fn ask(&self, rules: &Gitignore, path: &str, is_directory: bool) -> Option<bool> {
+        if rules.is_empty() {
+            return None;
+        }
+        let answer = if self.above.is_empty() {
+            rules.matched(&path[self.prefix..], is_directory)
+        } else {
+            rules.matched(path::join(self.above.trim_end_matches('/'), path), is_directory)
+        };
+        match answer {
+            Match::None => None,
+            Match::Ignore(_) => Some(true),
+            Match::Whitelist(_) => Some(false),
+        }
+    }
+}
+
+/// Links are not followed: git does not follow them either, and `/dev/zero` has no end.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
+fn read_in(directory: impl AsFd, name: &str) -> Option<String> {
+    let file = rustix::fs::openat(directory, name, READ | OFlags::NOFOLLOW, Mode::empty()).ok()?;
+    read_bounded(&file)
+}
+
+/// The text of a regular file of a bearable size; anything else says nothing.
+fn read_bounded(file: impl AsFd) -> Option<String> {
+    let stat = rustix::fs::fstat(file.as_fd()).ok()?;
+    let size = u64::try_from(stat.st_size).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > IGNORE_FILE_BYTES_MAX {
+        return None;
+    }
+    let mut buffer = vec![0; usize::try_from(size).ok()?];
+    let text = super::open::read_head(file, &mut buffer);
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
+/// The valid lines of an ignore file.
+fn parse(text: &str) -> Gitignore {
+    let mut builder = GitignoreBuilder::new("");
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        // A line that is no pattern is skipped, as git does.
+        drop(builder.add_line(None, line));
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}

@@ -1,0 +1,644 @@
+//! Which names are hidden and which are protected: the tables, and how a path is compared with them.
+//!
+//! Names count, not files: a path that does not exist yet is judged like one that does. Comparison is after case
+//! folding, because a repository may lie on a file system that folds. What only the file system knows (git
+//! directories by their shape, keys by their first bytes, hard links) is not judged here but where a file is opened.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::path::{self, PathError};
+
+/// One line of a table.
+///
+/// A pattern is compared with the name of a file or directory; one with `/` is compared with as many last parts of
+/// the path. `*` stands at the beginning or at the end.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// Lower case.
+    pub pattern: &'static str,
+    /// What it covers.
+    pub covers: Covers,
+    /// Completes the sentence "`path` is hidden: it …" or "`path` is protected: it …".
+    pub reason: &'static str,
+}
+
+/// What a rule covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Covers {
+    /// Files and directories, and everything in a directory.
+    All,
+    /// Only what is not a directory.
+    Files,
+    /// Files, except those that end as in [`EXAMPLES`]; a directory of that name is skipped, not hidden.
+    Environment,
+}
+
+/// Endings of environment files that are meant to be read.
+const EXAMPLES: [&str; 3] = [".example", ".sample", ".template"];
+
+/// Endings that editors and people give to a copy; the copy of a hidden file is hidden.
+const COPIES: [&str; 7] = ["~", ".bak", ".backup", ".old", ".orig", ".save", ".swp"];
+
+const GIT: &str = "is a git directory";
+const ENVIRONMENT: &str = "holds environment variables, which are often secrets";
+const KEY: &str = "is a private key";
+const CREDENTIALS: &str = "holds credentials";
+const CLOUD: &str = "holds cloud credentials";
+const CERTIFICATE: &str = "is a certificate with its private key";
+const STATE: &str = "is Terraform state, which holds secrets";
+const REPORTS: &str = "holds this program's own session reports";
+const TEMPORARY: &str = "is a temporary file of a proposal";
+
+const fn all(pattern: &'static str, reason: &'static str) -> Rule {
+    Rule {
+        pattern,
+        covers: Covers::All,
+        reason,
+    }
+}
+
+const fn file(pattern: &'static str, reason: &'static str) -> Rule {
+    Rule {
+        pattern,
+        covers: Covers::Files,
+        reason,
+    }
+}
+
+const fn environment(pattern: &'static str) -> Rule {
+    Rule {
+        pattern,
+        covers: Covers::Environment,
+        reason: ENVIRONMENT,
+    }
+}
+
+/// Hidden: not readable, listable, searchable or selectable.
+pub const HIDDEN: &[Rule] = &[
+    all(".git", GIT),
+    // What FAT and NTFS also call `.git`.
+    all("git~1", GIT),
+    environment(".env"),
+    environment(".env.*"),
+    environment("*.env"),
+    file("id_rsa", KEY),
+    file("id_dsa", KEY),
+    file("id_ecdsa", KEY),
+    file("id_ecdsa_sk", KEY),
+    file("id_ed25519", KEY),
+    file("id_ed25519_sk", KEY),
+    file("id_xmss", KEY),
+    file("ssh_host_*_key", KEY),
+    file("*.key", KEY),
+    file("*.ppk", KEY),
+    file("*.p8", KEY),
+    file("*.jks", KEY),
+    file("*.keystore", KEY),
+    file("secring.*", KEY),
+    all(".ssh", KEY),
+    all(".gnupg", KEY),
+    all("private-keys-v1.d", KEY),
+    file("*.p12", CERTIFICATE),
+    file("*.pfx", CERTIFICATE),
+    file(".netrc", CREDENTIALS),
+    file("_netrc", CREDENTIALS),
+    file(".npmrc", CREDENTIALS),
+    file(".pypirc", CREDENTIALS),
+    file(".git-credentials", CREDENTIALS),
+    all(".aws", CLOUD),
+    all(".azure", CLOUD),
+    all(".gcloud", CLOUD),
+    all(".config/gcloud", CLOUD),
+    all(".config/doctl", CLOUD),
+    all(".config/gh", CLOUD),
+    all(".config/hcloud", CLOUD),
+    all(".oci", CLOUD),
+    all(".aliyun", CLOUD),
+    all(".bluemix", CLOUD),
+    all(".kube", CLOUD),
+    file(".docker/config.json", CLOUD),
+    all(".terraform.d", CLOUD),
+    file("application_default_credentials.json", CLOUD),
+    file("*.tfstate", STATE),
+    file("terraform.tfstate.*", STATE),
+    all("session-reports", REPORTS),
+    file(".tool-proposal-*", TEMPORARY),
+];
+
+const GIT_FILES: &str = "changes how git acts";
+const CI: &str = "defines what continuous integration runs";
+const HOOKS: &str = "defines hooks that run code";
+const SETTINGS: &str = "configures an editor or an agent, which can make it run code";
+
+/// Protected beside everything hidden: never proposed without an exact path in `--allow-path`.
+pub const PROTECTED: &[Rule] = &[
+    all(".gitattributes", GIT_FILES),
+    all(".gitmodules", GIT_FILES),
+    all(".github", CI),
+    all(".gitlab-ci.yml", CI),
+    all(".circleci", CI),
+    all("jenkinsfile", CI),
+    all("azure-pipelines.yml", CI),
+    all(".ci", CI),
+    all(".husky", HOOKS),
+    all(".pre-commit-config.yaml", HOOKS),
+    all(".vscode", SETTINGS),
+    all(".idea", SETTINGS),
+    all(".devcontainer", SETTINGS),
+    all(".envrc", SETTINGS),
+    all(".mcp.json", SETTINGS),
+    all(".claude", SETTINGS),
+    all("agents.md", SETTINGS),
+    all(".tool.toml", SETTINGS),
+];
+
+/// Directories that lists leave out because the specification says so. They are not hidden: a path in one can be read.
+pub const SKIPPED: [&str; 8] = [
+    ".git",
+    "node_modules",
+    "__pycache__",
+    "venv",
+    ".venv",
+    "env",
+    "dist",
+    "build",
+];
+
+/// A glob of the user's configuration that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` in `[policy] {key}` is not a valid pattern: {reason}")]
+pub struct PatternError {
+    /// `hide` or `reveal`.
+    pub key: &'static str,
+    /// As it was written.
+    pub pattern: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The tables with what the user's configuration adds and removes.
+#[derive(Debug, Default)]
+pub struct Rules {
+    hide: Vec<UserGlob>,
+    reveal: Vec<UserGlob>,
+}
+
+impl Rules {
+    /// The tables, with `[policy] hide` and `[policy] reveal` of the user's file.
+    ///
+    /// A glob without `/` is compared with names, another one with the path from the root.
+    pub fn new(hide: &[String], reveal: &[String]) -> Result<Self, PatternError> {
+        let globs = |key, patterns: &[String]| {
+            patterns
+                .iter()
+                .map(|text| UserGlob::new(key, text))
+                .collect::<Result<_, _>>()
+        };
+        Ok(Self {
+            hide: globs("hide", hide)?,
+            reveal: globs("reveal", reveal)?,
+        })
+    }
+
+    /// Why `path` is hidden by its name or by the name of a directory above it, or `None` where it is not.
+    ///
+    /// The answer completes "it …". A path that leads out of the root is hidden, too.
+    pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
+        let path = match path::normalise(path) {
+            Ok(path) => path,
+            Err(error) => return Some(outside(error)),
+        };
+        let folded = fold(&path);
+        prefixes(&folded).find_map(|prefix| {
+            let is_directory = is_directory || prefix.len() < folded.len();
+            self.hidden_entry(prefix, is_directory)
+        })
+    }
+
+    /// Why one entry is hidden whose directory is known not to be. `folded` is its path after [`fold`].
+    pub(crate) fn hidden_entry(&self, folded: &str, is_directory: bool) -> Option<&'static str> {
+        let user = || {
+            let hidden = self.hide.iter().any(|glob| glob.matches(folded));
+            hidden.then_some("is hidden by `[policy] hide` in the configuration")
+        };
+        let reason = HIDDEN_TABLE.find_copy(folded, is_directory).or_else(user)?;
+        (!self.revealed(folded)).then_some(reason)
+    }
+
+    /// True where the user's configuration takes this entry out of the tables. `folded` is a path after [`fold`].
+    pub(crate) fn revealed(&self, folded: &str) -> bool {
+        self.reveal.iter().any(|glob| glob.matches(folded))
+    }
+
+    /// Why `path` may not be proposed, or `None` where it may.
+    ///
+    /// What `[policy] reveal` lets a model read is still protected: reading and changing are different grants.
+    pub fn protected(&self, path: &str) -> Option<&'static str> {
+        let path = match path::normalise(path) {
+            Ok(path) => path,
+            Err(error) => return Some(outside(error)),
+        };
+        let folded = fold(&path);
+        prefixes(&folded).find_map(|prefix| {
+            let is_directory = prefix.len() < folded.len();
+            HIDDEN_TABLE
+                .find_copy(prefix, is_directory)
+                .or_else(|| PROTECTED_TABLE.find(prefix, is_directory))
+                .or_else(|| self.hidden_entry(prefix, is_directory))
+        })
+    }
+}
+
+/// True where a directory of this name is left out of lists without being hidden.
+pub(crate) fn is_skipped(name: &str) -> bool {
+    if SKIPPED.contains(&name) {
+        return true;
+    }
+    // Named like an environment file, a directory is a virtual environment.
+    let folded = fold(name);
+    HIDDEN_TABLE.find(&folded, false) == Some(ENVIRONMENT)
+}
+
+fn outside(error: PathError) -> &'static str {
+    match error {
+        PathError::Absolute | PathError::Outside => "lies outside the repository",
+        PathError::Nul => "contains a NUL character",
+    }
+}
+
+/// Every directory above a normal path, then the path itself.
+fn prefixes(path: &str) -> impl Iterator<Item = &str> {
+    path::ancestors(path).chain(std::iter::once(path).filter(|path| !path.is_empty()))
+}
+
+/// One form for all spellings that a case-folding file system takes for the same name.
+///
+/// Upper case first, then lower case, so that characters with a common upper case (`ſ` and `s`) meet; characters that
+/// such file systems ignore are dropped (`.g\u{200c}it` is `.git` on some).
+pub(crate) fn fold(path: &str) -> Cow<'_, str> {
+    if path.is_ascii() {
+        if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Cow::Owned(path.to_ascii_lowercase());
+        }
+        return Cow::Borrowed(path);
+    }
+    let folded = path
+        .chars()
+        .filter(|&character| !is_ignorable(character))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect();
+    Cow::Owned(folded)
+}
+
+/// The default-ignorable code points of Unicode.
+fn is_ignorable(character: char) -> bool {
+    matches!(u32::from(character),
+        0xad | 0x34f | 0x61c | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
+        | 0x202a..=0x202e | 0x2060..=0x206f | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfff8
+        | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff)
+}
+
+static HIDDEN_TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(HIDDEN));
+static PROTECTED_TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(PROTECTED));
+
+/// A table made for looking up: whole names by hash, the few open ones in turn.
+struct Table {
+    exact: HashMap<&'static str, Rule>,
+    /// Text before and after the `*`.
+    open: Vec<(&'static str, &'static str, Rule)>,
+    /// Patterns of several parts, by their last one.
+    tails: HashMap<&'static str, Vec<Rule>>,
+}
+
+impl Table {
+    fn new(rules: &[Rule]) -> Self {
+        let mut table = Self {
+            exact: HashMap::new(),
+            open: Vec::new(),
+            tails: HashMap::new(),
+        };
+        for &rule in rules {
+            if let Some((_, last)) = rule.pattern.rsplit_once('/') {
+                table.tails.entry(last).or_default().push(rule);
+            } else if let Some((start, end)) = rule.pattern.split_once('*') {
+                table.open.push((start, end, rule));
+            } else {
+                table.exact.insert(rule.pattern, rule);
+            }
+        }
+        table
+    }
+
+    /// The reason for which an entry is in the table.
+    fn find(&self, path: &str, is_directory: bool) -> Option<&'static str> {
+        let (_, name) = path::split(path);
+        let applies = |rule: &&Rule| rule.applies(name, is_directory);
+        let by_name = || self.exact.get(name).filter(applies);
+        let by_tail = || {
+            let ends = |rule: &&Rule| {
+                let rest = path.strip_suffix(rule.pattern);
+                rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+            };
+            self.tails.get(name)?.iter().filter(applies).find(ends)
+        };
+        let by_shape = || {
+            let found = self.open.iter().find(|(start, end, rule)| {
+                name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+                    && rule.applies(name, is_directory)
+            });
+            found.map(|(_, _, rule)| rule)
+        };
+        by_name().or_else(by_tail).or_else(by_shape).map(|rule| rule.reason)
+    }
+
+    /// Like [`Self::find`], also for a copy (`id_rsa.bak`, `.server.key.swp`).
+    fn find_copy(&self, path: &str, is_directory: bool) -> Option<&'static str> {
+        let original = || {
+            let original = COPIES.iter().find_map(|ending| path.strip_suffix(ending))?;
+            let (_, name) = path::split(original);
+            let undotted = name.strip_prefix('.').unwrap_or(name);
+            self.find(original, false).or_else(|| self.find(undotted, false))
+        };
+        self.find(path, is_directory)
+            .or_else(|| if is_directory { None } else { original() })
+    }
+}
+
+impl Rule {
+    fn applies(&self, name: &str, is_directory: bool) -> bool {
+        match self.covers {
+            Covers::All => true,
+            Covers::Files => !is_directory,
+            Covers::Environment => !is_directory && !EXAMPLES.iter().any(|ending| name.ends_with(ending)),
+        }
+    }
+}
+
+/// A glob of the user's configuration.
+#[derive(Debug)]
+struct UserGlob {
+    matcher: GlobMatcher,
+    whole_path: bool,
+}
+
+impl UserGlob {
+    fn new(key: &'static str, text: &str) -> Result<Self, PatternError> {
+        let error = |reason: String| PatternError {
+            key,
+            pattern: text.to_owned(),
+            reason,
+        };
+        let pattern = text.strip_suffix('/').unwrap_or(text);
+        let whole_path = pattern.contains('/');
+        let pattern = pattern.strip_prefix('/').unwrap_or(pattern);
+        if pattern.is_empty() {
+            return Err(error("it is empty".to_owned()));
+        }
+        let glob = GlobBuilder::new(&fold(pattern))
+            .literal_separator(true)
+            .case_insensitive(true)
+            .build()
+            .map_err(|source| error(source.kind().to_string()))?;
+        Ok(Self {
+            matcher: glob.compile_matcher(),
+            whole_path,
+        })
+    }
+
+    fn matches(&self, folded: &str) -> bool {
+        let (_, name) = path::split(folded);
+        self.matcher.is_match(if self.whole_path { folded } else { name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hidden(path: &str) -> bool {
+        Rules::default().hidden(path, false).is_some()
+    }
+
+    #[test]
+    fn the_hidden_table_holds_what_the_design_names() {
+        for path in [
+            ".git",
+            ".git/config",
+            "sub/.git/hooks/pre-commit",
+            "sub/.git",
+            "GIT~1/config",
+            ".env",
+            ".env.local",
+            "config/prod.env",
+            "id_rsa",
+            "keys/id_ed25519",
+            "server.key",
+            "putty.ppk",
+            ".ssh/anything",
+            ".netrc",
+            ".npmrc",
+            "packages/a/.npmrc",
+            ".pypirc",
+            ".git-credentials",
+            ".aws/credentials",
+            ".azure/accessTokens.json",
+            ".config/gcloud/credentials.db",
+            ".kube/config",
+            ".docker/config.json",
+            "bundle.p12",
+            "bundle.pfx",
+            "infra/terraform.tfstate",
+            "infra/terraform.tfstate.backup",
+            "infra/terraform.tfstate.1700000000.backup",
+            "session-reports/session_latest.md",
+            "session-reports",
+        ] {
+            assert!(hidden(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_alike_is_not_hidden() {
+        for path in [
+            "",
+            ".gitignore",
+            ".github/workflows/ci.yml",
+            ".git.md",
+            "git/config",
+            ".env.example",
+            ".env.sample",
+            "deploy/.env.template",
+            ".envrc",
+            "environment.py",
+            "env",
+            "id_rsa.pub",
+            "id_rsa.py",
+            "key.py",
+            "keys",
+            "docker/config.json",
+            ".docker/compose.yml",
+            ".config/settings.toml",
+            "my.config/gcloud.md",
+            "netrc",
+            "session-reports.md",
+            "a.tfstates",
+            "cert.pem",
+        ] {
+            assert!(!hidden(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_hidden_file_is_hidden() {
+        for path in [
+            "id_rsa~",
+            "id_rsa.bak",
+            ".server.key.swp",
+            ".netrc.orig",
+            ".npmrc.old",
+            "a/.env~",
+        ] {
+            assert!(hidden(path), "{path}");
+        }
+        for path in ["a.py~", "notes.bak", ".a.py.swp", "~", ".bak"] {
+            assert!(!hidden(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_are_compared_after_case_folding() {
+        for path in [
+            ".GIT/config",
+            ".Env",
+            "ID_RSA",
+            "Server.KEY",
+            ".AWS/x",
+            "SESSION-REPORTS/x",
+            // Long s and the Kelvin sign fold to ASCII; some file systems ignore joiners altogether.
+            ".\u{17f}\u{17f}h/x",
+            "server.\u{212a}ey",
+            ".g\u{200d}it/config",
+            ".\u{feff}env",
+        ] {
+            assert!(hidden(path), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_not_an_environment_file_nor_a_key() {
+        let rules = Rules::default();
+        for path in [".env", "prod.env", "id_rsa", "a.key"] {
+            assert_eq!(rules.hidden(path, true), None, "{path}");
+            assert_eq!(rules.hidden(&format!("{path}/file.py"), false), None, "{path}");
+            assert!(rules.hidden(path, false).is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_protected_table_holds_everything_hidden_and_what_the_design_names() {
+        let rules = Rules::default();
+        for path in [
+            ".git/hooks/pre-commit",
+            ".env",
+            ".gitattributes",
+            "sub/.gitattributes",
+            ".gitmodules",
+            ".github/workflows/ci.yml",
+            ".GitHub/workflows/ci.yml",
+            ".gitlab-ci.yml",
+            ".circleci/config.yml",
+            "Jenkinsfile",
+            "azure-pipelines.yml",
+            ".ci/run",
+            ".husky/pre-commit",
+            ".pre-commit-config.yaml",
+            ".vscode/tasks.json",
+            ".idea/workspace.xml",
+            ".devcontainer/devcontainer.json",
+            ".envrc",
+            ".mcp.json",
+            ".claude/settings.json",
+            "AGENTS.md",
+            "agents.MD",
+            ".tool.toml",
+            "../x",
+            "/etc/passwd",
+            "a\0b",
+        ] {
+            assert!(rules.protected(path).is_some(), "{path}");
+        }
+        for path in [
+            ".gitignore",
+            "src/main.py",
+            "README.md",
+            "ci/run",
+            "github/x",
+            ".env.example",
+        ] {
+            assert_eq!(rules.protected(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_written_in_the_form_that_is_compared() {
+        for rule in HIDDEN.iter().chain(PROTECTED) {
+            assert_eq!(fold(rule.pattern), rule.pattern);
+            assert!(
+                rule.pattern.matches('*').count() <= 1 && !rule.reason.ends_with('.'),
+                "{rule:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn directories_named_like_environment_files_are_skipped() {
+        for name in [".env", "prod.env", "node_modules", "build"] {
+            assert!(is_skipped(name), "{name}");
+        }
+        for name in ["src", "Build", ".aws", "keys"] {
+            assert!(!is_skipped(name), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_dot_in_front_changes_nothing(path in "[.a-zA-Z~/*\u{200d}]{0,20}|(\\.git|\\.env|\\.ssh)(/[a-z]{1,4}){0,3}") {
+            prop_assume!(!path.starts_with('/'));
+            let rules = Rules::default();
+            for is_directory in [false, true] {
+                let dotted = format!("./{path}");
+                prop_assert_eq!(rules.hidden(&path, is_directory), rules.hidden(&dotted, is_directory));
+                prop_assert_eq!(rules.protected(&path), rules.protected(&dotted));
+            }
+        }
+
+        #[test]
+        fn whatever_lies_in_a_hidden_directory_is_hidden(rest in "[a-z./]{1,16}", above in "([a-z]{1,3}/){0,3}") {
+            for name in [".git", ".SSH", "session-reports", ".aws"] {
+                let path = format!("{above}{name}/x{rest}");
+                prop_assert!(hidden(&path) || rest.contains(".."), "{}", path);
+            }
+        }
+
+        #[test]
+        fn everything_hidden_is_protected(path in "[.a-z/]{0,12}(\\.env|\\.key|\\.git|id_rsa|\\.pem)[.a-z/]{0,6}") {
+            if hidden(&path) {
+                prop_assert!(Rules::default().protected(&path).is_some());
+            }
+        }
+
+        #[test]
+        fn folding_is_idempotent(text in "\\PC{0,24}") {
+            let once = fold(&text).into_owned();
+            prop_assert_eq!(fold(&once).into_owned(), once);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Secrets that their first bytes give away: private keys and service accounts under any name.
+//!
+//! Only the beginning is looked at, because this happens at every opening of a file; a key in the middle of a source
+//! file is the redaction's business.
+
+use super::path;
+
+/// How much of a file is looked at. A service account's `"type"` stands in its first line or two.
+pub(super) const HEAD_BYTES: usize = 512;
+
+/// How much of a file is looked at whose name says that it may hold several certificates and a key.
+pub(super) const BUNDLE_BYTES: usize = 64 * 1024;
+
+/// How many bytes of the beginning [`reason`] wants to see.
+pub(super) fn bytes_wanted(path: &str) -> usize {
+    let (_, name) = path::split(path);
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let is_bundle = ["pem", "crt", "cer", "cert", "chain", "bundle"]
+        .iter()
+        .any(|known| extension.eq_ignore_ascii_case(known));
+    if is_bundle { BUNDLE_BYTES } else { HEAD_BYTES }
+}
+
+/// Why a file that begins with `head` is hidden.
+pub(super) fn reason(head: &[u8]) -> Option<&'static str> {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    match head.first()? {
+        b'-' | b'P' | b'B' | b'A' | b'#' | b's' | b'i' if is_key(head) => Some("is a private key"),
+        b'{' if is_service_account(head) => Some("holds the credentials of a service account"),
+        _ => None,
+    }
+}
+
+/// PEM, OpenSSH, SSH2, PGP, PuTTY and age. A PEM file may open with a certificate or with a bag's attributes.
+fn is_key(head: &[u8]) -> bool {
+    if head.starts_with(b"PuTTY-User-Key-File-") || head.starts_with(b"AGE-SECRET-KEY-") {
+        return true;
+    }
+    let mut lines = head.split(|&byte| byte == b'\n');
+    if head.starts_with(b"#") {
+        return lines.any(|line| line.starts_with(b"AGE-SECRET-KEY-"));
+    }
+    let is_pem = head.starts_with(b"--")
+        || [&b"Bag Attributes"[..], b"subject", b"issuer"]
+            .iter()
+            .any(|start| head.starts_with(start));
+    is_pem && lines.any(is_key_line)
+}
+
+/// `-----BEGIN RSA PRIVATE KEY-----`, `---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----` and what lies between.
+fn is_key_line(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line.starts_with(b"----")
+        && contains(line, b"BEGIN ")
+        && (contains(line, b"PRIVATE KEY-----")
+            || contains(line, b"PRIVATE KEY ----")
+            || contains(line, b"PRIVATE KEY BLOCK"))
+}
+
+/// `"type": "service_account"` with any spaces.
+fn is_service_account(head: &[u8]) -> bool {
+    let mut rest = head;
+    while let Some(at) = find(rest, b"\"type\"") {
+        rest = &rest[at + b"\"type\"".len()..];
+        let value = rest.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+        if value.is_some_and(|value| value.starts_with(b"\"service_account\"")) {
+            return true;
+        }
+    }
+    false
+}
+
+fn contains(text: &[u8], wanted: &[u8]) -> bool {
+    find(text, wanted).is_some()
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
+}
+
+/// True where a name alone lets one suspect a secret, so that a list looks into the file before it shows it.
+pub(super) fn is_suspect(name: &str) -> bool {
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    let is_plain = [
+        "", "pem", "crt", "cer", "cert", "asc", "gpg", "txt", "json", "der", "pk", "priv", "private",
+    ]
+    .iter()
+    .any(|known| extension.eq_ignore_ascii_case(known));
+    let speaks = [
+        "key", "secret", "cred", "cert", "service", "account", "ssh", "rsa", "ed25519", "private", "deploy",
+    ];
+    let stem = stem.to_ascii_lowercase();
+    extension.eq_ignore_ascii_case("pem") || is_plain && speaks.iter().any(|word| stem.contains(word))
+}

@@ -1,0 +1,571 @@
+//! The walk of the whole tree: which files there are, ignore rules, skipped directories and hidden names applied.
+//!
+//! Threads share a stack of directories; each is listed by one of them on a handle that was opened beneath the root
+//! without links. Files are not opened, except the few whose name lets one suspect a key. The walk also learns what
+//! no name tells: which directories are git directories, and which inodes belong to hidden files.
+
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use tokio_util::sync::CancellationToken;
+
+use super::ignores::Ignores;
+use super::open::{self, Identity, Root};
+use super::rules::{self, Rules};
+use super::{EntryKind, path, secrets};
+use crate::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_THREADS_MAX};
+
+/// The files of a repository as the user sees them.
+#[derive(Debug, Default)]
+pub struct FileList {
+    /// Regular files, sorted by path bytewise.
+    pub files: Vec<FileEntry>,
+    /// Directories that were walked, without the root, sorted by path bytewise.
+    pub directories: Vec<String>,
+    /// Entries that are hidden; directories count once.
+    pub hidden: u64,
+    /// Entries whose name is not UTF-8, and which are in no list for that reason.
+    pub not_utf8: u64,
+    /// Directories and files that could not be read.
+    pub unreadable: u64,
+    /// False where a limit of time or number cut the walk.
+    pub complete: bool,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// Relative to the root, separated by `/`.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last modification in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// The inode.
+    pub inode: u64,
+}
+
+impl FileList {
+    /// The entry of a normal path.
+    pub fn find(&self, path: &str) -> Option<&FileEntry> {
+        let at = self
+            .files
+            .binary_search_by(|entry| entry.path.as_str().cmp(path))
+            .ok()?;
+        self.files.get(at)
+    }
+
+    /// The files beneath a directory, given as a normal path; the empty string is the root.
+    pub fn beneath(&self, directory: &str) -> &[FileEntry] {
+        if directory.is_empty() {
+            return &self.files;
+        }
+        // `/` is followed by `0`: everything that starts with `directory/` lies between the two.
+        let (from, to) = (format!("{directory}/"), format!("{directory}0"));
+        let at = |bound: &str| self.files.partition_point(|entry| entry.path.as_str() < bound);
+        &self.files[at(&from)..at(&to)]
+    }
+}
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The session ended.
+    #[error("the scan was cancelled")]
+    Cancelled,
+    /// The root or a directory cannot be read.
+    #[error("`{path}` cannot be listed")]
+    Unreadable {
+        /// Relative to the root; `.` is the root.
+        path: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// What a walk may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) time: Duration,
+    pub(crate) entries: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(SCAN_SECONDS_MAX),
+            entries: SCAN_ENTRIES_MAX,
+        }
+    }
+}
+
+/// A list with what else the walk learned.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) list: Arc<FileList>,
+    /// What hidden files are, whatever their names.
+    pub(super) hidden: HashSet<Identity>,
+    /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
+    pub(super) walked: HashSet<String>,
+}
+
+/// What is walked, and by which rules.
+pub(super) struct Tree<'a> {
+    pub(super) root: &'a Root,
+    pub(super) rules: &'a Rules,
+    pub(super) ignores: Arc<Ignores>,
+    /// The state directory, where it exists.
+    pub(super) state: Option<Identity>,
+}
+
+/// Walks the whole tree.
+pub(super) fn scan(tree: &Tree<'_>, bounds: Bounds, cancel: &CancellationToken) -> Result<Scan, ScanError> {
+    drop(tree.root.open_directory("").map_err(|errno| unreadable("", errno))?);
+    let walk = Walk {
+        tree,
+        cancel,
+        entries_max: bounds.entries,
+        deadline: Instant::now() + bounds.time,
+        entries: AtomicU64::new(0),
+        hidden_entries: AtomicU64::new(0),
+        cut: AtomicBool::new(false),
+        queue: Mutex::new(Queue::starting_at_root(&tree.ignores)),
+        changed: Condvar::new(),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(SCAN_THREADS_MAX));
+    let parts: Vec<Found> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
+        let own = walk.work();
+        let others = others.into_iter().filter_map(|thread| thread.join().ok());
+        std::iter::once(own).chain(others).collect()
+    });
+    if cancel.is_cancelled() {
+        return Err(ScanError::Cancelled);
+    }
+    Ok(merge(parts, !walk.cut.load(Ordering::Relaxed)))
+}
+
+fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
+    ScanError::Unreadable {
+        path: if path.is_empty() {
+            ".".to_owned()
+        } else {
+            path.to_owned()
+        },
+        source: errno.into(),
+    }
+}
+
+fn merge(parts: Vec<Found>, complete: bool) -> Scan {
+    let mut whole = Found::default();
+    for part in parts {
+        whole.list.files.extend(part.list.files);
+        whole.list.directories.extend(part.list.directories);
+        whole.list.hidden += part.list.hidden;
+        whole.list.not_utf8 += part.list.not_utf8;
+        whole.list.unreadable += part.list.unreadable;
+        whole.hidden.extend(part.hidden);
+    }
+    whole.list.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let walked = whole.list.directories.iter().cloned().collect();
+    whole.list.directories.retain(|path| !path.is_empty());
+    whole.list.directories.sort_unstable();
+    whole.list.complete = complete;
+    Scan {
+        list: Arc::new(whole.list),
+        hidden: whole.hidden.into_iter().collect(),
+        walked,
+    }
+}
+
+/// What one thread found.
+#[derive(Default)]
+struct Found {
+    list: FileList,
+    hidden: Vec<Identity>,
+}
+
+/// A directory to list.
+enum Job {
+    /// For the list.
+    Visible { path: String, ignores: Arc<Ignores> },
+    /// Hidden: only the identities of what it holds are of interest.
+    Hidden { path: String, depth: usize },
+}
+
+struct Queue {
+    jobs: Vec<Job>,
+    /// Threads at work, each of which may add jobs.
+    busy: usize,
+}
+
+impl Queue {
+    fn starting_at_root(ignores: &Arc<Ignores>) -> Self {
+        Self {
+            jobs: vec![Job::Visible {
+                path: String::new(),
+                ignores: Arc::clone(ignores),
+            }],
+            busy: 0,
+        }
+    }
+}
+
+struct Walk<'a> {
+    tree: &'a Tree<'a>,
+    cancel: &'a CancellationToken,
+    entries_max: u64,
+    deadline: Instant,
+    entries: AtomicU64,
+    hidden_entries: AtomicU64,
+    cut: AtomicBool,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+impl Walk<'_> {
+    /// One thread: takes directories until none is left and nobody can add one.
+    fn work(&self) -> Found {
+        let mut found = Found::default();
+        let mut more = Vec::new();
+        while let Some(job) = self.take() {
+            match job {
+                Job::Visible { path, ignores } => self.visible(path, &ignores, &mut found, &mut more),
+                Job::Hidden { path, depth } => self.hidden(&path, depth, &mut found, &mut more),
+            }
+            self.give(&mut more);
+        }
+        found
+    }
+
+    fn take(&self) -> Option<Job> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.is_over() {
+                queue.jobs.clear();
+            }
+            if let Some(job) = queue.jobs.pop() {
+                queue.busy += 1;
+                return Some(job);
+            }
+            if queue.busy == 0 {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give(&self, jobs: &mut Vec<Job>) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.jobs.append(jobs);
+        queue.busy -= 1;
+        drop(queue);
+        self.changed.notify_all();
+    }
+
+    /// True where the walk has to end: cancelled, out of time, or over its number of entries.
+    fn is_over(&self) -> bool {
+        if self.cancel.is_cancelled() {
+            return true;
+        }
+        if Instant::now() >= self.deadline || self.entries.load(Ordering::Relaxed) >= self.entries_max {
+            self.cut.store(true, Ordering::Relaxed);
+        }
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    fn visible(&self, path: String, ignores: &Arc<Ignores>, found: &mut Found, more: &mut Vec<Job>) {
+        let Some(listing) = self.list(&path) else {
+            found.list.unreadable += 1;
+            return;
+        };
+        found.list.not_utf8 += listing.not_utf8;
+        if listing.is_git_directory() {
+            found.list.hidden += 1;
+            more.push(Job::Hidden { path, depth: 0 });
+            return;
+        }
+        if listing.has("pyvenv.cfg") && !path.is_empty() {
+            return;
+        }
+        let Ok(handle) = listing.directory.fd() else { return };
+        let ignores = Ignores::enter(ignores, handle, &path, |name| listing.has(name));
+        for (count, entry) in listing.entries.iter().enumerate() {
+            if count % 256 == 255 && self.is_over() {
+                break;
+            }
+            self.entry(handle, &path, entry, &ignores, found, more);
+        }
+        self.entries.fetch_add(listing.entries.len() as u64, Ordering::Relaxed);
+        found.list.directories.push(path);
+    }
+
+    fn entry(
+        &self,
+        directory: BorrowedFd<'_>,
+        parent: &str,
+        entry: &Entry,
+        ignores: &Arc<Ignores>,
+        found: &mut Found,
+        more: &mut Vec<Job>,
+    ) {
+        let path = path::join(parent, &entry.name);
+        let kind = entry.kind(directory);
+        match self.tree.judge(directory, &path, entry, kind, ignores) {
+            Verdict::Hidden => {
+                found.list.hidden += 1;
+                if kind == FileType::Directory {
+                    more.push(Job::Hidden { path, depth: 0 });
+                } else if let Ok(stat) = stat_at(directory, &entry.name) {
+                    found.hidden.push(Identity::of(&stat));
+                }
+            }
+            Verdict::LeftOut => {}
+            Verdict::Listed if kind == FileType::Directory => more.push(Job::Visible {
+                path,
+                ignores: Arc::clone(ignores),
+            }),
+            Verdict::Listed if kind == FileType::RegularFile => match stat_at(directory, &entry.name) {
+                Ok(stat) => found.list.files.push(file_entry(path, &stat)),
+                Err(_) => found.list.unreadable += 1,
+            },
+            Verdict::Listed => {}
+        }
+    }
+
+    /// Remembers what a hidden directory holds, so that a hard link to it is refused elsewhere. Of git's object store,
+    /// which holds thousands of files that are secret in no other sense than the tree itself, nothing is remembered.
+    fn hidden(&self, path: &str, depth: usize, found: &mut Found, more: &mut Vec<Job>) {
+        let Some(listing) = self.list(path) else { return };
+        let Ok(handle) = listing.directory.fd() else { return };
+        let is_git = listing.is_git_directory();
+        for entry in &listing.entries {
+            if self.hidden_entries.fetch_add(1, Ordering::Relaxed) >= HIDDEN_ENTRIES_MAX {
+                return;
+            }
+            match entry.kind(handle) {
+                FileType::RegularFile => {
+                    found
+                        .hidden
+                        .extend(stat_at(handle, &entry.name).ok().map(|stat| Identity::of(&stat)));
+                }
+                FileType::Directory if !is_git && depth < 8 => more.push(Job::Hidden {
+                    path: path::join(path, &entry.name),
+                    depth: depth + 1,
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    fn list(&self, path: &str) -> Option<Listing> {
+        let handle = self.tree.root.open_directory(path).ok()?;
+        Listing::read(handle).ok()
+    }
+}
+
+/// What becomes of one entry of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Hidden,
+    /// An ignore rule or a skipped directory.
+    LeftOut,
+    Listed,
+}
+
+impl Tree<'_> {
+    /// Judges an entry of a directory that is neither hidden nor a git directory.
+    fn judge(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &str,
+        entry: &Entry,
+        kind: FileType,
+        ignores: &Ignores,
+    ) -> Verdict {
+        let is_directory = kind == FileType::Directory;
+        let folded = rules::fold(path);
+        if self.rules.hidden_entry(&folded, is_directory).is_some() {
+            return Verdict::Hidden;
+        }
+        if is_directory && self.is_state(directory, entry) {
+            return Verdict::Hidden;
+        }
+        if is_directory && rules::is_skipped(&entry.name) {
+            return Verdict::LeftOut;
+        }
+        if ignores.ignores(path, is_directory) {
+            return Verdict::LeftOut;
+        }
+        let is_suspect = kind == FileType::RegularFile && secrets::is_suspect(&entry.name);
+        if is_suspect && !self.rules.revealed(&folded) && secret_at(directory, &entry.name) {
+            return Verdict::Hidden;
+        }
+        Verdict::Listed
+    }
+
+    fn is_state(&self, directory: BorrowedFd<'_>, entry: &Entry) -> bool {
+        let Some(state) = self.state.filter(|state| state.inode == entry.inode) else {
+            return false;
+        };
+        stat_at(directory, &entry.name).is_ok_and(|stat| Identity::of(&stat) == state)
+    }
+
+    /// The entries of one directory, sorted by name bytewise, and how many were left out. `ignores` are those of the
+    /// directory above; the caller has judged the directory itself.
+    pub(super) fn entries(&self, path: &str) -> Result<(Vec<ListedEntry>, u32), ScanError> {
+        let open = |path: &str| {
+            let handle = self
+                .root
+                .open_directory(path)
+                .map_err(|errno| unreadable(path, errno))?;
+            Listing::read(handle).map_err(|errno| unreadable(path, errno))
+        };
+        let mut ignores = Arc::clone(&self.ignores);
+        let above = std::iter::once("").chain(path::ancestors(path));
+        for directory in above.filter(|directory| *directory != path) {
+            let listing = open(directory)?;
+            if let Ok(handle) = listing.directory.fd() {
+                ignores = Ignores::enter(&ignores, handle, directory, |name| listing.has(name));
+            }
+        }
+        let listing = open(path)?;
+        let handle = listing.directory.fd().map_err(|errno| unreadable(path, errno))?;
+        ignores = Ignores::enter(&ignores, handle, path, |name| listing.has(name));
+        let mut left_out = listing.not_utf8;
+        let mut listed = Vec::new();
+        for entry in &listing.entries {
+            let kind = entry.kind(handle);
+            let entry_path = path::join(path, &entry.name);
+            let listed_kind = match kind {
+                FileType::RegularFile => Some(EntryKind::File),
+                FileType::Directory => Some(EntryKind::Directory),
+                FileType::Symlink => Some(EntryKind::Symlink),
+                _ => None,
+            };
+            let verdict = self.judge(handle, &entry_path, entry, kind, &ignores);
+            match listed_kind.filter(|_| verdict == Verdict::Listed) {
+                Some(kind) => listed.push(ListedEntry {
+                    size: size_of(handle, &entry.name, kind),
+                    path: entry_path,
+                    kind,
+                }),
+                None => left_out += 1,
+            }
+        }
+        listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok((listed, u32::try_from(left_out).unwrap_or(u32::MAX)))
+    }
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedEntry {
+    /// Relative to the root.
+    pub path: String,
+    /// What it is; links are not followed.
+    pub kind: EntryKind,
+    /// Bytes of a file; 0 for everything else.
+    pub size: u64,
+}
+
+/// A directory as the system lists it.
+struct Listing {
+    directory: Dir,
+    entries: Vec<Entry>,
+    not_utf8: u64,
+}
+
+struct Entry {
+    name: String,
+    kind: FileType,
+    inode: u64,
+}
+
+impl Entry {
+    /// What it is; asked for where the file system did not say it with the name.
+    fn kind(&self, directory: BorrowedFd<'_>) -> FileType {
+        if self.kind != FileType::Unknown {
+            return self.kind;
+        }
+        stat_at(directory, &self.name).map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+    }
+}
+
+impl Listing {
+    fn read(handle: std::os::fd::OwnedFd) -> Result<Self, rustix::io::Errno> {
+        let mut directory = Dir::new(handle)?;
+        let mut entries = Vec::new();
+        let mut not_utf8 = 0;
+        while let Some(entry) = directory.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            match CString::from(name).into_string() {
+                Ok(name) => entries.push(Entry {
+                    name,
+                    kind: entry.file_type(),
+                    inode: entry.ino(),
+                }),
+                Err(_) => not_utf8 += 1,
+            }
+        }
+        Ok(Self {
+            directory,
+            entries,
+            not_utf8,
+        })
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+
+    fn is_git_directory(&self) -> bool {
+        self.has("HEAD") && self.has("objects") && self.has("refs")
+    }
+}
+
+fn stat_at(directory: BorrowedFd<'_>, name: &str) -> Result<Stat, rustix::io::Errno> {
+    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn size_of(directory: BorrowedFd<'_>, name: &str, kind: EntryKind) -> u64 {
+    match kind {
+        EntryKind::File => stat_at(directory, name).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
+        EntryKind::Directory | EntryKind::Symlink => 0,
+    }
+}
+
+/// True where a file whose name made it suspect begins like a secret.
+fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let Ok(file) = rustix::fs::openat(directory, name, flags, Mode::empty()) else {
+        return false;
+    };
+    let mut buffer = vec![0; secrets::bytes_wanted(name)];
+    secrets::reason(open::read_head(file.as_fd(), &mut buffer)).is_some()
+}
+
+fn file_entry(path: String, stat: &Stat) -> FileEntry {
+    FileEntry {
+        path,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified_ns: modified_ns(stat),
+        inode: Identity::of(stat).inode,
+    }
+}
+
+/// Time of the last modification in nanoseconds since 1970.
+pub(super) fn modified_ns(stat: &Stat) -> i128 {
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+    let (seconds, nanoseconds) = (stat.st_mtime as i128, stat.st_mtime_nsec as i128);
+    seconds * 1_000_000_000 + nanoseconds
+}

@@ -1,0 +1,507 @@
+//! What is known of sessions without reading their whole journals: summaries, and the lists made of them.
+//!
+//! A [`Summary`] is a fold over journal lines; tasks, history and results are pure functions of it. The last part is
+//! `session_history.json` in a working directory, which several processes may write at once: it is changed under a
+//! lock and replaced in one step.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use super::journal::{Change, Entry, Line, Start};
+use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
+use crate::limits;
+use crate::provider::Usage;
+
+/// Name of the history file in `session-reports/`.
+const HISTORY_FILE: &str = "session_history.json";
+
+/// Name of the lock beside it.
+const LOCK_FILE: &str = ".session_history.lock";
+
+/// A session in short. Also kept on disk beside the journal, so that a start does not read every journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// What it is about.
+    pub start: Start,
+    /// When it started.
+    pub started: Timestamp,
+    /// When it ended.
+    pub completed: Option<Timestamp>,
+    /// Where it stands.
+    pub status: Status,
+    /// What went wrong.
+    pub problem: Option<Problem>,
+    /// The report, as results name it.
+    pub report_path: String,
+    /// Token counts.
+    pub usage: Option<Usage>,
+    /// Changes that were prepared and neither committed nor abandoned.
+    pub open_changes: Vec<Change>,
+    /// For every file of a committed change, its content digest before the first and after the last one.
+    pub files: BTreeMap<String, FileHistory>,
+}
+
+/// What committed changes made of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileHistory {
+    /// Digest before the session; absent where it did not exist.
+    pub before: Option<String>,
+    /// Digest now; absent where it was removed.
+    pub after: Option<String>,
+}
+
+impl Summary {
+    /// The summary of a journal; absent where it does not begin as one.
+    pub fn of(lines: &[Line]) -> Option<Self> {
+        let (first, rest) = lines.split_first()?;
+        let Entry::Started(start) = &first.entry else {
+            return None;
+        };
+        let mut summary = Self::begin(start.clone(), first.at);
+        for line in rest {
+            summary.apply(line);
+        }
+        Some(summary)
+    }
+
+    /// The summary of a session that has just begun.
+    pub fn begin(start: Start, at: Timestamp) -> Self {
+        Self {
+            start,
+            started: at,
+            completed: None,
+            status: Status::Running,
+            problem: None,
+            report_path: String::new(),
+            usage: None,
+            open_changes: Vec::new(),
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in one more line.
+    pub fn apply(&mut self, line: &Line) {
+        match &line.entry {
+            Entry::Prepared(change) => self.open_changes.push(change.clone()),
+            Entry::Abandoned { id } => self.open_changes.retain(|change| change.id != *id),
+            Entry::Committed { id } => self.commit(id),
+            Entry::Ended(end) => {
+                // A clock that was set back must not make a session end before it began.
+                self.completed = Some(line.at.max(self.started));
+                self.status = end.status;
+                self.problem.clone_from(&end.problem);
+                self.report_path.clone_from(&end.report_path);
+                self.usage = end.usage;
+            }
+            Entry::Started(_) | Entry::Event { .. } | Entry::Reasoning { .. } => {}
+            Entry::Tool(_) | Entry::Answered { .. } => {}
+        }
+    }
+
+    fn commit(&mut self, id: &str) {
+        let Some(index) = self.open_changes.iter().position(|change| change.id == id) else {
+            return;
+        };
+        for file in self.open_changes.remove(index).files {
+            let digest = |state: Option<super::journal::StoredState>| state.map(|state| state.digest);
+            let (before, after) = (digest(file.before), digest(file.after));
+            self.files
+                .entry(file.path)
+                .and_modify(|history| history.after.clone_from(&after))
+                .or_insert(FileHistory { before, after });
+        }
+    }
+
+    /// Identifier of the session.
+    pub fn id(&self) -> &str {
+        &self.start.session_id
+    }
+
+    /// Paths whose content is another one than before the session, in order.
+    pub fn files_modified(&self) -> Vec<String> {
+        let changed = self.files.iter().filter(|(_, file)| file.before != file.after);
+        changed.map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The session as a task; absent for a call of one skill.
+    pub fn task(&self) -> Option<TaskEntry> {
+        Some(TaskEntry {
+            session_id: self.id().to_owned(),
+            operation: self.start.work.operation()?,
+            target: self.start.target.clone(),
+            timestamp: self.started,
+            status: self.status,
+        })
+    }
+
+    /// The session in the history; absent while it runs, and for a call of one skill.
+    pub fn history_entry(&self) -> Option<HistoryEntry> {
+        Some(HistoryEntry {
+            id: self.id().to_owned(),
+            operation: self.start.work.operation()?,
+            started: self.started,
+            completed: self.completed?,
+            files_modified: self.files_modified().len() as u64,
+            provider: self.start.model.clone(),
+            status: self.status,
+            repository: self.start.repository.clone(),
+        })
+    }
+}
+
+/// Which sessions are wanted; an absent field wants all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// Identifier of the model.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Name of the operation.
+    #[serde(default)]
+    pub operation: Option<crate::api::Operation>,
+    /// Where the session stands.
+    #[serde(default)]
+    pub status: Option<Status>,
+}
+
+impl Filter {
+    fn wants(&self, summary: &Summary) -> bool {
+        self.model.as_ref().is_none_or(|model| *model == summary.start.model)
+            && self.status.is_none_or(|status| status == summary.status)
+            && (self.operation.is_none() || self.operation == summary.start.work.operation())
+    }
+}
+
+/// The last 100 tasks, running ones first, then newest first. `summaries` are newest first.
+pub fn tasks<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) -> Vec<TaskEntry> {
+    let wanted = summaries.filter(|summary| filter.wants(summary));
+    let mut tasks: Vec<TaskEntry> = wanted.filter_map(Summary::task).collect();
+    tasks.sort_by_key(|task| task.status != Status::Running);
+    tasks.truncate(limits::HISTORY_ENTRIES_MAX);
+    tasks
+}
+
+/// The last 100 ended sessions, newest first. `summaries` are newest first.
+pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) -> History {
+    let wanted = summaries.filter(|summary| filter.wants(summary));
+    History {
+        sessions: wanted
+            .filter_map(Summary::history_entry)
+            .take(limits::HISTORY_ENTRIES_MAX)
+            .collect(),
+    }
+}
+
+/// The answer of a session as far as it has come: all its model output, or, for a call of a skill, what that gave.
+pub fn output(lines: &[Line]) -> String {
+    let mut output = String::new();
+    for line in lines {
+        if let Entry::Event { event } = &line.entry {
+            output.push_str(output_of(event));
+        }
+    }
+    output
+}
+
+/// What one event adds to the output.
+pub(crate) fn output_of(event: &Event) -> &str {
+    match event {
+        Event::Token { content } => content,
+        Event::Outcome { text, .. } => text,
+        _ => "",
+    }
+}
+
+/// `history` with one more session, in the order of their starts, the newest 100. One that is there is replaced.
+pub fn with_entry(mut history: History, entry: HistoryEntry) -> History {
+    history.sessions.retain(|other| other.id != entry.id);
+    history.sessions.push(entry);
+    history
+        .sessions
+        .sort_by(|a, b| (b.started, &b.id).cmp(&(a.started, &a.id)));
+    history.sessions.truncate(limits::HISTORY_ENTRIES_MAX);
+    history
+}
+
+/// Adds a session to the history file in the folder `reports`. Blocks while another process does the same, for a
+/// bounded time.
+pub fn add_to_file(reports: BorrowedFd<'_>, entry: HistoryEntry) -> io::Result<()> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private())?);
+    let mut lock = fd_lock::RwLock::new(lock);
+    let _guard = acquire(&mut lock)?;
+    let history = with_entry(read_file(reports)?, entry);
+    let text = serde_json::to_vec_pretty(&history)?;
+    replace(reports, HISTORY_FILE, &text)
+}
+
+fn acquire(lock: &mut fd_lock::RwLock<File>) -> io::Result<fd_lock::RwLockWriteGuard<'_, File>> {
+    let deadline = Instant::now() + Duration::from_millis(limits::HISTORY_LOCK_MS_MAX);
+    // Two loops because a guard that is returned out of the first one would borrow the lock for all of it.
+    while lock
+        .try_write()
+        .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    {
+        if Instant::now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    lock.write()
+}
+
+/// The history file in the folder `reports`; empty where there is none, or where it is none of ours.
+pub fn read_file(reports: BorrowedFd<'_>) -> io::Result<History> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(reports, HISTORY_FILE, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(History::default()),
+        Err(error) => return Err(error.into()),
+    };
+    if !file.metadata().is_ok_and(|metadata: fs::Metadata| metadata.is_file()) {
+        return Ok(History::default());
+    }
+    let mut text = Vec::new();
+    file.take(limits::HISTORY_FILE_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text).unwrap_or_default())
+}
+
+/// Replaces the file `name` in `folder` in one step. A symlink of that name is replaced, not followed.
+pub(crate) fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
+    let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
+    let result = write_new(folder, &temporary, content)
+        .and_then(|()| Ok(rustix::fs::renameat(folder, &temporary, folder, name)?));
+    if result.is_err() {
+        // Best effort: what matters is the error above.
+        let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
+    }
+    result
+}
+
+/// Writes a file that must not be there yet.
+pub(crate) fn write_new(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(folder.as_fd(), name, flags, private())?);
+    file.write_all(content)
+}
+
+/// Mode of every file in `session-reports/`: an answer may quote private code.
+fn private() -> Mode {
+    Mode::RUSR | Mode::WUSR
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::api::{Operation, PolicyRequest};
+    use crate::session::journal::{ChangedFile, End, StoredState, Work};
+    use chrono::{TimeZone, Utc};
+
+    pub(crate) fn at(seconds: i64) -> Timestamp {
+        Utc.with_ymd_and_hms(2025, 3, 1, 12, 0, 0)
+            .single()
+            .expect("a real time")
+            + chrono::Duration::seconds(seconds)
+    }
+
+    pub(crate) fn start(id: &str, work: Work) -> Start {
+        Start {
+            session_id: id.into(),
+            work,
+            target: "src".into(),
+            focus: None,
+            repository: "/r".into(),
+            working_directory: "/r".into(),
+            provider: "local".into(),
+            model: "some-model".into(),
+            policy: PolicyRequest::default(),
+            interactive: false,
+            version: "0.1.0".into(),
+        }
+    }
+
+    pub(crate) fn lines(entries: Vec<Entry>) -> Vec<Line> {
+        let numbered = entries.into_iter().zip(1..);
+        numbered
+            .map(|(entry, seq)| Line {
+                seq,
+                at: at(seq as i64),
+                entry,
+            })
+            .collect()
+    }
+
+    fn ended(status: Status) -> Entry {
+        Entry::Ended(End {
+            status,
+            problem: None,
+            report_path: "session-reports/x.md".into(),
+            usage: None,
+        })
+    }
+
+    fn change(id: &str, path: &str, before: Option<&str>, after: Option<&str>) -> Entry {
+        let state = |digest: &str| StoredState {
+            digest: digest.into(),
+            mode: 0o644,
+        };
+        Entry::Prepared(Change {
+            id: id.into(),
+            root: "/r".into(),
+            files: vec![ChangedFile {
+                path: path.into(),
+                before: before.map(state),
+                after: after.map(state),
+            }],
+        })
+    }
+
+    fn session(id: &str, status: Status, started: i64) -> Summary {
+        let mut summary = Summary::begin(start(id, Work::Operation(Operation::Explain)), at(started));
+        summary.status = status;
+        summary.completed = (status != Status::Running).then(|| at(started + 1));
+        summary
+    }
+
+    #[test]
+    fn only_committed_changes_count_and_only_where_something_is_different_in_the_end() {
+        let committed = |id: &str| Entry::Committed { id: id.into() };
+        let summary = Summary::of(&lines(vec![
+            Entry::Started(start("s", Work::Operation(Operation::Refactor))),
+            change("1", "a.py", Some("x"), Some("y")),
+            committed("1"),
+            change("2", "b.py", Some("x"), Some("y")),
+            Entry::Abandoned { id: "2".into() },
+            change("3", "a.py", Some("y"), Some("z")),
+            committed("3"),
+            change("4", "back.py", None, Some("y")),
+            committed("4"),
+            change("5", "back.py", Some("y"), None),
+            committed("5"),
+            change("6", "open.py", None, Some("y")),
+        ]))
+        .expect("it begins as a session");
+        assert_eq!(summary.files_modified(), ["a.py"]);
+        assert_eq!(summary.files["a.py"].before.as_deref(), Some("x"));
+        assert_eq!(summary.open_changes.len(), 1);
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_end_a_session_before_it_began() {
+        let mut all = lines(vec![
+            Entry::Started(start("s", Work::Operation(Operation::Explain))),
+            ended(Status::Complete),
+        ]);
+        all[1].at = at(-3600);
+        let summary = Summary::of(&all).expect("it begins as a session");
+        assert_eq!(summary.completed, Some(summary.started));
+    }
+
+    #[test]
+    fn tasks_show_running_ones_first_then_the_newest() {
+        let all = [
+            session("4", Status::Failed, 4),
+            session("3", Status::Running, 3),
+            session("2", Status::Complete, 2),
+            session("1", Status::Running, 1),
+        ];
+        let ids = |filter: &Filter| -> Vec<String> {
+            let tasks = tasks(all.iter(), filter);
+            tasks.into_iter().map(|task| task.session_id).collect()
+        };
+        assert_eq!(ids(&Filter::default()), ["3", "1", "4", "2"]);
+        let failed = Filter {
+            status: Some(Status::Failed),
+            ..Filter::default()
+        };
+        assert_eq!(ids(&failed), ["4"]);
+        let other_model = Filter {
+            model: Some("other".into()),
+            ..Filter::default()
+        };
+        assert!(ids(&other_model).is_empty());
+    }
+
+    #[test]
+    fn history_holds_ended_operations_only() {
+        let mut call = session("5", Status::Complete, 5);
+        call.start.work = Work::Skill("read_file".into());
+        let all = [
+            call,
+            session("2", Status::Running, 2),
+            session("1", Status::Cancelled, 1),
+        ];
+        let history = history(all.iter(), &Filter::default());
+        assert_eq!(history.sessions.len(), 1);
+        insta::assert_json_snapshot!(history.sessions[0], @r#"
+        {
+          "id": "1",
+          "operation": "explain",
+          "started": "2025-03-01T12:00:01Z",
+          "completed": "2025-03-01T12:00:02Z",
+          "files_modified": 0,
+          "provider": "some-model",
+          "status": "cancelled",
+          "repository": "/r"
+        }
+        "#);
+        assert_eq!(tasks(all.iter(), &Filter::default()).len(), 2);
+    }
+
+    #[test]
+    fn the_history_file_keeps_the_last_hundred_and_no_session_twice() {
+        let entry = |n: i64| {
+            session(&n.to_string(), Status::Complete, n)
+                .history_entry()
+                .expect("it ended")
+        };
+        let mut history = History::default();
+        for n in (0..130).chain(100..110) {
+            history = with_entry(history, entry(n));
+        }
+        assert_eq!(history.sessions.len(), 100);
+        assert_eq!(history.sessions[0].id, "129");
+        assert_eq!(history.sessions[99].id, "30");
+    }
+
+    #[test]
+    fn many_writers_lose_no_entry() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        std::thread::scope(|scope| {
+            for n in 0..16 {
+                let place = place.path();
+                scope.spawn(move || {
+                    let folder = File::open(place).expect("it can be opened");
+                    let entry = session(&n.to_string(), Status::Complete, n).history_entry();
+                    add_to_file(folder.as_fd(), entry.expect("it ended")).expect("it can be added");
+                });
+            }
+        });
+        let folder = File::open(place.path()).expect("it can be opened");
+        let history = read_file(folder.as_fd()).expect("it can be read");
+        assert_eq!(history.sessions.len(), 16);
+        let names = fs::read_dir(place.path()).expect("it can be listed").count();
+        assert_eq!(names, 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_history_file_that_is_a_planted_symlink_is_replaced_and_not_followed() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let victim = place.path().join("victim");
+        fs::write(&victim, "precious").expect("it can be written");
+        let reports = place.path().join("reports");
+        fs::create_dir(&reports).expect("it can be made");
+        std::os::unix::fs::symlink(&victim, reports.join(HISTORY_FILE)).expect("it can be linked");
+        let folder = File::open(&reports).expect("it can be opened");
+        let entry = session("1", Status::Complete, 1).history_entry().expect("it ended");
+        add_to_file(folder.as_fd(), entry).expect("it can be added");
+        assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious");
+        assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
+    }
+}

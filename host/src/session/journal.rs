@@ -1,0 +1,578 @@
+//! The journal of one session: what happened, one event a line, append-only. It is the truth; everything else that the
+//! product says about a session is a view of it.
+//!
+//! This module knows the lines, how bytes become lines (a pure function that drops a torn tail), and the files: the
+//! journal itself and, beside it, the contents of changed files, stored once each by their digest. It does not know
+//! who reads or writes when; that is `feed`.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::api::{Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
+use crate::limits;
+use crate::provider::Usage;
+use crate::skill::{FileChange, FileState, PreparedChange};
+
+/// File name of the journal in a session's folder.
+pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
+
+/// Folder of stored contents in a session's folder.
+const CONTENTS_FOLDER: &str = "contents";
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// From 1, without gaps; the `id` of the event in a stream.
+    pub seq: u64,
+    /// When it was written.
+    pub at: Timestamp,
+    /// What happened.
+    pub entry: Entry,
+}
+
+/// What can happen in a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Entry {
+    /// Always first.
+    Started(Start),
+    /// What streams show. Never a terminal event: that is derived from [`Entry::Ended`].
+    Event {
+        /// The event.
+        event: Event,
+    },
+    /// Thinking that is not answer text.
+    Reasoning {
+        /// A piece of it.
+        text: String,
+    },
+    /// A tool call ended.
+    Tool(ToolEntry),
+    /// Somebody answered an approval, or nobody did in time.
+    Answered {
+        /// The approval.
+        id: String,
+        /// `approved`, `refused`, `expired` or `cancelled`.
+        answer: Answer,
+    },
+    /// A change is about to be made; its contents are stored.
+    Prepared(Change),
+    /// A change is wholly in place.
+    Committed {
+        /// Its id.
+        id: String,
+    },
+    /// A change was wholly rolled back.
+    Abandoned {
+        /// Its id.
+        id: String,
+    },
+    /// Always last.
+    Ended(End),
+}
+
+/// How an approval was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// Yes.
+    Approved,
+    /// No.
+    Refused,
+    /// Nobody answered in time.
+    Expired,
+    /// The session ended first.
+    Cancelled,
+}
+
+/// What a session is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Identifier of the session.
+    pub session_id: String,
+    /// An operation, or a call of one skill.
+    pub work: Work,
+    /// What it was pointed at, as it was asked.
+    pub target: String,
+    /// What narrows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+    /// Absolute path of the repository root.
+    pub repository: String,
+    /// Absolute path of the folder that gets `session-reports/`.
+    pub working_directory: String,
+    /// Name of the provider; empty for a call of one skill.
+    pub provider: String,
+    /// Identifier of the model; empty for a call of one skill.
+    pub model: String,
+    /// What was allowed and denied beyond the defaults.
+    pub policy: PolicyRequest,
+    /// True where somebody answers approvals.
+    pub interactive: bool,
+    /// Version of the daemon.
+    pub version: String,
+}
+
+/// What a session does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// One of the four.
+    Operation(Operation),
+    /// A call of the skill of this name. Not listed among tasks and history.
+    Skill(String),
+}
+
+impl Work {
+    /// The operation, where it is one.
+    pub fn operation(&self) -> Option<Operation> {
+        match self {
+            Self::Operation(operation) => Some(*operation),
+            Self::Skill(_) => None,
+        }
+    }
+}
+
+/// A tool call, with its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolEntry {
+    /// Unique within the conversation.
+    pub call_id: String,
+    /// Name of the skill.
+    pub name: String,
+    /// The arguments as the model wrote them, cut.
+    pub arguments: String,
+    /// What the model read, cut.
+    pub result: String,
+    /// `ok` or the failure's code.
+    pub verdict: String,
+    /// When it started.
+    pub started: Timestamp,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// What it cost, where anything ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Box<Receipt>>,
+}
+
+/// A change of the repository, contents by digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Unique.
+    pub id: String,
+    /// Absolute path of the repository root.
+    pub root: PathBuf,
+    /// Every file of it.
+    pub files: Vec<ChangedFile>,
+}
+
+/// One file of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedFile {
+    /// Relative to the root.
+    pub path: String,
+    /// Before; absent where the file did not exist.
+    pub before: Option<StoredState>,
+    /// After; absent where the file is removed.
+    pub after: Option<StoredState>,
+}
+
+/// A file's content by digest, and its mode.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredState {
+    /// SHA-256, hexadecimal.
+    pub digest: String,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Anything but `running`.
+    pub status: Status,
+    /// What went wrong; absent where nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+    /// The report as results name it; empty where it could not be written.
+    pub report_path: String,
+    /// Token counts over all rounds, where a model was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+impl Entry {
+    /// The event that streams show for this entry, the terminal one included.
+    pub fn event(&self, session_id: &str) -> Option<Event> {
+        match self {
+            Self::Event { event } => Some(event.clone()),
+            Self::Ended(end) => Some(match &end.problem {
+                None => Event::Complete {
+                    session_id: session_id.to_owned(),
+                },
+                Some(problem) => Event::Error {
+                    code: problem.code.clone(),
+                    message: problem.message.clone(),
+                    hint: problem.hint.clone(),
+                },
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What bytes of a journal hold.
+#[derive(Debug, Default, PartialEq)]
+pub struct Parsed {
+    /// The lines, in order.
+    pub lines: Vec<Line>,
+    /// Length of the part that ends with a whole line; what follows is torn.
+    pub whole_bytes: u64,
+    /// Whole lines that are none of ours. They are skipped: one bad sector must not cost the session.
+    pub damaged: u64,
+}
+
+/// Reads a journal. Never fails: a torn last line is dropped, damaged ones are counted, and so is every line whose
+/// sequence number does not rise.
+pub fn parse(bytes: &[u8]) -> Parsed {
+    let mut parsed = Parsed::default();
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let Some(body) = line.strip_suffix(b"\n") else {
+            break;
+        };
+        parsed.whole_bytes += line.len() as u64;
+        let last = parsed.lines.last().map_or(0, |line| line.seq);
+        match serde_json::from_slice::<Line>(body) {
+            Ok(line) if line.seq > last => parsed.lines.push(line),
+            _ => parsed.damaged += 1,
+        }
+    }
+    parsed
+}
+
+/// One line as bytes, the line feed included.
+pub fn encode(line: &Line) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(line).expect("journal lines have string keys only");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// A value fit for a journal and a stream: strings cut at `string_bytes_max`, and nothing nested deeper than a reader
+/// would follow.
+pub fn cut_value(value: &Value, string_bytes_max: usize) -> Value {
+    cut_at_depth(value, string_bytes_max, 0)
+}
+
+fn cut_at_depth(value: &Value, bytes_max: usize, depth: usize) -> Value {
+    match value {
+        Value::String(text) => Value::String(cut_text(text, bytes_max)),
+        Value::Array(_) | Value::Object(_) if depth >= limits::EVENT_DEPTH_MAX => Value::String("…".to_owned()),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| cut_at_depth(item, bytes_max, depth + 1))
+            .collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| (cut_text(name, bytes_max), cut_at_depth(field, bytes_max, depth + 1)))
+            .collect(),
+        other => other.clone(),
+    }
+}
+
+/// A text of at most `bytes_max` bytes, with a mark where it was cut.
+pub fn cut_text(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes_max);
+    format!("{}… ({} bytes more)", &text[..end], text.len() - end)
+}
+
+/// The folder of one session on disk.
+#[derive(Debug, Clone)]
+pub struct SessionFolder {
+    path: PathBuf,
+}
+
+impl SessionFolder {
+    /// The folder `path`, which need not exist.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The journal in it.
+    pub fn journal(&self) -> PathBuf {
+        self.path.join(JOURNAL_FILE)
+    }
+
+    /// Makes the folder (0700) with an empty journal (0600), to be appended to.
+    pub fn create(&self) -> io::Result<File> {
+        create_private_folder(&self.path)?;
+        private_file().create_new(true).append(true).open(self.journal())
+    }
+
+    /// Opens the journal to be appended to, cut to its first `whole_bytes`.
+    pub fn reopen(&self, whole_bytes: u64) -> io::Result<File> {
+        let file = private_file().append(true).open(self.journal())?;
+        file.set_len(whole_bytes)?;
+        Ok(file)
+    }
+
+    /// Reads the journal.
+    pub fn read(&self) -> io::Result<Parsed> {
+        Ok(parse(&fs::read(self.journal())?))
+    }
+
+    /// Stores the contents of a change, durably, and gives the form that a journal line holds.
+    pub fn store(&self, change: &PreparedChange) -> io::Result<Change> {
+        create_private_folder(&self.path.join(CONTENTS_FOLDER))?;
+        let mut files = Vec::with_capacity(change.files.len());
+        for file in &change.files {
+            files.push(ChangedFile {
+                path: file.path.clone(),
+                before: self.store_state(file.before.as_ref())?,
+                after: self.store_state(file.after.as_ref())?,
+            });
+        }
+        File::open(self.path.join(CONTENTS_FOLDER))?.sync_all()?;
+        File::open(&self.path)?.sync_all()?;
+        Ok(Change {
+            id: change.id.clone(),
+            root: change.root.clone(),
+            files,
+        })
+    }
+
+    fn store_state(&self, state: Option<&FileState>) -> io::Result<Option<StoredState>> {
+        let Some(state) = state else { return Ok(None) };
+        let digest = digest(&state.content);
+        let place = self.content_path(&digest);
+        if !place.exists() {
+            let folder = self.path.join(CONTENTS_FOLDER);
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(&state.content)?;
+            file.as_file().sync_all()?;
+            file.persist(place)?;
+        }
+        Ok(Some(StoredState {
+            digest,
+            mode: state.mode,
+        }))
+    }
+
+    /// A change with its contents, as they were stored.
+    pub fn load(&self, change: &Change) -> io::Result<PreparedChange> {
+        let mut files = Vec::with_capacity(change.files.len());
+        for file in &change.files {
+            files.push(FileChange {
+                path: file.path.clone(),
+                before: self.load_state(file.before.as_ref())?,
+                after: self.load_state(file.after.as_ref())?,
+            });
+        }
+        Ok(PreparedChange {
+            id: change.id.clone(),
+            root: change.root.clone(),
+            files,
+        })
+    }
+
+    fn load_state(&self, state: Option<&StoredState>) -> io::Result<Option<FileState>> {
+        let Some(state) = state else { return Ok(None) };
+        Ok(Some(FileState {
+            content: self.content(&state.digest)?,
+            mode: state.mode,
+        }))
+    }
+
+    /// A stored content. One that is not what its name says is an error.
+    pub fn content(&self, wanted: &str) -> io::Result<Vec<u8>> {
+        let content = fs::read(self.content_path(wanted))?;
+        if digest(&content) == wanted {
+            return Ok(content);
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the stored content `{wanted}` is damaged"),
+        ))
+    }
+
+    fn content_path(&self, digest: &str) -> PathBuf {
+        self.path.join(CONTENTS_FOLDER).join(digest)
+    }
+
+    /// Bytes of everything in the folder, as the retention counts them.
+    pub fn size_bytes(&self) -> u64 {
+        let size = |folder: &Path| -> u64 {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries
+                .filter_map(|entry| entry.metadata().ok())
+                .filter(fs::Metadata::is_file)
+                .map(|metadata| metadata.len())
+                .sum()
+        };
+        size(&self.path) + size(&self.path.join(CONTENTS_FOLDER))
+    }
+}
+
+/// Makes a folder that only its owner may enter, and its parents.
+pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Options of a file that only its owner may read.
+pub(crate) fn private_file() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// SHA-256, hexadecimal.
+pub(crate) fn digest(content: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(content))
+}
+
+/// Bytes in lower-case hexadecimal.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::now;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn line(seq: u64, text: &str) -> Line {
+        Line {
+            seq,
+            at: now(),
+            entry: Entry::Event {
+                event: Event::Token {
+                    content: text.to_owned(),
+                },
+            },
+        }
+    }
+
+    fn bytes_of(lines: &[Line]) -> Vec<u8> {
+        lines.iter().flat_map(encode).collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let lines = vec![line(1, "a"), line(2, "line\nfeed and \u{1b}[31m"), line(3, "ß€")];
+        let bytes = bytes_of(&lines);
+        let parsed = parse(&bytes);
+        assert_eq!(parsed.lines, lines);
+        assert_eq!((parsed.whole_bytes, parsed.damaged), (bytes.len() as u64, 0));
+    }
+
+    #[test]
+    fn a_damaged_line_costs_only_itself() {
+        let mut bytes = encode(&line(1, "a"));
+        bytes.extend_from_slice(b"\xff\x00 not ours\n");
+        bytes.extend(encode(&line(1, "again the same number")));
+        bytes.extend(encode(&line(2, "b")));
+        let parsed = parse(&bytes);
+        assert_eq!(parsed.lines.iter().map(|line| line.seq).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(parsed.damaged, 2);
+    }
+
+    #[test]
+    fn arguments_nested_too_deep_are_cut_so_that_the_line_can_be_read_again() {
+        let mut deep = json!("bottom");
+        for _ in 0..100 {
+            deep = json!([deep]);
+        }
+        let event = Event::Skill {
+            name: "x".into(),
+            args: cut_value(&deep, 16),
+        };
+        let line = Line {
+            seq: 1,
+            at: now(),
+            entry: Entry::Event { event },
+        };
+        assert_eq!(parse(&encode(&line)).lines, [line]);
+    }
+
+    #[test]
+    fn long_strings_are_cut_at_a_character() {
+        let value = cut_value(&json!({"path": "ääää", "n": 1}), 5);
+        assert_eq!(value, json!({"path": "ää… (4 bytes more)", "n": 1}));
+    }
+
+    #[test]
+    fn a_change_comes_back_with_its_contents_and_damage_is_noticed() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = SessionFolder::new(place.path().join("s"));
+        folder.create().expect("it can be made");
+        let change = PreparedChange {
+            id: "c".into(),
+            root: "/r".into(),
+            files: vec![FileChange {
+                path: "a.py".into(),
+                before: None,
+                after: Some(FileState {
+                    content: b"x = 1\n\xff".to_vec(),
+                    mode: 0o755,
+                }),
+            }],
+        };
+        let stored = folder.store(&change).expect("it can be stored");
+        assert_eq!(folder.load(&stored).expect("it can be loaded"), change);
+        let digest = stored.files[0].after.clone().expect("there is a state").digest;
+        fs::write(folder.content_path(&digest), b"other").expect("it can be written");
+        assert!(folder.load(&stored).is_err());
+    }
+
+    #[test]
+    fn only_the_owner_may_read_any_of_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = SessionFolder::new(place.path().join("deep/s"));
+        folder.create().expect("it can be made");
+        let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+        assert_eq!(
+            (
+                mode(folder.path()),
+                mode(&folder.journal()),
+                mode(&place.path().join("deep"))
+            ),
+            (0o700, 0o600, 0o700)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let parsed = parse(&bytes);
+            prop_assert!(parsed.whole_bytes <= bytes.len() as u64);
+        }
+
+        #[test]
+        fn a_journal_cut_anywhere_gives_a_prefix(texts in prop::collection::vec(".{0,12}", 1..6), cut in 0.0..1.0f64) {
+            let lines: Vec<Line> = texts.iter().enumerate().map(|(i, text)| line(i as u64 + 1, text)).collect();
+            let bytes = bytes_of(&lines);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the length")]
+            let end = (bytes.len() as f64 * cut) as usize;
+            let parsed = parse(&bytes[..end]);
+            prop_assert_eq!(parsed.damaged, 0);
+            prop_assert_eq!(&parsed.lines[..], &lines[..parsed.lines.len()]);
+            prop_assert_eq!(parsed.whole_bytes as usize, bytes_of(&parsed.lines).len());
+        }
+    }
+}

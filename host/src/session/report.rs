@@ -1,0 +1,631 @@
+//! The report of one session: a markdown file for people, made from the journal alone.
+//!
+//! Rendering is a pure function of the journal's lines. Writing is careful because the working directory may hold what
+//! an attacker put there: `session-reports` is never entered through a symlink, and no file in it is written through
+//! one.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::history::{self, Summary};
+use super::journal::{Entry, Line, SessionFolder, ToolEntry, Work, cut_text};
+use crate::api::{Event, Problem, SelectedFile, Status, Timestamp};
+use crate::limits;
+
+/// Name of the folder in the working directory (specification).
+pub const REPORTS_FOLDER: &str = "session-reports";
+
+/// Name of what points at the newest report (specification).
+const LATEST: &str = "session_latest.md";
+
+/// How many lines of a file a session added and removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffCount {
+    /// Relative to the root.
+    pub path: String,
+    /// `created`, `modified` or `deleted`.
+    pub kind: &'static str,
+    /// Lines added.
+    pub added: usize,
+    /// Lines removed.
+    pub removed: usize,
+}
+
+/// The report as markdown. Control characters of whatever a model, a skill or a file said are left out.
+pub fn render(summary: &Summary, lines: &[Line], diffs: &[DiffCount]) -> String {
+    let mut text = String::new();
+    header(&mut text, summary);
+    if let Some(problem) = &summary.problem {
+        error(&mut text, problem);
+    }
+    let selection = lines.iter().rev().find_map(|line| match &line.entry {
+        Entry::Event {
+            event: Event::Selection { files },
+        } => Some(files),
+        _ => None,
+    });
+    if let Some(files) = selection {
+        selected(&mut text, files);
+    }
+    modified(&mut text, diffs);
+    text.push_str("\n## Transcript\n");
+    transcript(&mut text, lines);
+    text
+}
+
+fn header(text: &mut String, summary: &Summary) {
+    let start = &summary.start;
+    let (title, name) = match &start.work {
+        Work::Operation(operation) => ("Operation", operation.name().to_owned()),
+        Work::Skill(name) => ("Skill", name.clone()),
+    };
+    let status = match summary.status {
+        Status::Running => "running",
+        Status::Complete => "complete",
+        Status::Failed => "failed",
+        Status::Cancelled => "cancelled",
+    };
+    let completed = summary.completed.map(iso).unwrap_or_default();
+    let usage = summary.usage.map(|usage| {
+        let estimated = if usage.estimated { " (estimated)" } else { "" };
+        format!("{} in, {} out{estimated}", usage.input_tokens, usage.output_tokens)
+    });
+    let rows = [
+        ("Session", start.session_id.clone()),
+        (title, name.clone()),
+        ("Target", start.target.clone()),
+        ("Focus", start.focus.clone().unwrap_or_default()),
+        ("Repository", start.repository.clone()),
+        ("Provider", start.provider.clone()),
+        ("Model", start.model.clone()),
+        ("Status", status.to_owned()),
+        ("Started", iso(summary.started)),
+        ("Completed", completed),
+        ("Tokens", usage.unwrap_or_default()),
+    ];
+    let _ = write!(text, "# Session report: {}\n\n| | |\n|---|---|\n", cell(&name));
+    for (label, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = writeln!(text, "| {label} | {} |", cell(value));
+    }
+}
+
+fn error(text: &mut String, problem: &Problem) {
+    let _ = write!(text, "\n## Error\n\n{} (`{}`)\n", clean(&problem.message), problem.code);
+    if let Some(hint) = &problem.hint {
+        let _ = write!(text, "\nHint: {}\n", clean(hint));
+    }
+}
+
+fn selected(text: &mut String, files: &[SelectedFile]) {
+    text.push_str("\n## Selected files\n\n| File | Lines | Tokens | Why |\n|---|---|---:|---|\n");
+    for file in files {
+        let regions: Vec<String> = file.regions.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+        let regions = if regions.is_empty() {
+            "all".to_owned()
+        } else {
+            regions.join(", ")
+        };
+        let reasons = cell(&file.reasons.join("; "));
+        let _ = writeln!(
+            text,
+            "| {} | {regions} | {} | {reasons} |",
+            cell(&file.path),
+            file.tokens
+        );
+    }
+}
+
+fn modified(text: &mut String, diffs: &[DiffCount]) {
+    text.push_str("\n## Files modified\n\n");
+    if diffs.is_empty() {
+        text.push_str("None.\n");
+        return;
+    }
+    text.push_str("| File | | Added | Removed |\n|---|---|---:|---:|\n");
+    for diff in diffs {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            cell(&diff.path),
+            diff.kind,
+            diff.added,
+            diff.removed
+        );
+    }
+}
+
+fn transcript(text: &mut String, lines: &[Line]) {
+    let mut speaking = "";
+    for line in lines {
+        let speaker = match &line.entry {
+            Entry::Event {
+                event: Event::Token { .. },
+            } => "Answer",
+            Entry::Reasoning { .. } => "Reasoning",
+            _ => "",
+        };
+        if !speaker.is_empty() && speaker != speaking {
+            heading(text, line.at, speaker);
+        }
+        speaking = if said(text, line) { speaker } else { speaking };
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+/// Writes what a line adds to the transcript; false where it adds nothing.
+fn said(text: &mut String, line: &Line) -> bool {
+    match &line.entry {
+        Entry::Started(start) => {
+            heading(text, line.at, "Request");
+            let focus = start.focus.as_deref().map(|focus| format!(", focus: {focus}"));
+            let asked = format!("{}{}", start.target, focus.unwrap_or_default());
+            let _ = writeln!(text, "{}", clean(&asked));
+        }
+        Entry::Event { event } => return event_said(text, line.at, event),
+        Entry::Reasoning { text: piece } => text.push_str(&clean(piece)),
+        Entry::Tool(tool) => tool_said(text, tool),
+        Entry::Answered { id, answer } => {
+            heading(text, line.at, "Approval answered");
+            let _ = writeln!(text, "`{id}`: {}", format!("{answer:?}").to_lowercase());
+        }
+        Entry::Committed { id } => {
+            heading(text, line.at, "Change committed");
+            let _ = writeln!(text, "`{id}`");
+        }
+        Entry::Abandoned { id } => {
+            heading(text, line.at, "Change rolled back");
+            let _ = writeln!(text, "`{id}`");
+        }
+        Entry::Ended(end) => {
+            heading(text, line.at, "End");
+            let message = end.problem.as_ref().map(|problem| clean(&problem.message));
+            let _ = writeln!(text, "{}", message.unwrap_or_else(|| "Complete.".to_owned()));
+        }
+        Entry::Prepared(_) => return false,
+    }
+    true
+}
+
+fn event_said(text: &mut String, at: Timestamp, event: &Event) -> bool {
+    match event {
+        Event::Token { content } => text.push_str(&clean(content)),
+        Event::Notice { message, hint } => {
+            heading(text, at, "Notice");
+            let hint = hint.as_ref().map(|hint| format!(" ({hint})"));
+            let _ = writeln!(text, "{}{}", clean(message), clean(&hint.unwrap_or_default()));
+        }
+        Event::Approval {
+            id,
+            effect,
+            title,
+            detail,
+            ..
+        } => {
+            heading(text, at, &format!("Approval asked: {effect}"));
+            let _ = write!(text, "`{id}`: {}\n\n", clean(title));
+            fenced(text, "", &clean(detail));
+        }
+        Event::Outcome { text: outcome, .. } => {
+            heading(text, at, "Outcome");
+            fenced(text, "", &clean(&cut_text(outcome, limits::REPORT_RESULT_BYTES_MAX)));
+        }
+        // The journal's own entry for the call says more; the others are in tables.
+        Event::Skill { .. } | Event::SkillResult { .. } | Event::Selection { .. } | Event::Usage { .. } => {
+            return false;
+        }
+        Event::Complete { .. } | Event::Error { .. } => return false,
+    }
+    true
+}
+
+fn tool_said(text: &mut String, tool: &ToolEntry) {
+    heading(text, tool.started, &format!("Skill `{}`", cell(&tool.name)));
+    let _ = write!(text, "{}, {} ms\n\nArguments:\n\n", tool.verdict, tool.duration_ms);
+    fenced(
+        text,
+        "json",
+        &clean(&cut_text(&tool.arguments, limits::REPORT_RESULT_BYTES_MAX)),
+    );
+    text.push_str("\nResult:\n\n");
+    fenced(
+        text,
+        "",
+        &clean(&cut_text(&tool.result, limits::REPORT_RESULT_BYTES_MAX)),
+    );
+}
+
+fn heading(text: &mut String, at: Timestamp, title: &str) {
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let _ = write!(text, "\n### {} · {title}\n\n", iso(at));
+}
+
+/// A fenced block whose fence is longer than every run of backticks in it.
+fn fenced(text: &mut String, language: &str, content: &str) {
+    let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let line_end = if content.ends_with('\n') || content.is_empty() {
+        ""
+    } else {
+        "\n"
+    };
+    let _ = writeln!(text, "{fence}{language}\n{content}{line_end}{fence}");
+}
+
+/// Text fit for a cell of a table and for a heading: one line, no delimiter.
+fn cell(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ").replace('|', "\\|")
+}
+
+fn iso(at: Timestamp) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// Text without terminal escapes, control characters and marks that reorder what a reader sees. Tabs and line feeds
+/// stay.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(char) = rest.next() {
+        match char {
+            '\u{1b}' => skip_escape(&mut rest),
+            '\n' | '\t' => clean.push(char),
+            '\r' if rest.peek() == Some(&'\n') => {}
+            '\r' => clean.push('\n'),
+            _ if char.is_control() || reorders(char) => {}
+            _ => clean.push(char),
+        }
+    }
+    clean
+}
+
+/// What follows an escape character: `[` with parameters up to a letter, or one of the string forms up to its end, or
+/// one more character.
+fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match rest.peek() {
+        Some('[') => {
+            rest.next();
+            while rest.next_if(|char| matches!(char, ' '..='?')).is_some() {}
+            rest.next_if(|char| matches!(char, '@'..='~'));
+        }
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            // A string that never ends swallows its line only, so that a lone escape cannot hide a whole answer.
+            while rest
+                .next_if(|&char| !matches!(char, '\u{7}' | '\u{1b}' | '\n'))
+                .is_some()
+            {}
+            if rest.next_if_eq(&'\u{1b}').is_some() {
+                rest.next_if_eq(&'\\');
+            }
+        }
+        Some(' '..='~') => {
+            rest.next();
+        }
+        _ => {}
+    }
+}
+
+fn reorders(char: char) -> bool {
+    matches!(
+        char,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+    )
+}
+
+/// Counts the changed lines of every file that a session changed, from the stored contents.
+pub fn count_changes(summary: &Summary, folder: &SessionFolder) -> Vec<DiffCount> {
+    let changed = summary.files.iter().filter(|(_, file)| file.before != file.after);
+    let counted = changed.map(|(path, file)| {
+        let content = |digest: &Option<String>| {
+            let stored = digest.as_ref().and_then(|digest| folder.content(digest).ok());
+            stored.unwrap_or_default()
+        };
+        let (added, removed) = count_lines(&content(&file.before), &content(&file.after));
+        let kind = match (&file.before, &file.after) {
+            (None, _) => "created",
+            (_, None) => "deleted",
+            _ => "modified",
+        };
+        DiffCount {
+            path: path.clone(),
+            kind,
+            added,
+            removed,
+        }
+    });
+    counted.collect()
+}
+
+fn count_lines(before: &[u8], after: &[u8]) -> (usize, usize) {
+    let before: Vec<&[u8]> = before.split_inclusive(|&byte| byte == b'\n').collect();
+    let after: Vec<&[u8]> = after.split_inclusive(|&byte| byte == b'\n').collect();
+    let deadline = std::time::Instant::now() + Duration::from_millis(limits::REPORT_DIFF_MS_MAX);
+    let ops = similar::capture_diff_slices_deadline(similar::Algorithm::Myers, &before, &after, Some(deadline));
+    ops.iter().fold((0, 0), |(added, removed), op| match op {
+        similar::DiffOp::Equal { .. } => (added, removed),
+        similar::DiffOp::Delete { old_len, .. } => (added, removed + old_len),
+        similar::DiffOp::Insert { new_len, .. } => (added + new_len, removed),
+        similar::DiffOp::Replace { old_len, new_len, .. } => (added + new_len, removed + old_len),
+    })
+}
+
+/// Name of a report (specification): `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.
+pub fn file_name(summary: &Summary) -> String {
+    format!(
+        "session_{}_{}.md",
+        summary.started.format("%Y%m%d_%H%M%S"),
+        summary.id()
+    )
+}
+
+/// The path of a report as results name it: relative to the repository root, absolute where it lies outside.
+pub fn path_in_results(summary: &Summary) -> String {
+    let path = report_path(summary);
+    let relative = path.strip_prefix(&summary.start.repository).unwrap_or(&path);
+    relative.to_string_lossy().into_owned()
+}
+
+fn report_path(summary: &Summary) -> PathBuf {
+    let folder = Path::new(&summary.start.working_directory).join(REPORTS_FOLDER);
+    folder.join(file_name(summary))
+}
+
+/// Writes report, history and the pointer to the newest report into the working directory. The history is written
+/// even where the report cannot be; the first failure is what is answered.
+pub fn write(summary: &Summary, markdown: &str) -> io::Result<()> {
+    let folder = open_folder(Path::new(&summary.start.working_directory))?;
+    let name = file_name(summary);
+    let report = history::replace(folder.as_fd(), &name, markdown.as_bytes());
+    let latest = report.and_then(|()| point_at(&folder, &name, markdown));
+    let listed = match summary.history_entry() {
+        Some(entry) => history::add_to_file(folder.as_fd(), entry),
+        None => Ok(()),
+    };
+    latest.and(listed)
+}
+
+/// Opens the reports folder of a working directory, and makes it and its `.gitignore` where they are missing.
+fn open_folder(working_directory: &Path) -> io::Result<OwnedFd> {
+    let parent = File::open(working_directory)?;
+    match rustix::fs::mkdirat(&parent, REPORTS_FOLDER, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat(&parent, REPORTS_FOLDER, flags, Mode::empty())?;
+    match history::write_new(folder.as_fd(), ".gitignore", b"*\n") {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(folder),
+    }
+}
+
+/// Points `session_latest.md` at `name`; where symlinks are impossible, it becomes a copy.
+fn point_at(folder: &OwnedFd, name: &str, markdown: &str) -> io::Result<()> {
+    let temporary = format!(".{LATEST}.{}", uuid::Uuid::new_v4().simple());
+    if rustix::fs::symlinkat(name, folder, &temporary).is_err() {
+        return history::replace(folder.as_fd(), LATEST, markdown.as_bytes());
+    }
+    rustix::fs::renameat(folder, &temporary, folder, LATEST).map_err(|error| {
+        let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
+        error.into()
+    })
+}
+
+/// What the user is told when the report could not be written.
+pub fn problem_of(error: &io::Error) -> Problem {
+    let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
+    if denied.contains(&error.kind()) {
+        return Problem::new("report-denied", "Permission denied: session-reports/")
+            .with_hint("create the folder `session-reports` with write rights for you");
+    }
+    Problem::new(
+        "report-failed",
+        format!("The session report could not be written: {error}"),
+    )
+    .with_hint("the session itself is kept; `tool results SESSION` shows it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::tests::{lines, start};
+    use super::super::journal::{End, Work};
+    use super::*;
+    use crate::api::Operation;
+    use crate::provider::Usage;
+    use std::fs;
+
+    fn session(working_directory: &Path) -> (Summary, Vec<Line>) {
+        let mut start = start("0195-id", Work::Operation(Operation::Explain));
+        start.working_directory = working_directory.to_string_lossy().into_owned();
+        let event = |event| Entry::Event { event };
+        let token = |content: &str| {
+            event(Event::Token {
+                content: content.into(),
+            })
+        };
+        let all = lines(vec![
+            Entry::Started(start),
+            event(Event::Selection {
+                files: vec![SelectedFile {
+                    path: "src/a|b.py".into(),
+                    reasons: vec!["key file".into(), "entry point".into()],
+                    score: 1.0,
+                    regions: vec![(1, 20)],
+                    tokens: 120,
+                }],
+            }),
+            token("It is "),
+            token("a \u{1b}[31mlibrary\u{1b}[0m.\u{202e}"),
+            Entry::Tool(ToolEntry {
+                call_id: "c1".into(),
+                name: "read_file".into(),
+                arguments: r#"{"path":"a.py"}"#.into(),
+                result: "1  ```\n".into(),
+                verdict: "ok".into(),
+                started: super::super::history::tests::at(4),
+                duration_ms: 12,
+                receipt: None,
+            }),
+            token("Done."),
+            Entry::Ended(End {
+                status: Status::Failed,
+                problem: Some(Problem::new("operation-failed", "It broke").with_hint("try again")),
+                report_path: String::new(),
+                usage: Some(Usage {
+                    input_tokens: 10,
+                    cached_tokens: 0,
+                    output_tokens: 5,
+                    estimated: true,
+                }),
+            }),
+        ]);
+        (Summary::of(&all).expect("it begins as a session"), all)
+    }
+
+    #[test]
+    fn a_report_tells_the_whole_session() {
+        let (summary, lines) = session(Path::new("/r"));
+        let diffs = [DiffCount {
+            path: "a.py".into(),
+            kind: "modified",
+            added: 3,
+            removed: 1,
+        }];
+        insta::assert_snapshot!(render(&summary, &lines, &diffs), @r##"
+        # Session report: explain
+
+        | | |
+        |---|---|
+        | Session | 0195-id |
+        | Operation | explain |
+        | Target | src |
+        | Repository | /r |
+        | Provider | local |
+        | Model | some-model |
+        | Status | failed |
+        | Started | 2025-03-01T12:00:01.000Z |
+        | Completed | 2025-03-01T12:00:07.000Z |
+        | Tokens | 10 in, 5 out (estimated) |
+
+        ## Error
+
+        It broke (`operation-failed`)
+
+        Hint: try again
+
+        ## Selected files
+
+        | File | Lines | Tokens | Why |
+        |---|---|---:|---|
+        | src/a\|b.py | 1-20 | 120 | key file; entry point |
+
+        ## Files modified
+
+        | File | | Added | Removed |
+        |---|---|---:|---:|
+        | a.py | modified | 3 | 1 |
+
+        ## Transcript
+
+        ### 2025-03-01T12:00:01.000Z · Request
+
+        src
+
+        ### 2025-03-01T12:00:03.000Z · Answer
+
+        It is a library.
+
+        ### 2025-03-01T12:00:04.000Z · Skill `read_file`
+
+        ok, 12 ms
+
+        Arguments:
+
+        ```json
+        {"path":"a.py"}
+        ```
+
+        Result:
+
+        ````
+        1  ```
+        ````
+
+        ### 2025-03-01T12:00:06.000Z · Answer
+
+        Done.
+
+        ### 2025-03-01T12:00:07.000Z · End
+
+        It broke
+        "##);
+    }
+
+    #[test]
+    fn escapes_and_marks_are_left_out() {
+        assert_eq!(
+            clean("a\u{1b}[1;31mb\u{1b}]0;title\u{7}c\u{9b}d\u{202e}e\u{0}f\r\ng\th"),
+            "abcdef\ng\th"
+        );
+        assert_eq!(clean("\u{1b}]never ends\nsecond"), "\nsecond");
+        assert_eq!(clean("\u{1b}"), "");
+        assert_eq!(clean("👩\u{200d}💻 ß"), "👩\u{200d}💻 ß");
+    }
+
+    #[test]
+    fn lines_are_counted() {
+        assert_eq!(count_lines(b"a\nb\nc\n", b"a\nx\nc\nd\n"), (2, 1));
+        assert_eq!(count_lines(b"", b"a\nb"), (2, 0));
+    }
+
+    #[test]
+    fn a_report_lies_where_the_specification_says() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let (mut summary, _) = session(place.path());
+        summary.start.repository = place.path().to_string_lossy().into_owned();
+        write(&summary, "# one\n").expect("it can be written");
+        let name = "session-reports/session_20250301_120001_0195-id.md";
+        assert_eq!(path_in_results(&summary), name);
+        let read = |name: &str| fs::read_to_string(place.path().join(name)).expect("it is there");
+        assert_eq!(read(name), "# one\n");
+        assert_eq!(read("session-reports/session_latest.md"), "# one\n");
+        assert_eq!(read("session-reports/.gitignore"), "*\n");
+        assert!(read("session-reports/session_history.json").contains("0195-id"));
+        let link = fs::read_link(place.path().join("session-reports/session_latest.md")).expect("it is a link");
+        assert!(link.is_relative(), "a moved folder keeps its pointer");
+        summary.start.repository = "/elsewhere".into();
+        assert!(Path::new(&path_in_results(&summary)).is_absolute());
+    }
+
+    #[test]
+    fn a_planted_symlink_is_not_entered() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let victim = place.path().join("victim");
+        let work = place.path().join("work");
+        fs::create_dir(&victim).expect("it can be made");
+        fs::create_dir(&work).expect("it can be made");
+        std::os::unix::fs::symlink(&victim, work.join(REPORTS_FOLDER)).expect("it can be linked");
+        let (summary, _) = session(&work);
+        assert!(write(&summary, "x").is_err());
+        assert_eq!(fs::read_dir(&victim).expect("it can be listed").count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_may_not_be_written_is_said_in_the_specifications_words() {
+        let error = io::Error::from(Errno::ACCESS);
+        assert_eq!(problem_of(&error).message, "Permission denied: session-reports/");
+        let error = io::Error::from(Errno::ROFS);
+        assert_eq!(problem_of(&error).message, "Permission denied: session-reports/");
+    }
+}

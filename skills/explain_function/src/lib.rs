@@ -1,0 +1,373 @@
+//! `explain_function`: the source of a Python function, method or class, with what a reader needs beside it.
+//!
+//! This file is the skill's face and its answers as text. [`find`] finds definitions by name, [`callees`] follows
+//! calls to where they are defined. An ambiguous name is an answer that lists the candidates, not a failure: the next
+//! call has just to qualify it.
+
+mod callees;
+mod find;
+
+use serde::Deserialize;
+use skill_sdk::serde_json::json;
+use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, export_skill};
+use syntax::{Definition, DefinitionKind, Fault};
+
+use callees::Resolver;
+use find::{Found, Search};
+
+/// The skill.
+#[derive(Debug)]
+pub struct ExplainFunction;
+
+/// Lines of source in one answer: more than nearly every function has, less than a reader loses the thread in.
+const LINES_MAX: usize = 400;
+/// Bytes of source in one answer, for functions that hold tables.
+const SOURCE_BYTES_MAX: usize = 48 * 1024;
+/// Where a line of source is cut; longer ones are data.
+const LINE_BYTES_MAX: usize = 500;
+/// Candidates in one answer.
+const CANDIDATES_MAX: usize = 60;
+/// Calls that are listed.
+const CALLS_MAX: usize = 60;
+/// Places that do not parse, by name; there may be more.
+const FAULTS_MAX: usize = 5;
+
+#[derive(Deserialize)]
+struct Arguments {
+    name: String,
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+impl Skill for ExplainFunction {
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "explain_function",
+            version: "1.0.0",
+            description: "Shows the source of one Python function, method or class with line numbers, and with it the \
+                          signature, decorators, docstring, the enclosing class, and the functions that it calls with \
+                          the place where each is defined. Use it instead of reading a whole file when you know the \
+                          name. A class answers with its outline: attributes and the heads of its methods. If the \
+                          name is ambiguous the candidates are listed. For other languages use search_code.",
+            parameters: json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "properties": {
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 300,
+                        "description": "Name of the function, method or class: bare (`get_response`), with its class \
+                                        (`BaseHandler.get_response`), or with its module \
+                                        (`django.core.handlers.base.BaseHandler.get_response`)."
+                    },
+                    "path": {
+                        "type": "string",
+                        "description": "A Python file or a directory, relative to the repository root, to look in. \
+                                        Default: the whole repository."
+                    },
+                    "cursor": {
+                        "type": "string",
+                        "description": "The cursor of the answer before, to see what comes next. Keep the other \
+                                        arguments the same."
+                    }
+                },
+                "required": ["name"],
+                "additionalProperties": false
+            }),
+            effects: &["read-repository"],
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let name = symbol(&arguments.name)?;
+        let under = skill_sdk::clean_path(arguments.path.as_deref().unwrap_or_default())?;
+        let cursor = Cursor::parse(arguments.cursor.as_deref())?;
+        let search = Search::run(host, &name, &under)?;
+        match search.found.as_slice() {
+            [] => Err(find::not_found(host, &name, &under, &search)),
+            [one] => {
+                let Cursor::Line(line) = cursor else {
+                    return Err(stale_cursor());
+                };
+                show(host, one, line, &search)
+            }
+            many => {
+                let from = match cursor {
+                    Cursor::Line(None) => 0,
+                    Cursor::Candidate(from) => from,
+                    Cursor::Line(Some(_)) => return Err(stale_cursor()),
+                };
+                Ok(candidates(&name, many, from, &search))
+            }
+        }
+    }
+}
+
+/// The name that was asked for, without the `()` that people write behind it.
+fn symbol(written: &str) -> Result<String, Failure> {
+    let name = written.trim();
+    let name = name.strip_suffix("()").unwrap_or(name);
+    if name.split('.').all(syntax::names::is_identifier) {
+        return Ok(name.to_owned());
+    }
+    Err(Failure::invalid(format!("`{written}` is not a name of Python"))
+        .with_hint("give `name`, `Class.method` or `module.Class.method`; put a file or directory into `path`"))
+}
+
+/// How far an earlier answer came.
+enum Cursor {
+    /// Source was shown up to before this line; none at the start.
+    Line(Option<usize>),
+    /// Candidates were listed up to before this one.
+    Candidate(usize),
+}
+
+impl Cursor {
+    fn parse(text: Option<&str>) -> Result<Self, Failure> {
+        let Some(text) = text else {
+            return Ok(Self::Line(None));
+        };
+        let parsed = match text.split_once(':') {
+            Some(("line", number)) => number.parse().ok().map(|line| Self::Line(Some(line))),
+            Some(("candidate", number)) => number.parse().ok().map(Self::Candidate),
+            _ => None,
+        };
+        parsed.ok_or_else(stale_cursor)
+    }
+}
+
+fn stale_cursor() -> Failure {
+    Failure::invalid("the cursor does not belong to this question").with_hint("call again without `cursor`")
+}
+
+/// The list of an ambiguous name.
+fn candidates(name: &str, found: &[Found], from: usize, search: &Search) -> Outcome {
+    let mut text = format!(
+        "`{name}` is ambiguous: {} definitions. Call again with one of these names, or with `path`.\n",
+        found.len()
+    );
+    let end = found.len().min(from + CANDIDATES_MAX);
+    for one in found.get(from..end).unwrap_or_default() {
+        let definition = &one.definitions[0];
+        text.push_str(&format!(
+            "{}:{}: {} {}\n",
+            one.path,
+            definition.line,
+            definition.kind.word(),
+            one.full_name(definition)
+        ));
+    }
+    search.add_notes(&mut text);
+    let more = end < found.len();
+    if more {
+        text.push_str(&format!(
+            "… {} more candidates: pass the cursor, or narrow with `path`\n",
+            found.len() - end
+        ));
+    }
+    Outcome {
+        text,
+        truncated: more,
+        cursor: more.then(|| format!("candidate:{end}")),
+        deletions: Vec::new(),
+    }
+}
+
+/// One definition, or several of the same name in one file: a property with its setter, overloads, branches.
+fn show(host: &dyn Host, found: &Found, from: Option<usize>, search: &Search) -> Result<Outcome, Failure> {
+    let source = find::read(host, &found.path)?;
+    let mut resolver = Resolver::new(host, &found.path, &source);
+    let mut text = String::new();
+    if from.is_none() {
+        for definition in &found.definitions {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            describe(&mut text, found, definition, &mut resolver);
+        }
+        faults(&mut text, found);
+        search.add_notes(&mut text);
+        text.push_str("source:\n");
+    }
+    let lines = shown_lines(found);
+    let next = print(&mut text, &source, &lines, from.unwrap_or(0));
+    if let Some(line) = next {
+        let left = lines.iter().filter(|shown| shown.line >= line).count();
+        text.push_str(&format!("… {left} more lines: pass the cursor\n"));
+    }
+    Ok(Outcome {
+        text,
+        truncated: next.is_some(),
+        cursor: next.map(|line| format!("line:{line}")),
+        deletions: Vec::new(),
+    })
+}
+
+fn describe(text: &mut String, found: &Found, definition: &Definition, resolver: &mut Resolver<'_>) {
+    let mut line = |label: &str, value: &str| text.push_str(&format!("{label}: {value}\n"));
+    line(definition.kind.word(), &found.full_name(definition));
+    line(
+        "file",
+        &format!("{}:{}-{}", found.path, definition.first_line, definition.end_line),
+    );
+    line("signature", &definition.signature);
+    if !definition.decorators.is_empty() {
+        line("decorators", &definition.decorators.join(" "));
+    }
+    if let Some(around) = definition.parent.map(|at| &found.all[at]) {
+        let role = if around.kind == DefinitionKind::Class {
+            "in class"
+        } else {
+            "in function"
+        };
+        let head = around.signature.trim_start_matches("class ");
+        line(role, &format!("{head} ({}:{})", found.path, around.line));
+    }
+    if let Some(summary) = definition.docstring.as_deref().and_then(first_paragraph) {
+        line("docstring", &summary);
+    }
+    if definition.kind == DefinitionKind::Class {
+        list(text, "bases", &resolver.bases(definition));
+        return;
+    }
+    let inner = found.inside(definition);
+    let nested: Vec<String> = inner
+        .map(|inner| format!("{} ({}:{})", inner.signature, found.path, inner.line))
+        .collect();
+    list(text, "nested", &nested);
+    let mut calls = resolver.calls(definition);
+    let count = calls.len();
+    calls.truncate(CALLS_MAX);
+    if count > CALLS_MAX {
+        calls.push(format!("… {} more", count - CALLS_MAX));
+    }
+    list(text, "calls", &calls);
+}
+
+fn list(text: &mut String, label: &str, items: &[String]) {
+    if items.is_empty() {
+        return;
+    }
+    text.push_str(&format!("{label}:\n"));
+    for item in items {
+        text.push_str(&format!("  {item}\n"));
+    }
+}
+
+/// The docstring's summary; the whole stands in the source below it.
+fn first_paragraph(docstring: &str) -> Option<String> {
+    let mut words: Vec<&str> = Vec::new();
+    let mut more = false;
+    for line in docstring.lines() {
+        if line.trim().is_empty() && !words.is_empty() {
+            more = true;
+            break;
+        }
+        words.extend(line.split_whitespace());
+    }
+    let ending = if more { " […]" } else { "" };
+    (!words.is_empty()).then(|| words.join(" ") + ending)
+}
+
+fn faults(text: &mut String, found: &Found) {
+    if found.faults.is_empty() {
+        return;
+    }
+    let places: Vec<String> = found.faults.iter().map(fault_lines).collect();
+    text.push_str(&format!(
+        "note: {} does not parse whole (line {}); what is above comes from the parts that do\n",
+        found.path,
+        places.join(", ")
+    ));
+}
+
+fn fault_lines(fault: &Fault) -> String {
+    if fault.line == fault.end_line {
+        fault.line.to_string()
+    } else {
+        format!("{}-{}", fault.line, fault.end_line)
+    }
+}
+
+/// A line of the file that is to be shown.
+struct ShownLine {
+    line: usize,
+    /// The head that stands for this line and those up to the end of its body, which is left out.
+    folded: Option<(String, usize)>,
+}
+
+/// All lines of functions; of classes those that are not in the bodies of their methods.
+fn shown_lines(found: &Found) -> Vec<ShownLine> {
+    let mut lines: Vec<ShownLine> = Vec::new();
+    for definition in &found.definitions {
+        let whole = definition.first_line..=definition.end_line;
+        if definition.kind != DefinitionKind::Class {
+            lines.extend(whole.map(|line| ShownLine { line, folded: None }));
+            continue;
+        }
+        let mut line = definition.first_line;
+        for inner in found.inside(definition) {
+            lines.extend((line..inner.line).map(|line| ShownLine { line, folded: None }));
+            if inner.line >= line {
+                let folded = (inner.end_line > inner.line).then(|| (inner.signature.clone(), inner.end_line));
+                lines.push(ShownLine {
+                    line: inner.line,
+                    folded,
+                });
+            }
+            line = line.max(inner.end_line + 1);
+        }
+        lines.extend((line..=definition.end_line).map(|line| ShownLine { line, folded: None }));
+    }
+    lines.sort_by_key(|shown| shown.line);
+    lines.dedup_by_key(|shown| shown.line);
+    lines
+}
+
+/// Prints lines with their numbers from one on, within the bounds of an answer; answers with the next one.
+fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> Option<usize> {
+    let lines: Vec<&[u8]> = source.split(|&byte| byte == b'\n').collect();
+    let start = text.len();
+    let mut previous = None;
+    for (count, one) in shown.iter().filter(|one| one.line >= from).enumerate() {
+        if count >= LINES_MAX || text.len() - start >= SOURCE_BYTES_MAX {
+            return Some(one.line);
+        }
+        if previous.is_some_and(|previous: usize| previous + 1 < one.line) {
+            // Between two variants of one name.
+            text.push('\n');
+        }
+        let line = String::from_utf8_lossy(lines.get(one.line - 1).copied().unwrap_or_default());
+        let line = match &one.folded {
+            Some((head, end)) => {
+                let indent = &line[..line.len() - line.trim_start().len()];
+                format!("{indent}{head}: … to line {end}")
+            }
+            None => line.trim_end().to_owned(),
+        };
+        text.push_str(format!("{:>6}  {}", one.line, cut(&line)).trim_end());
+        text.push('\n');
+        previous = Some(one.folded.as_ref().map_or(one.line, |(_, end)| *end));
+    }
+    None
+}
+
+fn cut(line: &str) -> String {
+    if line.len() <= LINE_BYTES_MAX {
+        return line.to_owned();
+    }
+    let mut end = LINE_BYTES_MAX;
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}… ({} more bytes)", &line[..end], line.len() - end)
+}
+
+export_skill!(ExplainFunction);
+
+#[cfg(test)]
+mod tests;

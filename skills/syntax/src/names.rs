@@ -1,0 +1,130 @@
+//! Names and the files they belong to, by spelling alone: no import is ever resolved by running something.
+
+/// True where the path is a Python source file.
+pub fn is_python(path: &str) -> bool {
+    [".py", ".pyi", ".pyw"].iter().any(|ending| path.ends_with(ending))
+}
+
+/// The globs that select Python source files.
+pub const PYTHON_GLOBS: [&str; 3] = ["*.py", "*.pyi", "*.pyw"];
+
+/// The dotted name of a file: `pkg/sub/mod.py` is `pkg.sub.mod`, `pkg/__init__.py` is `pkg`.
+///
+/// A prefix such as `src/` stays: dotted names are compared from their ends, see [`ends_with`].
+pub fn module_of(path: &str) -> String {
+    let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+    let stem = match stem.rsplit_once('/') {
+        Some((package, "__init__")) => package,
+        None if stem == "__init__" => "",
+        _ => stem,
+    };
+    stem.replace('/', ".")
+}
+
+/// True where `path` is the file of a package itself.
+pub fn is_package(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("__init__.")
+}
+
+/// What a module name written in the file `path` means: `..sub` in `pkg/a/b.py` is `pkg.sub`; an absolute name is
+/// itself. Climbing out of the repository ends at its root.
+pub fn absolute(path: &str, module: &str) -> String {
+    let rest = module.trim_start_matches('.');
+    let level = module.len() - rest.len();
+    if level == 0 {
+        return module.to_owned();
+    }
+    let own = module_of(path);
+    let mut parts: Vec<&str> = own.split('.').filter(|part| !part.is_empty()).collect();
+    let up = if is_package(path) { level - 1 } else { level };
+    parts.truncate(parts.len().saturating_sub(up));
+    parts.extend(rest.split('.').filter(|part| !part.is_empty()));
+    parts.join(".")
+}
+
+/// True where `dotted` is `suffix` or ends with it after a dot.
+pub fn ends_with(dotted: &str, suffix: &str) -> bool {
+    dotted
+        .strip_suffix(suffix)
+        .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+}
+
+/// True for a Python identifier, judged by what may not be in one: letters of every script are fine.
+pub fn is_identifier(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
+
+/// True where an identifier goes on with this byte: every byte of a character beyond ASCII counts.
+pub fn is_word_byte(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80
+}
+
+/// Where `word` stands in `text` with nothing of a word on either side.
+pub fn word_hits<'a>(text: &'a [u8], word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    memchr::memmem::find_iter(text, word.as_bytes()).filter(move |&at| {
+        let before = at.checked_sub(1).map(|at| text[at]);
+        let after = text.get(at + word.len()).copied();
+        !before.is_some_and(is_word_byte) && !after.is_some_and(is_word_byte)
+    })
+}
+
+/// Where `def name` or `class name` is spelled out, as byte offsets of the name. Cheap, and blind to strings and
+/// comments: it tells which files are worth parsing.
+pub fn definition_hits<'a>(text: &'a [u8], name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    word_hits(text, name).filter(move |&at| {
+        let before = text[..at].trim_ascii_end();
+        let spaced = before.len() < at;
+        let keyword = |word: &[u8]| {
+            before.ends_with(word)
+                && !before[..before.len() - word.len()]
+                    .last()
+                    .copied()
+                    .is_some_and(is_word_byte)
+        };
+        spaced && (keyword(b"def") || keyword(b"class"))
+    })
+}
+
+/// The line of a byte offset, counted from 1.
+pub fn line_of(text: &[u8], at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &text[..at.min(text.len())]).count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_dotted_names() {
+        assert_eq!(module_of("pkg/sub/mod.py"), "pkg.sub.mod");
+        assert_eq!(module_of("pkg/__init__.py"), "pkg");
+        assert_eq!(module_of("__init__.py"), "");
+        assert_eq!(module_of("setup.py"), "setup");
+    }
+
+    #[test]
+    fn relative_imports_become_absolute() {
+        assert_eq!(absolute("pkg/a/b.py", "..sub"), "pkg.sub");
+        assert_eq!(absolute("pkg/a/b.py", "."), "pkg.a");
+        assert_eq!(absolute("pkg/a/__init__.py", ".c"), "pkg.a.c");
+        assert_eq!(absolute("pkg/a/b.py", "os.path"), "os.path");
+        assert_eq!(absolute("b.py", "....x"), "x");
+    }
+
+    #[test]
+    fn dotted_names_are_compared_from_the_end_at_dots() {
+        assert!(ends_with("src.pkg.mod", "pkg.mod"));
+        assert!(ends_with("pkg.mod", "pkg.mod"));
+        assert!(!ends_with("mypkg.mod", "pkg.mod"));
+    }
+
+    #[test]
+    fn words_and_definitions_are_found_at_their_borders() {
+        let text = b"def run(): rerun(); run_all(); run()\nclass  run: pass\nundef run";
+        assert_eq!(word_hits(text, "run").collect::<Vec<_>>(), [4, 31, 44, 60]);
+        assert_eq!(definition_hits(text, "run").collect::<Vec<_>>(), [4, 44]);
+    }
+}
