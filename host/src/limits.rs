@@ -109,6 +109,7 @@ pub const COMPILE_MS_MAX: u64 = 120_000;
 
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
+
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
@@ -119,6 +120,7 @@ pub const STOP_SECONDS_MAX: u64 = 5;
 
 /// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+
 // ---- repository ----
 
 /// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
@@ -143,6 +145,7 @@ pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Longest path of a proposal, in bytes: what Linux takes in one call.
 pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+
 // ---- process, git and recipes ----
 
 /// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
@@ -183,6 +186,7 @@ pub const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
 
 /// How much of a process's environment is looked at: what the kernel allows for one by default.
 pub const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
 // ---- session ----
 
 /// Sessions in `session_history.json` and in GET /history (specification: the last 100), and in GET /tasks.
@@ -322,6 +326,7 @@ pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
 
 /// Paths of one test run; more do not fit one command line with certainty.
 pub const RECIPE_PATHS_MAX: usize = 200;
+
 // ---- provider ----
 
 /// Largest single event of a provider's stream. A whole `write_file` call may come in one event; nothing honest is
@@ -400,16 +405,7 @@ pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
-// ---- stage ----
 
-/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
-pub const PROPOSAL_FILES_MAX: usize = 1000;
-
-/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
-pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// Longest path of a proposal, in bytes: what Linux takes in one call.
-pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
 // ---- context ----
 
 /// Files of a selection, at the least (specification: 4 to 6).
