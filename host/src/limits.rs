@@ -389,8 +389,9 @@ pub const PROVIDER_RETRY_SECONDS_MAX: u64 = 60;
 /// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
 pub const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
 
-/// Levels of JSON within JSON strings that are unfolded in an upstream's error. Routers nest three.
-pub const ERROR_NESTING_MAX: usize = 8;
+/// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
+/// each some four levels deep.
+pub const ERROR_NESTING_MAX: usize = 16;
 
 // ---- turn ----
 
@@ -427,6 +428,7 @@ pub const PROPOSAL_FILES_MAX: usize = 1000;
 
 /// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
 pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 
 
 // ---- context ----
