@@ -1,6 +1,30 @@
 //! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
+//!
+//! Read in this order: `scanner` (what the files are), `symbols` (what they define and import), `rank` (what a task is
+//! about), `entry` (where a program starts), `select` (the rule of each operation), `vault` (the user's notes),
+//! `packet` (the text for the model). All of them are functions of a list of files and a way to read them; only this
+//! module knows the repository. Files are opened through it alone, so hidden ones are never read.
 
-use crate::api::SelectedFile;
+mod entry;
+mod packet;
+mod rank;
+mod scanner;
+mod select;
+mod symbols;
+mod vault;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Operation, Problem, ScanResult, SelectedFile};
+use crate::limits::{CONTEXT_THREADS_MAX, FILE_READ_BYTES_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
+use crate::operation::{Target, codes};
+use crate::repository::{FileList, Repository, ScanError};
+use scanner::Role;
+use symbols::Resolver;
 
 /// The result of context building. The first three fields are the specification's shape.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +39,237 @@ pub struct Packet {
     pub near_misses: Vec<SelectedFile>,
     /// What the user should be told: fewer files than usual, a scan cut short.
     pub notices: Vec<String>,
-    /// Whole contents of the chosen files as they were read: path and SHA-256, hexadecimal.
+    /// Path and SHA-256 (hexadecimal) of each chosen file that went into the packet whole and unaltered.
     pub digests: Vec<(String, String)>,
+    /// Notes of the vault that went along, as paths below it.
+    pub notes: Vec<String>,
 }
+
+/// What a packet is built for.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildRequest<'a> {
+    /// The repository.
+    pub repository: &'a Repository,
+    /// What will be done.
+    pub operation: Operation,
+    /// What it is pointed at.
+    pub target: &'a Target,
+    /// Narrows the target.
+    pub focus: Option<&'a str>,
+    /// Directory of the user's notes.
+    pub vault: Option<&'a Path>,
+    /// Most tokens of the whole packet; `limits::PACKET_TOKENS` unless the model has a small context.
+    pub budget_tokens: u64,
+    /// Ends it.
+    pub cancel: &'a CancellationToken,
+}
+
+/// Why there is no packet, or no scan.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    /// Nothing is there, or everything is ignored.
+    #[error("No files found in repository")]
+    Empty,
+    /// Only for a scan; an operation goes on with what was found.
+    #[error("Repository scan timeout: exceeded {SCAN_SECONDS_MAX}s")]
+    Timeout,
+    /// The session ended.
+    #[error("cancelled")]
+    Cancelled,
+    /// The repository cannot be listed.
+    #[error("The repository cannot be scanned: {0}")]
+    Unreadable(#[source] ScanError),
+}
+
+impl From<ScanError> for ContextError {
+    fn from(error: ScanError) -> Self {
+        match error {
+            ScanError::Cancelled => Self::Cancelled,
+            ScanError::Unreadable { .. } => Self::Unreadable(error),
+        }
+    }
+}
+
+impl From<ContextError> for Problem {
+    fn from(error: ContextError) -> Self {
+        let message = error.to_string();
+        match error {
+            ContextError::Empty => Self::new(codes::EMPTY_REPOSITORY, message)
+                .with_hint("check the directory: it is empty, or all of its files are ignored or hidden"),
+            ContextError::Timeout => Self::new(codes::SCAN_TIMEOUT, message)
+                .with_hint("operations still work, with the files found so far; target specific files"),
+            ContextError::Cancelled => Self::new(codes::CANCELLED, message),
+            ContextError::Unreadable(_) => {
+                Self::new(codes::SCAN_FAILED, message).with_hint("check the permissions of the directory")
+            }
+        }
+    }
+}
+
+/// Counts what a repository holds.
+pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanResult, ContextError> {
+    let list = repository.list(cancel)?;
+    if !list.complete {
+        return Err(ContextError::Timeout);
+    }
+    if list.files.is_empty() {
+        return Err(ContextError::Empty);
+    }
+    Ok(scanner::summary(list.files.iter().map(|entry| entry.path.as_str())))
+}
+
+/// Chooses files for a request and puts them into words for the model. Blocks: run it on the blocking pool.
+pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
+    let list = request.repository.list(request.cancel)?;
+    if list.files.is_empty() {
+        return Err(ContextError::Empty);
+    }
+    let read = |path: &str| request.repository.read(path, FILE_READ_BYTES_MAX).ok();
+    let tree = Tree::new(&list, &read, request.cancel);
+    let mut selection = select::select(&tree, request.operation, request.target, request.focus);
+    if request.cancel.is_cancelled() {
+        return Err(ContextError::Cancelled);
+    }
+    if selection.chosen.is_empty() {
+        return Err(ContextError::Empty);
+    }
+    if !list.complete {
+        let found = list.files.len();
+        let notice =
+            format!("The repository scan was cut short after {SCAN_SECONDS_MAX} s; {found} files were considered");
+        selection.notices.insert(0, notice);
+    }
+    let words = [request.target.task(), request.focus]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("\n");
+    let notes = request.vault.map_or_else(vault::Notes::default, |directory| {
+        vault::read(directory, request.cancel)
+    });
+    let name = request
+        .repository
+        .root()
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("");
+    Ok(packet::build(
+        &tree,
+        name,
+        selection,
+        notes,
+        &words,
+        request.budget_tokens,
+    ))
+}
+
+/// True for files that test-gen can write tests for.
+pub(crate) fn is_source(path: &str) -> bool {
+    scanner::is_code(path)
+}
+
+/// What selection knows of a repository: the list of its files, what they are, and a way to read them.
+struct Tree<'a> {
+    /// Sorted bytewise.
+    paths: Vec<&'a str>,
+    sizes: Vec<u64>,
+    roles: Vec<Role>,
+    resolver: Resolver<'a>,
+    read: &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync),
+    cancel: &'a CancellationToken,
+    deadline: Instant,
+}
+
+impl<'a> Tree<'a> {
+    fn new(
+        list: &'a FileList,
+        read: &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync),
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        let paths: Vec<&str> = list.files.iter().map(|entry| entry.path.as_str()).collect();
+        Self {
+            sizes: list.files.iter().map(|entry| entry.size).collect(),
+            roles: paths.iter().map(|path| scanner::role(path)).collect(),
+            resolver: Resolver::new(&paths),
+            paths,
+            read,
+            cancel,
+            deadline: Instant::now() + Duration::from_secs(SELECT_SECONDS_MAX),
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<usize> {
+        self.paths.binary_search(&path).ok()
+    }
+
+    /// Indices of the files below a directory; the empty path is the root.
+    fn below(&self, directory: &str) -> std::ops::Range<usize> {
+        if directory.is_empty() {
+            return 0..self.paths.len();
+        }
+        // `0` follows `/`.
+        let (from, to) = (format!("{directory}/"), format!("{directory}0"));
+        let at = |bound: &str| self.paths.partition_point(|path| *path < bound);
+        at(&from)..at(&to)
+    }
+
+    /// The text of a file; absent where it cannot be read or is no text.
+    fn text(&self, path: &str) -> Option<String> {
+        let content = (self.read)(path)?;
+        if content[..content.len().min(BINARY_LOOK_BYTES)].contains(&0) {
+            return None;
+        }
+        Some(match String::from_utf8(content) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// True once nothing more should be read for a selection.
+    fn is_over(&self) -> bool {
+        self.cancel.is_cancelled() || Instant::now() > self.deadline
+    }
+
+    /// `work` for each of `files`, on all processors, results in their order; none for what was not reached in time.
+    fn each<R: Send>(&self, files: &[usize], work: impl Fn(usize) -> Option<R> + Sync) -> Vec<Option<R>> {
+        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(CONTEXT_THREADS_MAX));
+        let next = AtomicUsize::new(0);
+        let run = || {
+            let mut done = Vec::new();
+            loop {
+                let from = next.fetch_add(BATCH_FILES, Ordering::Relaxed);
+                if from >= files.len() || self.is_over() {
+                    return done;
+                }
+                for at in from..(from + BATCH_FILES).min(files.len()) {
+                    done.push((at, work(files[at])));
+                }
+            }
+        };
+        let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(files.len()).collect();
+        let parts: Vec<Vec<(usize, Option<R>)>> = if files.len() <= BATCH_FILES {
+            vec![run()]
+        } else {
+            std::thread::scope(|scope| {
+                let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+                let own = run();
+                std::iter::once(own)
+                    .chain(others.into_iter().filter_map(|thread| thread.join().ok()))
+                    .collect()
+            })
+        };
+        for (at, result) in parts.into_iter().flatten() {
+            results[at] = result;
+        }
+        results
+    }
+}
+
+/// A NUL among the first bytes means binary, as git has it.
+const BINARY_LOOK_BYTES: usize = 8000;
+
+/// Files that a thread takes at once: enough that the counter costs nothing, few enough that threads end together.
+const BATCH_FILES: usize = 16;
+
+#[cfg(test)]
+mod tests;

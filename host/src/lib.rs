@@ -3,7 +3,9 @@
 pub mod api;
 pub mod config;
 pub mod context;
+pub mod http;
 pub mod limits;
+pub mod operation;
 pub mod process;
 pub mod provider;
 pub mod repository;

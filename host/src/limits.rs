@@ -136,6 +136,14 @@ pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 /// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
+// ---- stage ----
+
+/// Bytes of the files that one proposal replaces or deletes, beside [`STAGED_BYTES_MAX`] for what it writes. They are
+/// held in memory and written to the journal; a deletion may concern a larger file than a model writes.
+pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
 // ---- process, git and recipes ----
 
 /// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
@@ -247,6 +255,41 @@ pub const APPROVAL_SECONDS_MAX: i64 = 300;
 /// An approval's detail, a diff or an argument vector. Beyond it nobody reads, and the whole diff is in the journal.
 pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
 
+/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// second.
+pub const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// Time that the end of a session waits for a change that is being put in place. It is milliseconds; where it is not,
+/// the next start finishes it.
+pub const OPEN_CHANGE_MS_MAX: u64 = 2_000;
+
+/// The one line that tells people how a skill call went.
+pub const SUMMARY_BYTES_MAX: usize = 200;
+
+// ---- http ----
+
+/// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time in which a body must arrive.
+pub const BODY_SECONDS_MAX: u64 = 30;
+
+/// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
+pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
+/// twice what the slowest plain answer, a scan, may take.
+pub const IDLE_SECONDS_MAX: u64 = 120;
+
+/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
+/// `Last-Event-ID`.
+pub const WRITE_STALL_SECONDS_MAX: u64 = 30;
+
+/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
+pub const HEARTBEAT_SECONDS: u64 = 15;
+
+/// Time that open connections get to end after the sessions have ended.
+pub const CONNECTIONS_DRAIN_MS: u64 = 500;
 /// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
 /// call's own limit ends it earlier.
 pub const GIT_SECONDS_MAX: u64 = 60;
@@ -357,3 +400,56 @@ pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
+// ---- stage ----
+
+/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
+pub const PROPOSAL_FILES_MAX: usize = 1000;
+
+/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
+pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+// ---- context ----
+
+/// Files of a selection, at the least (specification: 4 to 6).
+pub const SELECTED_FILES_MIN: usize = 4;
+
+/// Files of a selection, at the most (specification: 4 to 6).
+pub const SELECTED_FILES_MAX: usize = 6;
+
+/// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
+/// context of 200,000, so that a conversation of many tool calls still fits.
+pub const PACKET_TOKENS: u64 = 28_000;
+
+/// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
+pub const CONTEXT_THREADS_MAX: usize = 8;
+
+/// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
+/// from what was read, and the user is told.
+pub const SELECT_SECONDS_MAX: u64 = 20;
+
+/// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.
+pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Files read to find the central ones where there is no task. Enough for what two or three steps of imports reach from
+/// an entry point, few enough to be read in some ten milliseconds.
+pub const CENTRAL_FILES_READ_MAX: usize = 400;
+
+/// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
+pub const PACKET_LINE_BYTES_MAX: usize = 1000;
+
+/// Notes of a vault that are considered. Large vaults of one person have a few thousand.
+pub const VAULT_NOTES_MAX: usize = 5000;
+
+/// Bytes of all notes that are considered.
+pub const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// What is read of one note; a packet would show less.
+pub const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Directories below each other in a vault.
+pub const VAULT_DEPTH_MAX: usize = 16;
+
+/// Notes in a packet.
+pub const PACKET_NOTES_MAX: usize = 3;

@@ -8,6 +8,7 @@ mod arguments;
 pub(crate) mod bindings;
 mod cache;
 mod call;
+pub mod changes;
 mod component;
 mod engine;
 mod guard;
@@ -15,6 +16,7 @@ mod imports;
 pub mod policy;
 mod registry;
 mod sandbox;
+pub mod stage;
 pub(crate) mod text;
 mod wasi;
 

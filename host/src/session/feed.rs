@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
 use super::history::{Summary, output_of};
 use super::journal::{self, End, Entry, Line, SessionFolder, Start};
-use crate::api::{self, Event};
+use crate::api::{self, Event, Timestamp};
 use crate::limits;
 use crate::skill::{ChangeJournal, PreparedChange};
 
@@ -42,6 +43,8 @@ struct State {
     tail_bytes: usize,
     /// Events up to this number are in the file only.
     evicted: u64,
+    /// No further change may be prepared.
+    sealed: bool,
     closed: bool,
 }
 
@@ -78,6 +81,7 @@ impl Recorder {
                 tail: VecDeque::new(),
                 tail_bytes: 0,
                 evicted: 0,
+                sealed: false,
                 closed: false,
             }),
             latest: watch::Sender::new(0),
@@ -150,8 +154,17 @@ impl Recorder {
         self.unsent.notify_one();
     }
 
+    /// Refuses changes from now on and waits for those that are being put in place. Blocks, for a bounded time.
+    pub fn seal(&self) {
+        let deadline = Instant::now() + Duration::from_millis(limits::OPEN_CHANGE_MS_MAX);
+        self.lock().sealed = true;
+        while !self.lock().summary.open_changes.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Ends the session: durable first, then told. Returns whether it is durable. Blocks.
-    pub fn end(&self, end: End) -> io::Result<()> {
+    pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
         let published = {
             let mut state = self.lock();
             if state.closed {
@@ -159,7 +172,7 @@ impl Recorder {
             }
             state.take_in_collected();
             self.tell(&state);
-            state.append(Entry::Ended(end));
+            state.append_at(Entry::Ended(end), at);
             state.closed = true;
             state.next_seq - 1
         };
@@ -175,7 +188,7 @@ impl Recorder {
         let sending = async {
             loop {
                 self.unsent.notified().await;
-                tokio::time::sleep(std::time::Duration::from_millis(limits::TOKEN_COALESCE_MS)).await;
+                tokio::time::sleep(Duration::from_millis(limits::TOKEN_COALESCE_MS)).await;
                 let mut state = self.lock();
                 state.take_in_collected();
                 self.tell(&state);
@@ -184,7 +197,7 @@ impl Recorder {
         let writing = async {
             loop {
                 self.unwritten.notified().await;
-                tokio::time::sleep(std::time::Duration::from_millis(limits::JOURNAL_COMMIT_MS)).await;
+                tokio::time::sleep(Duration::from_millis(limits::JOURNAL_COMMIT_MS)).await;
                 let recorder = Arc::clone(self);
                 // A disk that is full now may have room at the next commit; the end of the session says so if not.
                 let _ = tokio::task::spawn_blocking(move || recorder.flush()).await;
@@ -270,9 +283,13 @@ impl State {
     }
 
     fn append(&mut self, entry: Entry) {
+        self.append_at(entry, api::now());
+    }
+
+    fn append_at(&mut self, entry: Entry, at: Timestamp) {
         let line = Line {
             seq: self.next_seq,
-            at: api::now(),
+            at,
             entry,
         };
         self.next_seq += 1;
@@ -308,10 +325,15 @@ impl State {
 impl ChangeJournal for Recorder {
     fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
         let stored = self.folder.store(change)?;
-        if self.lock().closed {
-            return Err(io::Error::other("the session has ended"));
+        {
+            let mut state = self.lock();
+            if state.sealed || state.closed {
+                return Err(io::Error::other("the session has ended"));
+            }
+            state.take_in_collected();
+            state.append(Entry::Prepared(stored));
+            self.tell(&state);
         }
-        self.record(Entry::Prepared(stored));
         self.sync()
     }
 
@@ -451,7 +473,6 @@ mod tests {
     use super::*;
     use crate::api::{Operation, Status};
     use crate::skill::{FileChange, FileState};
-    use std::time::Duration;
 
     fn recorder(place: &tempfile::TempDir) -> Arc<Recorder> {
         let folder = SessionFolder::new(place.path().join("s"));
@@ -493,7 +514,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(8)).await;
             }
         }
-        recorder.end(complete()).expect("it is durable");
+        recorder.end(complete(), api::now()).expect("it is durable");
         keeper.abort();
         let early = early.await.expect("it ends");
         let late = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
@@ -521,7 +542,7 @@ mod tests {
             recorder.notice(piece.clone(), None);
         }
         let mut seen = reader.next().await.expect("there are events");
-        recorder.end(complete()).expect("it is durable");
+        recorder.end(complete(), api::now()).expect("it is durable");
         seen.extend(all(reader).await);
         assert_eq!(seen.len(), count + 1);
         assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -532,10 +553,10 @@ mod tests {
     fn nothing_is_recorded_after_the_end() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let recorder = recorder(&place);
-        recorder.end(complete()).expect("it is durable");
+        recorder.end(complete(), api::now()).expect("it is durable");
         recorder.notice("late", None);
         recorder.text("late");
-        recorder.end(complete()).expect("it is durable");
+        recorder.end(complete(), api::now()).expect("it is durable");
         recorder.flush().expect("it can be written");
         let parsed = recorder.folder().read().expect("it can be read");
         assert_eq!(parsed.lines.len(), 2);
@@ -591,7 +612,7 @@ mod tests {
         let summary = Summary::of(&parsed.lines).expect("it begins as a session");
         let second = Recorder::resume(folder.clone(), summary, &parsed).expect("it can go on");
         let reader = Events::follow(Arc::clone(&second), "s", 0);
-        second.end(complete()).expect("it is durable");
+        second.end(complete(), api::now()).expect("it is durable");
         let parsed = folder.read().expect("it can be read");
         assert_eq!(parsed.damaged, 0);
         assert_eq!(parsed.lines.iter().map(|line| line.seq).collect::<Vec<_>>(), [1, 2, 3]);

@@ -4,6 +4,11 @@
 //! grants it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly
 //! what would happen.
 
+mod consent;
+mod failure;
+mod git;
+pub(crate) mod git_commit;
+pub(crate) mod git_read;
 pub(super) mod log;
 mod repository;
 

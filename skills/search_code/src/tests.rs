@@ -242,6 +242,8 @@ fn naive(files: &[(String, String)], needle: &str) -> Vec<String> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
     #[test]
     fn parts_find_what_the_whole_does(
         texts in prop::collection::vec("[ab \n]{0,60}", 1..8),

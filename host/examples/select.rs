@@ -1,0 +1,85 @@
+//! Prints what the context engine would choose: `select OPERATION [TARGET]` in a repository.
+//!
+//! For a task as a whole, as the localisation set asks: `QUERY=… select refactor`. With `--packet`, the packet too.
+
+use std::io::Write;
+use std::path::Path;
+
+use host::api::Operation;
+use host::context::{self, BuildRequest};
+use host::limits::PACKET_TOKENS;
+use host::operation::resolve_target;
+use host::repository::{Options, Repository};
+use tokio_util::sync::CancellationToken;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let packet = arguments
+        .iter()
+        .position(|argument| argument == "--packet")
+        .map(|at| arguments.remove(at));
+    let why = arguments
+        .iter()
+        .position(|argument| argument == "--why")
+        .map(|at| arguments.remove(at));
+    let operation: Operation = arguments.first().ok_or("no operation")?.parse()?;
+    #[expect(clippy::disallowed_methods, reason = "an example has no configuration")]
+    let query = std::env::var("QUERY").ok();
+    let target = arguments.get(1).cloned().or(query);
+    let cancel = CancellationToken::new();
+    let start = std::time::Instant::now();
+    let repository = Repository::open(
+        Path::new("."),
+        &Options {
+            home_confirmed: true,
+            ..Options::default()
+        },
+    )?;
+    let target = resolve_target(operation, target.as_deref(), None, &repository, repository.root())?;
+    let packet_built = context::build(&BuildRequest {
+        repository: &repository,
+        operation,
+        target: &target,
+        focus: None,
+        vault: None,
+        budget_tokens: PACKET_TOKENS,
+        cancel: &cancel,
+    })?;
+    let mut out = std::io::stdout().lock();
+    for file in &packet_built.selected {
+        match &why {
+            Some(_) => writeln!(
+                out,
+                "{:<50} {:.2} {} tokens {:?} {}",
+                file.path,
+                file.score,
+                file.tokens,
+                file.regions,
+                file.reasons.join("; ")
+            )?,
+            None => writeln!(out, "{}", file.path)?,
+        }
+    }
+    if why.is_some() {
+        for file in &packet_built.near_misses {
+            writeln!(
+                out,
+                "   near: {} {:.2} {}",
+                file.path,
+                file.score,
+                file.reasons.join("; ")
+            )?;
+        }
+        writeln!(
+            out,
+            "{:?} {} bytes of context, {:?}",
+            packet_built.notices,
+            packet_built.context.len(),
+            start.elapsed()
+        )?;
+    }
+    if packet.is_some() {
+        writeln!(out, "{}", packet_built.context)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! The four operations: what they are pointed at, and what the model is told.
+//!
+//! A target is resolved once, from what was typed to a path or a task; nothing downstream sees the raw form. Prompts
+//! are constants: no text of a repository ever becomes an instruction. Which files go along is `context`'s business,
+//! and what an operation may cause is `skill::policy`'s.
+
+mod prompts;
+
+use std::path::{Path, PathBuf};
+
+use crate::api::{Operation, Problem};
+use crate::context::Packet;
+use crate::repository::{EntryKind, OpenError, Repository};
+
+pub use prompts::system_prompt;
+
+/// Codes of problems, as clients see them. Providers have their own beside these, in `provider`.
+pub mod codes {
+    /// A request that makes no sense: a missing field, two that contradict each other.
+    pub const INVALID_REQUEST: &str = "invalid-request";
+    /// A target that is not there.
+    pub const FILE_NOT_FOUND: &str = "file-not-found";
+    /// A target that is there and that nobody may read through this service.
+    pub const FILE_NOT_ACCESSIBLE: &str = "file-not-accessible";
+    /// A target that an operation cannot work on: a directory where it needs a source file.
+    pub const INVALID_TARGET: &str = "invalid-target";
+    /// A directory that is refused as a repository, or that is none.
+    pub const INVALID_REPOSITORY: &str = "invalid-repository";
+    /// A repository without files, or all of them ignored.
+    pub const EMPTY_REPOSITORY: &str = "empty-repository";
+    /// A scan that took more than 60 seconds.
+    pub const SCAN_TIMEOUT: &str = "scan-timeout";
+    /// The repository cannot be read.
+    pub const SCAN_FAILED: &str = "scan-failed";
+    /// The operation failed, and no other code says it better.
+    pub const OPERATION_FAILED: &str = "operation-failed";
+    /// The user, or the end of the user's terminal, ended it.
+    pub const CANCELLED: &str = "cancelled";
+}
+
+/// What an operation works on. Paths are relative to the root and in normal form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The whole repository.
+    Root,
+    /// What lies below a directory.
+    Directory(String),
+    /// One file.
+    File(String),
+    /// A task that names no path.
+    Task(String),
+    /// A task for a file or a directory.
+    TaskIn {
+        /// What is to be done.
+        task: String,
+        /// Where.
+        path: String,
+    },
+}
+
+impl Target {
+    /// The path, where there is one that is not the root.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Directory(path) | Self::File(path) | Self::TaskIn { path, .. } => Some(path),
+            Self::Root | Self::Task(_) => None,
+        }
+    }
+
+    /// The task, where there is one.
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Self::Task(task) | Self::TaskIn { task, .. } => Some(task),
+            Self::Root | Self::Directory(_) | Self::File(_) => None,
+        }
+    }
+}
+
+/// What a path turned out to be.
+enum Place {
+    Root,
+    Directory(String),
+    File(String),
+}
+
+impl Place {
+    fn with_task(self, task: Option<&str>) -> Target {
+        match (self, task) {
+            (Self::Root, None) => Target::Root,
+            (Self::Root, Some(task)) => Target::Task(task.to_owned()),
+            (Self::Directory(path), None) => Target::Directory(path),
+            (Self::File(path), None) => Target::File(path),
+            (Self::Directory(path) | Self::File(path), Some(task)) => Target::TaskIn {
+                task: task.to_owned(),
+                path,
+            },
+        }
+    }
+}
+
+/// Decides what `target` and `task` mean for an operation.
+///
+/// A path is relative to `working_directory`, then to the root. For explain and test-gen the target is a path; for
+/// architect and refactor it is one where it names something that exists, and a task otherwise.
+pub fn resolve_target(
+    operation: Operation,
+    target: Option<&str>,
+    task: Option<&str>,
+    repository: &Repository,
+    working_directory: &Path,
+) -> Result<Target, Problem> {
+    let given = |text: &&str| !text.trim().is_empty();
+    let (target, task) = (
+        target.filter(given),
+        task.map(str::trim).filter(|task| !task.is_empty()),
+    );
+    let locate = |path| locate(path, repository, working_directory);
+    match (operation, target) {
+        (Operation::Explain, None) => Ok(Place::Root.with_task(task)),
+        (Operation::Explain, Some(path)) => Ok(locate(path)?.with_task(task)),
+        (Operation::TestGen, None) => Err(needs_source_file("test-gen needs a source file to write tests for")),
+        (Operation::TestGen, Some(path)) => Ok(source_file(locate(path)?, path)?.with_task(task)),
+        (Operation::Architect | Operation::Refactor, None) => {
+            task.map(|task| Target::Task(task.to_owned())).ok_or_else(|| {
+                Problem::new(codes::INVALID_REQUEST, format!("{operation} needs a task or a path")).with_hint(format!(
+                    "say what is to be done: `tool {operation} \"<task description>\"`"
+                ))
+            })
+        }
+        (Operation::Architect | Operation::Refactor, Some(text)) => match locate(text) {
+            Ok(place) => Ok(place.with_task(task)),
+            Err(problem) if problem.code == codes::FILE_NOT_ACCESSIBLE && is_one_word(text) => Err(problem),
+            Err(_) => Ok(Target::Task(match task {
+                Some(task) => format!("{}\n{task}", text.trim()),
+                None => text.trim().to_owned(),
+            })),
+        },
+    }
+}
+
+fn is_one_word(text: &str) -> bool {
+    !text.trim().contains(char::is_whitespace)
+}
+
+fn needs_source_file(message: impl Into<String>) -> Problem {
+    Problem::new(codes::INVALID_TARGET, message).with_hint("name one file: `tool test-gen <file>`")
+}
+
+fn source_file(place: Place, typed: &str) -> Result<Place, Problem> {
+    match place {
+        Place::File(path) if crate::context::is_source(&path) => Ok(Place::File(path)),
+        Place::File(_) => Err(needs_source_file(format!("Not a source file: {typed}"))),
+        Place::Root | Place::Directory(_) => Err(needs_source_file(format!("Not a file but a directory: {typed}"))),
+    }
+}
+
+/// Finds what was typed: first from the working directory, then from the root.
+fn locate(typed: &str, repository: &Repository, working_directory: &Path) -> Result<Place, Problem> {
+    let missing = |hint: &str| Problem::new(codes::FILE_NOT_FOUND, format!("File not found: {typed}")).with_hint(hint);
+    let candidates = [working_directory.join(typed), repository.root().join(typed)];
+    let inside: Vec<String> = candidates
+        .iter()
+        .filter_map(|path| relative(path, repository.root()))
+        .collect();
+    if inside.is_empty() {
+        return Err(missing(
+            "the path lies outside the repository; use a path relative to its root",
+        ));
+    }
+    for path in inside {
+        match repository.open_at(&path) {
+            Ok(opened) if opened.path.is_empty() || opened.path == "." => return Ok(Place::Root),
+            Ok(opened) if opened.kind == EntryKind::Directory => return Ok(Place::Directory(opened.path)),
+            Ok(opened) => return Ok(Place::File(opened.path)),
+            Err(OpenError::Denied { reason, .. }) => {
+                let message = format!("File not accessible: {typed} (it {reason})");
+                return Err(Problem::new(codes::FILE_NOT_ACCESSIBLE, message));
+            }
+            Err(_) => {}
+        }
+    }
+    Err(missing("use a path relative to the repository root"))
+}
+
+/// `path` from the root, in normal form; absent where it lies outside. The real path of the working directory counts
+/// too, because a root is always a real path.
+fn relative(path: &Path, root: &Path) -> Option<String> {
+    let inside = |path: &Path| Some(path.strip_prefix(root).ok()?.to_str()?.to_owned());
+    let normal = normal(path);
+    inside(&normal).or_else(|| {
+        let existing = normal.ancestors().find(|ancestor| ancestor.exists())?;
+        let rest = normal.strip_prefix(existing).ok()?;
+        inside(&existing.canonicalize().ok()?.join(rest))
+    })
+}
+
+/// Without `.` and `..`, by text alone.
+fn normal(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut whole = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                whole.pop();
+            }
+            other => whole.push(other),
+        }
+    }
+    whole
+}
+
+/// The first message to the model: what is asked, then the packet, then the question once more in a line, because a
+/// long packet lies in between.
+pub fn user_message(operation: Operation, target: &Target, focus: Option<&str>, packet: &Packet) -> String {
+    let mut text = format!("# Request\n\nOperation: {operation}\n");
+    text.push_str(&match target {
+        Target::Root => "Target: the whole repository\n".to_owned(),
+        Target::Directory(path) => format!("Target: the directory `{}`\n", shown(path)),
+        Target::File(path) => format!("Target: the file `{}`\n", shown(path)),
+        Target::Task(task) => format!("Task:\n{task}\n"),
+        Target::TaskIn { task, path } => format!("Target: `{}`\nTask:\n{task}\n", shown(path)),
+    });
+    if let Some(focus) = focus.filter(|focus| !focus.trim().is_empty()) {
+        text.push_str(&format!("Focus: {focus}\n"));
+    }
+    text.push('\n');
+    text.push_str(&packet.context);
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&format!("\n{}\n", prompts::reminder(operation)));
+    text
+}
+
+/// A path on one line, whatever its name holds.
+fn shown(path: &str) -> String {
+    path.chars()
+        .map(|c| if c.is_control() || c == '`' { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
