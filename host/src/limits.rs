@@ -41,10 +41,11 @@ pub const STDERR_TAIL_BYTES: usize = 2 * 1024;
 /// Random bytes of one call. Hash seeds take 16; a component in Python takes a few kilobytes.
 pub const CALL_RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Bytes that one host call copies, in either direction. Larger reads return less, as the interface allows; a larger
-/// argument is a trap. It bounds what the host allocates for a guest, which its own memory bound does not see, and is
-/// above [`OUTPUT_BYTES_MAX`] with its list of deletions.
-pub const HOST_CALL_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that one host call or answer copies. Larger reads return less, as the interface allows; a larger argument or
+/// answer is a trap. It bounds what the host allocates for a guest, which the guest's own memory bound does not see.
+/// The largest honest one is a search that is split into parts, each with its list of files: 4 MB for a Linux kernel
+/// tree.
+pub const HOST_CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes that one call may read from the repository. Ten times a Linux kernel tree; a guest that reads more goes in
 /// circles.
@@ -428,8 +429,6 @@ pub const PROPOSAL_FILES_MAX: usize = 1000;
 
 /// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
 pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-
 
 // ---- context ----
 

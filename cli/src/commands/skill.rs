@@ -178,7 +178,7 @@ fn add(file: &Path, yes: bool, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let inspection = registry.inspect(file).map_err(refused)?;
     confirm(&inspection, yes, context)?;
-    let entry = registry.add(file, &inspection.digest).map_err(refused)?;
+    let entry = registry.add(&inspection).map_err(refused)?;
     context
         .output
         .line(&format!("Added {} {}.", entry.name, entry.version))?;
@@ -187,10 +187,9 @@ fn add(file: &Path, yes: bool, context: &Context) -> Result<ExitCode, Error> {
 
 fn trust(name: &str, yes: bool, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
-    let file = registry.waiting_path(name).map_err(refused)?;
-    let inspection = registry.inspect(&file).map_err(refused)?;
+    let inspection = registry.inspect_installed(name).map_err(refused)?;
     confirm(&inspection, yes, context)?;
-    let entry = registry.trust(name, &inspection.digest).map_err(refused)?;
+    let entry = registry.trust(&inspection).map_err(refused)?;
     context
         .output
         .line(&format!("Pinned {} {}.", entry.name, entry.version))?;
@@ -198,19 +197,13 @@ fn trust(name: &str, yes: bool, context: &Context) -> Result<ExitCode, Error> {
 }
 
 fn confirm(inspection: &Inspection, yes: bool, context: &Context) -> Result<(), Error> {
-    let descriptor = &inspection.descriptor;
-    let effects: Vec<&str> = descriptor.effects.iter().map(|effect| effect.name()).collect();
+    let effects = match inspection.effects.is_empty() {
+        true => "none".to_owned(),
+        false => inspection.effects.join(", "),
+    };
     context.output.ask(&format!(
-        "{} {}\n  {}\n  effects  {}\n  digest   {}\n",
-        descriptor.name,
-        descriptor.version,
-        descriptor.description,
-        if effects.is_empty() {
-            "none".to_owned()
-        } else {
-            effects.join(", ")
-        },
-        inspection.digest
+        "{} {}\n  {}\n  effects  {effects}\n  digest   {}\n",
+        inspection.name, inspection.version, inspection.description, inspection.digest
     ));
     if yes {
         return Ok(());
