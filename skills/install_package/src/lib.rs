@@ -55,6 +55,8 @@ impl Manager {
 }
 
 impl Skill for InstallPackage {
+    const EFFECTS: &'static [&'static str] = &["read-repository", "install"];
+
     fn describe() -> Descriptor {
         Descriptor {
             name: "install_package",
@@ -88,7 +90,7 @@ impl Skill for InstallPackage {
                 "required": ["names"],
                 "additionalProperties": false
             }),
-            effects: &["read-repository", "install"],
+            effects: Self::EFFECTS,
         }
     }
 
