@@ -473,3 +473,9 @@ pub const VAULT_DEPTH_MAX: usize = 16;
 
 /// Notes in a packet.
 pub const PACKET_NOTES_MAX: usize = 3;
+
+// ---- provider: wires ----
+
+/// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
+/// current model takes it; an older one names its own maximum, which then counts.
+pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
