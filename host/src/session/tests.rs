@@ -67,7 +67,10 @@ impl FakeEngine {
                         after: Some(state(text("content").into())),
                     }],
                 };
-                context.changes.prepare(&change).map_err(|error| failure("failed", &error.to_string()))?;
+                context
+                    .changes
+                    .prepare(&change)
+                    .map_err(|error| failure("failed", &error.to_string()))?;
                 fs::write(&place, text("content")).expect("it can be written");
                 context.changes.committed(&change.id).expect("it can be noted");
                 Ok(outcome("written", &[&path]))
@@ -187,50 +190,57 @@ impl Provider for FakeProvider {
     fn stream<'a>(&'a self, _: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
         let acts = self.rounds.lock().expect("no panic").pop_front().unwrap_or_default();
         let calls = acts.iter().any(|act| matches!(act, Act::Call(..)));
-        let reason = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
+        let reason = if calls {
+            StopReason::ToolUse
+        } else {
+            StopReason::EndTurn
+        };
         let acts: VecDeque<Option<Act>> = acts.into_iter().map(Some).chain([None]).collect();
-        Box::pin(stream::unfold((acts, cancel, 0), move |(mut acts, cancel, count)| async move {
-            loop {
-                let event = match acts.pop_front()? {
-                    Some(Act::Say(text)) => Ok(ProviderEvent::Text(text.to_owned())),
-                    Some(Act::Pause(time)) => {
-                        tokio::time::sleep(time).await;
-                        continue;
-                    }
-                    Some(Act::Call(name, arguments)) => Ok(ProviderEvent::ToolCall(ToolCall {
-                        id: format!("call_{count}"),
-                        name: name.to_owned(),
-                        arguments: arguments.to_string(),
-                    })),
-                    Some(Act::Hang) => {
-                        cancel.cancelled().await;
-                        acts.clear();
-                        Err(ProviderError::Cancelled)
-                    }
-                    Some(Act::Fail(problem)) => {
-                        acts.clear();
-                        Err(ProviderError::Failed(problem))
-                    }
-                    Some(Act::Panic) => panic!("as it was told"),
-                    None if acts.is_empty() && count >= 0 => {
-                        acts.clear();
-                        return Some((
-                            Ok(ProviderEvent::Usage(Usage {
-                                input_tokens: 10,
-                                output_tokens: 3,
-                                ..Usage::default()
-                            })),
-                            (VecDeque::from([None]), cancel, -1),
-                        ));
-                    }
-                    None => Ok(ProviderEvent::Stop {
-                        reason,
-                        opaque: serde_json::Value::Null,
-                    }),
-                };
-                return Some((event, (acts, cancel, if count < 0 { count } else { count + 1 })));
-            }
-        }))
+        Box::pin(stream::unfold(
+            (acts, cancel, 0),
+            move |(mut acts, cancel, count)| async move {
+                loop {
+                    let event = match acts.pop_front()? {
+                        Some(Act::Say(text)) => Ok(ProviderEvent::Text(text.to_owned())),
+                        Some(Act::Pause(time)) => {
+                            tokio::time::sleep(time).await;
+                            continue;
+                        }
+                        Some(Act::Call(name, arguments)) => Ok(ProviderEvent::ToolCall(ToolCall {
+                            id: format!("call_{count}"),
+                            name: name.to_owned(),
+                            arguments: arguments.to_string(),
+                        })),
+                        Some(Act::Hang) => {
+                            cancel.cancelled().await;
+                            acts.clear();
+                            Err(ProviderError::Cancelled)
+                        }
+                        Some(Act::Fail(problem)) => {
+                            acts.clear();
+                            Err(ProviderError::Failed(problem))
+                        }
+                        Some(Act::Panic) => panic!("as it was told"),
+                        None if acts.is_empty() && count >= 0 => {
+                            acts.clear();
+                            return Some((
+                                Ok(ProviderEvent::Usage(Usage {
+                                    input_tokens: 10,
+                                    output_tokens: 3,
+                                    ..Usage::default()
+                                })),
+                                (VecDeque::from([None]), cancel, -1),
+                            ));
+                        }
+                        None => Ok(ProviderEvent::Stop {
+                            reason,
+                            opaque: serde_json::Value::Null,
+                        }),
+                    };
+                    return Some((event, (acts, cancel, if count < 0 { count } else { count + 1 })));
+                }
+            },
+        ))
     }
 }
 
@@ -335,7 +345,11 @@ pub(crate) fn settings() -> Settings {
 }
 
 fn kinds(events: &[Event]) -> Vec<String> {
-    let kind = |event: &Event| serde_json::to_value(event).expect("it is JSON")["type"].as_str().map(str::to_owned);
+    let kind = |event: &Event| {
+        serde_json::to_value(event).expect("it is JSON")["type"]
+            .as_str()
+            .map(str::to_owned)
+    };
     events.iter().filter_map(kind).collect()
 }
 
@@ -353,7 +367,14 @@ async fn an_operation_runs_to_its_end_and_leaves_everything_behind() {
     assert!(position("selection") < position("token") && position("token") < position("skill"));
     assert!(position("skill") < position("skill_result") && position("skill_result") < position("complete"));
     let report = fs::read_to_string(world.repository().join(&result.report_path)).expect("it is there");
-    for part in ["Looking.", "It prints.", "Skill `read_file`", "1  print()", "| Status | complete |", "README.md"] {
+    for part in [
+        "Looking.",
+        "It prints.",
+        "Skill `read_file`",
+        "1  print()",
+        "| Status | complete |",
+        "README.md",
+    ] {
         assert!(report.contains(part), "{part} is missing in\n{report}");
     }
     let latest = world.repository().join("session-reports/session_latest.md");
@@ -370,9 +391,15 @@ async fn a_missing_target_fails_the_session_in_the_specifications_words() {
     let world = World::new(vec![]);
     let (result, events) = world.run(world.request(Operation::Explain, "nosuchfile")).await;
     assert_eq!(result.status, Status::Failed);
-    assert_eq!(result.error.expect("there is an error").message, "File not found: nosuchfile");
+    assert_eq!(
+        result.error.expect("there is an error").message,
+        "File not found: nosuchfile"
+    );
     assert!(matches!(&events[..], [Event::Error { message, .. }] if message == "File not found: nosuchfile"));
-    assert!(world.repository().join(&result.report_path).exists(), "a failed session has a report too");
+    assert!(
+        world.repository().join(&result.report_path).exists(),
+        "a failed session has a report too"
+    );
 }
 
 #[tokio::test]
@@ -528,7 +555,10 @@ async fn failures_of_the_provider_and_of_ourselves_end_a_session_truthfully() {
 
     let world = World::new(vec![vec![Act::Call("panic", json!({}))], vec![Act::Say("Still here.")]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!((result.status, result.output.as_str()), (Status::Complete, "Still here."));
+    assert_eq!(
+        (result.status, result.output.as_str()),
+        (Status::Complete, "Still here.")
+    );
 }
 
 #[tokio::test]
@@ -536,9 +566,13 @@ async fn an_answer_reaches_the_user_where_no_report_can_be_written() {
     let world = World::new(vec![vec![Act::Say("The answer.")]]);
     fs::write(world.repository().join("session-reports"), "a file").expect("it can be written");
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!((result.status, result.output.as_str()), (Status::Complete, "The answer."));
+    assert_eq!(
+        (result.status, result.output.as_str()),
+        (Status::Complete, "The answer.")
+    );
     assert_eq!(result.report_path, "");
-    let told = |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("could not be written"));
+    let told =
+        |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("could not be written"));
     assert!(events.iter().any(told));
 }
 
@@ -619,7 +653,9 @@ async fn a_call_of_one_skill_is_a_session_that_no_list_shows() {
         };
         let sessions = &world.sessions;
         async move {
-            sessions.call_skill(name, request, PolicySettings::default(), BTreeMap::new()).await
+            sessions
+                .call_skill(name, request, PolicySettings::default(), BTreeMap::new())
+                .await
         }
     };
     let id = call("read_file", &[]).await.expect("the request is right").session_id;
@@ -627,12 +663,21 @@ async fn a_call_of_one_skill_is_a_session_that_no_list_shows() {
     assert_eq!(kinds(&events), ["skill", "skill_result", "outcome", "complete"]);
     let id = call("write_file", &[]).await.expect("the request is right").session_id;
     let events = world.events(&id).await;
-    assert!(matches!(events.last(), Some(Event::Error { code, .. }) if code == "denied"), "{events:?}");
-    let id = call("write_file", &["write-repository"]).await.expect("the request is right").session_id;
+    assert!(
+        matches!(events.last(), Some(Event::Error { code, .. }) if code == "denied"),
+        "{events:?}"
+    );
+    let id = call("write_file", &["write-repository"])
+        .await
+        .expect("the request is right")
+        .session_id;
     assert!(matches!(world.events(&id).await.last(), Some(Event::Complete { .. })));
     assert!(world.repository().join("a.py").exists());
     let unknown = call("reed_file", &[]).await.expect_err("there is none");
-    assert_eq!((unknown.code.as_str(), unknown.hint.as_deref()), ("not-found", Some("did you mean `read_file`?")));
+    assert_eq!(
+        (unknown.code.as_str(), unknown.hint.as_deref()),
+        ("not-found", Some("did you mean `read_file`?"))
+    );
     assert!(world.sessions.tasks(&Filter::default()).is_empty());
     assert!(world.sessions.history(&Filter::default()).sessions.is_empty());
     assert!(!world.repository().join("session-reports").exists());
