@@ -16,6 +16,7 @@ use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::engine::Runtime;
 use super::policy::Effect;
 use super::sandbox::{self, Call, Grants, State, mebibytes};
+use super::stage::commit;
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, wasi};
 use crate::api::Receipt;
@@ -462,14 +463,6 @@ fn may_be_split(grants: &Grants) -> bool {
     Effect::ALL
         .iter()
         .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit) || !grants.declares(*effect))
-}
-
-fn commit(_: &CallContext, _: &std::path::Path, _: &[String]) -> Result<Vec<String>, Failure> {
-    Err(Failure {
-        code: "unavailable".to_owned(),
-        message: "This build cannot commit proposals yet.".to_owned(),
-        hint: None,
-    })
 }
 
 impl CallError {

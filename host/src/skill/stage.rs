@@ -17,7 +17,7 @@ use super::bindings::tool::skill::types::Failure;
 use super::changes::{self, Obstacle, ReadError, RolledBack};
 use super::policy::{Decision, Effect, Writes};
 use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
-use crate::limits::{PROPOSAL_BYTES_MAX, PROPOSAL_FILES_MAX, PROPOSAL_PATH_BYTES_MAX};
+use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
 
 /// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
@@ -93,8 +93,8 @@ impl Proposal {
     }
 
     fn check_count(&self) -> Result<(), Failure> {
-        if self.files.len() > PROPOSAL_FILES_MAX {
-            let message = format!("The proposal has more than {PROPOSAL_FILES_MAX} files");
+        if self.files.len() as u64 > STAGED_ENTRIES_MAX {
+            let message = format!("The proposal has more than {STAGED_ENTRIES_MAX} files");
             return Err(failure("limit", message, Some("propose fewer files in one call")));
         }
         Ok(())
@@ -122,7 +122,7 @@ fn collect(stage: &Path) -> Result<Proposal, Failure> {
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => todo.push(path),
                 FileType::RegularFile => {
-                    let left = PROPOSAL_BYTES_MAX - proposal.bytes;
+                    let left = STAGED_BYTES_MAX - proposal.bytes;
                     let content = read_staged(&handle, &name, &path, left)?;
                     proposal.write(path, content)?;
                 }
@@ -158,7 +158,7 @@ fn read_staged(directory: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> R
     }
     changes::read_bounded(handle, bytes_max).map_err(|error| match error {
         ReadError::TooLarge { .. } => {
-            let megabytes = PROPOSAL_BYTES_MAX / (1024 * 1024);
+            let megabytes = STAGED_BYTES_MAX / (1024 * 1024);
             failure("limit", format!("The proposal has more than {megabytes} MiB"), None)
         }
         ReadError::Io(error) => failure("failed", format!("The proposed `{path}` cannot be read: {error}"), None),
@@ -311,7 +311,7 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
     let (deleted, written): (Vec<_>, Vec<_>) = proposal.files.into_iter().partition(|(_, content)| content.is_none());
     let deleted_paths: BTreeSet<String> = deleted.iter().map(|(path, _)| path.clone()).collect();
     let mut files = Vec::new();
-    let mut left = PROPOSAL_BYTES_MAX;
+    let mut left = REPLACED_BYTES_MAX;
     for (path, content) in deleted.into_iter().chain(written) {
         let before = match changes::current(context.repository.handle(), &path, left) {
             // The file in the way goes first.

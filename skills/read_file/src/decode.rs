@@ -88,8 +88,11 @@ fn is_textual(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e)
 }
 
-/// Reads two bytes as a unit, where a byte order mark says UTF-16.
-fn utf16(content: &[u8]) -> Option<(&'static str, fn([u8; 2]) -> u16)> {
+/// The name of an encoding of 16-bit units, and how it reads one.
+type Units = (&'static str, fn([u8; 2]) -> u16);
+
+/// The encoding, where a byte order mark says UTF-16.
+fn utf16(content: &[u8]) -> Option<Units> {
     match content {
         [0xff, 0xfe, ..] => Some(("UTF-16LE", u16::from_le_bytes)),
         [0xfe, 0xff, ..] => Some(("UTF-16BE", u16::from_be_bytes)),

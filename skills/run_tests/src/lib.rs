@@ -46,6 +46,8 @@ enum Framework {
 }
 
 impl Skill for RunTests {
+    const EFFECTS: &'static [&'static str] = &["read-repository", "run-process"];
+
     fn describe() -> Descriptor {
         Descriptor {
             name: "run_tests",
@@ -87,7 +89,7 @@ impl Skill for RunTests {
                 "required": [],
                 "additionalProperties": false
             }),
-            effects: &["read-repository", "run-process"],
+            effects: Self::EFFECTS,
         }
     }
 

@@ -251,7 +251,12 @@ fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest 
         .iter()
         .position(|line| line.starts_with("-----") && line.contains("Captured"));
     let (trace, captured) = block.lines.split_at(captured_at.unwrap_or(block.lines.len()));
-    let first = trace.iter().find_map(|line| error_text(line)).map(str::trim);
+    // The summary cuts the message at a width; of chained errors it names the last.
+    let start = message.trim_end_matches('.');
+    let errors = || trace.iter().filter_map(|line| error_text(line)).map(str::trim);
+    let first = errors()
+        .find(|text| !start.is_empty() && text.starts_with(start))
+        .or_else(|| errors().next());
     // The block has the message whole, where the summary cuts it.
     let message = match first {
         Some(first) if !first.starts_with("File \"") => first.to_owned(),

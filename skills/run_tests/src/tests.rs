@@ -245,6 +245,19 @@ fn a_module_of_the_repository_is_a_matter_of_paths() {
 }
 
 #[test]
+fn of_chained_errors_the_last_is_the_message() {
+    let mut host = run(PYTHON, "pytest_failing", 1);
+    host.run.as_mut().expect("it was set").output =
+        "=== FAILURES ===\n___ test_a ___\nt.py:2: in f\n    d[1]\nE   KeyError: 1\n\nDuring handling of the above \
+         exception, another exception occurred:\nt.py:9: in test_a\n    f()\nE   ValueError: no such row\n=== short test \
+         summary info ===\nFAILED t.py::test_a - ValueError: no such...\n=== 1 failed in 0.10s ===\n"
+            .to_owned();
+    let text = call(&host, json!({})).expect("tests ran").text;
+    assert!(text.contains("1. t.py::test_a\n   ValueError: no such row\n"), "{text}");
+    assert!(text.contains("E   KeyError: 1"), "{text}");
+}
+
+#[test]
 fn node_tap() {
     insta::assert_snapshot!(node("node_tap", 1), @r"
         FAILED: 3 failed, 2 passed, 1 skipped, 1 todo in 1.2 s

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::text::human_size;
+use skill_sdk::text::{counted, human_size};
 use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, code, export_skill};
 
 use edits::Edit;
@@ -75,12 +75,34 @@ impl Skill for WriteFile {
                 "`{path}` has exactly this content already; nothing was changed."
             )));
         }
-        let change = diff::Change::new(old.as_deref(), &new);
-        let diff = change.diff();
-        placeholder::check(&change, &diff)?;
+        let text = answer(&path, old.as_deref(), &new)?;
         stage(host, &path, &new)?;
-        Ok(Outcome::text(change.answer(&path, &diff)))
+        Ok(Outcome::text(text))
     }
+}
+
+/// What happened, with counts and a diff; or why it may not happen.
+fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<String, Failure> {
+    let new = String::from_utf8_lossy(new);
+    if old.is_some_and(|old| old.contains(&0)) {
+        let lines = counted(new.lines().count() as u64, "line", "lines");
+        return Ok(format!("Replaced `{path}`, which was not text, by {lines} of text."));
+    }
+    let before = String::from_utf8_lossy(old.unwrap_or_default());
+    let change = diff::Change::new(&before, &new);
+    placeholder::check(&change)?;
+    let (verb, name) = match old {
+        Some(_) => ("Modified", format!("a/{path}")),
+        None => ("Created", "/dev/null".to_owned()),
+    };
+    let (added, removed) = (change.added().count(), change.removed());
+    let counts = format!("{verb} `{path}` (+{added} -{removed})");
+    Ok(match (added + removed, old) {
+        (0, None) => counts + ", empty.",
+        // Bytes that are not text look alike once they are shown.
+        (0, Some(_)) => counts + "; the difference lies in bytes that are not text.",
+        _ => format!("{counts}\n--- {name}\n+++ b/{path}{}", change.unified()),
+    })
 }
 
 /// The path, if a file can be there at all.

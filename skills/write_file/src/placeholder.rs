@@ -3,11 +3,10 @@
 //! Only a line that is such a comment as a whole counts, only if the change also removes lines, and never one that
 //! the file held before. A language model that abbreviates would otherwise delete what it abbreviated.
 
-use similar::TextDiff;
 use skill_sdk::Failure;
 use skill_sdk::text::{clip, counted};
 
-use crate::diff::{self, Change};
+use crate::diff::Change;
 
 /// Marks that open a comment, longest first.
 const OPENINGS: &[&str] = &[
@@ -159,13 +158,13 @@ const PHRASES: &[&str] = &[
 ];
 
 /// Refuses a change that drops lines and puts a placeholder in their place.
-pub(crate) fn check(change: &Change<'_>, diff: &TextDiff<'_, '_, str>) -> Result<(), Failure> {
-    let removed = diff::removed(diff).count() as u64;
-    if removed == 0 || !change.old_is_text() {
+pub(crate) fn check(change: &Change<'_>) -> Result<(), Failure> {
+    let removed = change.removed() as u64;
+    if removed == 0 {
         return Ok(());
     }
-    let known = |line: &str| change.old().lines().any(|old| old.trim() == line.trim());
-    let Some(found) = diff::added(diff).find(|line| is_placeholder(line) && !known(line)) else {
+    let known = |line: &str| change.old.iter().any(|old| old.trim() == line.trim());
+    let Some(found) = change.added().find(|line| is_placeholder(line) && !known(line)) else {
         return Ok(());
     };
     let removed = counted(removed, "line", "lines");

@@ -489,17 +489,17 @@ fn links_in_the_repository_are_not_written_through() {
 #[test]
 fn quotas_are_enforced() {
     let bench = Bench::new(&[]);
-    let many: Vec<String> = (0..=PROPOSAL_FILES_MAX).map(|n| format!("f{n}")).collect();
+    let many: Vec<String> = (0..=STAGED_ENTRIES_MAX).map(|n| format!("f{n}")).collect();
     let files: Vec<_> = many.iter().map(|path| (path.as_str(), "")).collect();
-    bench.refused(&files, &[], "limit", "The proposal has more than 1000 files");
+    bench.refused(&files, &[], "limit", "The proposal has more than 2000 files");
     let deletions: Vec<_> = many.iter().map(String::as_str).collect();
-    bench.refused(&[], &deletions, "limit", "The proposal has more than 1000 files");
+    bench.refused(&[], &deletions, "limit", "The proposal has more than 2000 files");
     fs::remove_dir_all(bench.stage("")).expect("the stage is removed");
     write(&bench.stage("half"), "12345");
     let large = fs::File::create(bench.stage("large")).expect("a file is made");
-    large.set_len(PROPOSAL_BYTES_MAX - 4).expect("a sparse file");
+    large.set_len(STAGED_BYTES_MAX - 4).expect("a sparse file");
     let failure = bench.commit(&[]).expect_err("the proposal is refused");
-    assert_eq!(failure.message, "The proposal has more than 64 MiB");
+    assert_eq!(failure.message, "The proposal has more than 32 MiB");
 }
 
 #[test]
