@@ -526,6 +526,14 @@ impl<'a> Resolver<'a> {
         self.python.get(name).copied()
     }
 
+    /// The main file of the project of this name: its package, or a file called after it beside the manifest.
+    pub(crate) fn package(&self, manifest: &str, name: &str) -> Option<u32> {
+        let module = name.to_ascii_lowercase().replace('-', "_");
+        let beside = |end: &str| self.at(&join(parent(manifest), &format!("{name}.{end}")));
+        self.module(&module)
+            .or_else(|| ["go", "js", "ts", "py"].into_iter().find_map(beside))
+    }
+
     /// The file that a manifest names by a path from its own directory, with or without an extension.
     pub(crate) fn file_from(&self, manifest: &str, path: &str) -> Option<u32> {
         let relative = path.trim_start_matches("./");
