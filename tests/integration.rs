@@ -1,1 +1,6 @@
-//! tests
+//! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
+
+mod cli;
+mod overview;
+mod rest;
+mod support;

@@ -7,6 +7,110 @@ pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Time-out of a repository scan (specification: 60 seconds).
 pub const SCAN_SECONDS_MAX: u64 = 60;
 
+// ---- skill sandbox ----
+
+/// Linear memory of one call, all instances of it together. A component in Python needs about 60 MiB before it does
+/// anything and a syntax tree of the largest source file we read (8 MiB) about 120 MiB; twice that is room to work,
+/// and [`CALLS_CONCURRENT_MAX`] calls at the bound still fit a small machine.
+pub const CALL_MEMORY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Wall time of one call, host calls included. A model waits for it, and the slowest honest call (a search over a
+/// Linux kernel tree) takes a second.
+pub const CALL_WALL_MS_MAX: u64 = 30_000;
+
+/// Wall time that one call may spend in recipes (tests, installs), which are outside [`CALL_WALL_MS_MAX`]. Test suites
+/// of that length are the longest that anybody waits for at a terminal.
+pub const CALL_RECIPE_MS_MAX: u64 = 15 * 60_000;
+
+/// Wall time of `describe`, which only builds a constant. A Python component takes a tenth of a second.
+pub const DESCRIBE_WALL_MS_MAX: u64 = 5_000;
+
+/// Interval of the epoch. A spinning guest ends this much after its deadline; at 100 Hz the ticking itself costs
+/// nothing that can be measured, and it rests while no call runs.
+pub const EPOCH_TICK_MS: u64 = 10;
+
+/// Bytes of one answer (the contract's number). More than that fills any model's context several times over.
+pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of log messages and of standard output and error that one call may leave in our log.
+pub const CALL_LOG_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes at the end of standard error that are kept to explain a crash. A panic's message is one or two lines.
+pub const STDERR_TAIL_BYTES: usize = 2 * 1024;
+
+/// Random bytes of one call. Hash seeds take 16; a component in Python takes a few kilobytes.
+pub const CALL_RANDOM_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Bytes that one host call or answer copies. Larger reads return less, as the interface allows; a larger argument or
+/// answer is a trap. It bounds what the host allocates for a guest, which the guest's own memory bound does not see.
+/// The largest honest one is a search that is split into parts, each with its list of files: 4 MB for a Linux kernel
+/// tree.
+pub const HOST_CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes that one call may read from the repository. Ten times a Linux kernel tree; a guest that reads more goes in
+/// circles.
+pub const CALL_READ_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Directory entries that one call may walk by itself. A tree of more belongs to the host's list, which is bounded
+/// elsewhere.
+pub const CALL_ENTRIES_MAX: u64 = 2_000_000;
+
+/// Table elements of one call, all tables together. The largest component known to us (CPython) has 20,000.
+pub const CALL_TABLE_ELEMENTS_MAX: u64 = 200_000;
+
+/// Core instances, memories and tables of one call. A component in Python with its dynamic libraries has about 50.
+pub const CALL_INSTANCES_MAX: usize = 200;
+
+/// Live handles (descriptors, streams, pollables) of one call. Honest guests hold a handful.
+pub const CALL_HANDLES_MAX: usize = 1_024;
+
+/// Open files and directories of one call: a recursive walk holds one a level. Times [`CALLS_CONCURRENT_MAX`] it stays
+/// below 1,024, the usual number of a process, so that no call takes another's.
+pub const CALL_FILES_OPEN_MAX: usize = 64;
+
+/// Bytes of a proposal. Source files are small; a model writes a few kilobytes a call.
+pub const STAGED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Files and directories of a proposal. A rename of a package touches a few hundred.
+pub const STAGED_ENTRIES_MAX: u64 = 2_000;
+
+/// Entries of one page of the file list. A page of typical paths is half a megabyte, and a Linux kernel tree ten pages.
+pub const LIST_PAGE_ENTRIES_MAX: usize = 8_192;
+
+/// Bytes of paths in one page of the file list, for trees whose paths are long.
+pub const LIST_PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Globs of one list query, and bytes of each: compiling them is work done in the host.
+pub const LIST_GLOBS_MAX: usize = 64;
+/// See [`LIST_GLOBS_MAX`].
+pub const LIST_GLOB_BYTES_MAX: usize = 1_024;
+
+/// Calls at work at the same time in the process, parts of a sharded call included. The work is bound by processors
+/// and memory: eight calls at [`CALL_MEMORY_BYTES_MAX`] are 2 GiB.
+pub const CALLS_CONCURRENT_MAX: usize = 8;
+
+/// Calls that wait for a turn. A model asks for at most a few dozen at once; more is a fault somewhere.
+pub const CALLS_WAITING_MAX: usize = 128;
+
+/// How long a call waits for its turn: as long as the calls before it may take.
+pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
+
+/// Parts of a sharded call. Beyond the number of cores of a laptop nothing is gained.
+pub const CALL_PARTS_MAX: usize = 8;
+
+/// Size of a component. CPython with its library takes 18 MB.
+pub const COMPONENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Size of one function body of a foreign component. Memory and time of the compiler grow faster than the function;
+/// the interpreter loops of CPython and SpiderMonkey are below 300 kB.
+pub const COMPONENT_FUNCTION_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time for compiling one foreign component. The largest known take 8 s on two cores.
+pub const COMPILE_MS_MAX: u64 = 120_000;
+
+/// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
+pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
+
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
@@ -17,6 +121,7 @@ pub const STOP_SECONDS_MAX: u64 = 5;
 
 /// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+
 // ---- repository ----
 
 /// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
@@ -32,6 +137,16 @@ pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 
 /// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+// ---- stage ----
+
+/// Bytes of the files that one proposal replaces or deletes, beside [`STAGED_BYTES_MAX`] for what it writes. They are
+/// held in memory and written to the journal; a deletion may concern a larger file than a model writes.
+pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, in bytes: what Linux takes in one call.
+pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+
 // ---- process, git and recipes ----
 
 /// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
@@ -61,6 +176,9 @@ pub const PROCESS_GRACE_MS: u64 = 200;
 /// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
 pub const PROCESS_REAP_MS: u64 = 200;
 
+/// How often a program is tried, every 20 ms, that is being written to at the moment.
+pub const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
+
 /// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
 pub const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -72,6 +190,7 @@ pub const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
 
 /// How much of a process's environment is looked at: what the kernel allows for one by default.
 pub const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
 // ---- session ----
 
 /// Sessions in `session_history.json` and in GET /history (specification: the last 100), and in GET /tasks.
@@ -142,6 +261,174 @@ pub const APPROVAL_SECONDS_MAX: i64 = 300;
 
 /// An approval's detail, a diff or an argument vector. Beyond it nobody reads, and the whole diff is in the journal.
 pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// second.
+pub const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// Time that the end of a session waits for a change that is being put in place. It is milliseconds; where it is not,
+/// the next start finishes it.
+pub const OPEN_CHANGE_MS_MAX: u64 = 2_000;
+
+/// The one line that tells people how a skill call went.
+pub const SUMMARY_BYTES_MAX: usize = 200;
+
+// ---- http ----
+
+/// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time in which a body must arrive.
+pub const BODY_SECONDS_MAX: u64 = 30;
+
+/// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
+pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
+/// twice what the slowest plain answer, a scan, may take.
+pub const IDLE_SECONDS_MAX: u64 = 120;
+
+/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
+/// `Last-Event-ID`.
+pub const WRITE_STALL_SECONDS_MAX: u64 = 30;
+
+/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
+pub const HEARTBEAT_SECONDS: u64 = 15;
+
+/// Time that open connections get to end after the sessions have ended.
+pub const CONNECTIONS_DRAIN_MS: u64 = 500;
+/// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
+/// call's own limit ends it earlier.
+pub const GIT_SECONDS_MAX: u64 = 60;
+
+/// Git operations that were given up and still hang (a FIFO in place of an ignore file): no more are started then.
+pub const GIT_THREADS_MAX: usize = 16;
+
+/// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
+pub const GIT_CHANGES_MAX: usize = 5_000;
+
+/// Patch of one file: some thousand lines, more than fits any conversation.
+pub const GIT_PATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// Patches of one diff together; a skill's answer holds at most a quarter of this.
+pub const GIT_DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Lines of context around a change. With more than this the reader wants the file, not the diff.
+pub const GIT_CONTEXT_LINES_MAX: u32 = 100;
+
+/// Paths that one request may name; whoever means more means a directory.
+pub const GIT_PATHS_MAX: usize = 1_000;
+
+/// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
+pub const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Longest commit message; the longest honest ones are release notes.
+pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Diff that a question shows before it goes on with names and counts alone.
+pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
+
+/// Manifests and interpreter configurations that a recipe reads. The largest package.json are some 100 KiB.
+pub const RECIPE_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Packages of one installation; more is a list that belongs into a manifest.
+pub const RECIPE_PACKAGES_MAX: usize = 50;
+
+/// Longest package name with its constraint. npm allows 214 bytes for the name alone.
+pub const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
+
+/// Longest filter expression of a test run.
+pub const RECIPE_FILTER_BYTES_MAX: usize = 2048;
+
+/// Paths of one test run; more do not fit one command line with certainty.
+pub const RECIPE_PATHS_MAX: usize = 200;
+
+// ---- provider ----
+
+/// Largest single event of a provider's stream. A whole `write_file` call may come in one event; nothing honest is
+/// larger than what a model can write in one answer.
+pub const SSE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Largest answer of one request. The wire repeats some 200 bytes of envelope for each token, and 128,000 tokens is
+/// the longest answer that any vendor sells.
+pub const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How much of an error's body is read: the sentence stands at its start, and proxies answer with whole pages.
+pub const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest quotation of a provider's own words in a message of ours: one line of a terminal or two.
+pub const PROVIDER_QUOTE_CHARS_MAX: usize = 240;
+
+/// Reaching a host takes at most this long; past it the address is wrong or a firewall swallows the packets.
+pub const PROVIDER_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// First byte of an answer. A local model that is loaded on demand takes minutes.
+pub const PROVIDER_FIRST_BYTE_SECONDS_MAX: u64 = 600;
+
+/// Silence within an answer. Long thinking without a sign of life is usual up to a few minutes.
+pub const PROVIDER_IDLE_SECONDS_MAX: u64 = 300;
+
+/// How long an answer that has ended by its own account is read on: the usage report comes after the end, but some
+/// servers then leave the connection open for ever.
+pub const PROVIDER_CLOSING_SECONDS_MAX: u64 = 2;
+
+/// Reading the model list: it is shown beside something else and must not make the user wait.
+pub const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
+
+/// Longest model list that is kept. The largest router lists some 500.
+pub const PROVIDER_MODELS_MAX: usize = 2000;
+
+/// How often one request is tried. With the waits below, a provider that is down for good costs less than 10 s.
+pub const PROVIDER_ATTEMPTS_MAX: u32 = 4;
+
+/// First wait of the exponential back-off; doubled each time.
+pub const PROVIDER_RETRY_BASE_MS: u64 = 800;
+
+/// Longest wait that a provider may impose by `Retry-After`: what the specification tells users to wait.
+pub const PROVIDER_RETRY_SECONDS_MAX: u64 = 60;
+
+/// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
+pub const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
+
+/// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
+/// each some four levels deep.
+pub const ERROR_NESTING_MAX: usize = 16;
+
+// ---- turn ----
+
+/// Rounds with tools in one turn, where the user sets no other bound. Long refactorings need some 30.
+pub const TURN_STEPS_MAX: u32 = 60;
+
+/// Calls that run at the same time; more would only queue for the two to sixteen cores of a usual machine.
+pub const TOOL_CALLS_CONCURRENT_MAX: usize = 8;
+
+/// Calls that one round may ask for. Models ask for up to ten; a hundred is a loop.
+pub const TOOL_CALLS_PER_ROUND_MAX: usize = 32;
+
+/// The same call with the same answer, this many times in a turn, ends it: nothing new can come.
+pub const TOOL_CALL_REPEATS_MAX: usize = 4;
+
+/// Answers in a row that the output limit cut off within a tool call. A model that does not adapt after one hint and
+/// a second one never will.
+pub const CUT_OFF_ROUNDS_MAX: u32 = 3;
+
+/// Longest tool result that goes to the model, about 50,000 tokens; skills page theirs far below.
+pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
+
+/// Estimated tokens of a conversation, past which old tool results are dropped: a little below the specification's
+/// context of 200,000, because the estimate errs and the answer needs room.
+pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
+
+/// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
+pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
+
+// ---- stage ----
+
+/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
+pub const PROPOSAL_FILES_MAX: usize = 1000;
+
+/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
+pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 // ---- context ----
 

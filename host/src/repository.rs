@@ -10,6 +10,8 @@ pub(crate) mod path;
 mod root;
 mod rules;
 mod secrets;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use std::fs::File;
@@ -24,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 use ignores::Ignores;
 pub use open::Identity;
-pub(crate) use open::Root;
 use open::Unresolved;
+pub(crate) use open::{Root, mode};
 pub use path::{PathError, normalise};
 pub use root::find_root;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
@@ -193,7 +195,7 @@ pub struct Repository {
 }
 
 const OUTSIDE: &str = "lies outside the repository";
-const STATE: &str = "is the state directory of this program";
+pub(crate) const STATE: &str = "is the state directory of this program";
 const HARD_LINK: &str = "is another name of a hidden file";
 const GIT: &str = "is a git directory";
 
@@ -357,6 +359,13 @@ impl Repository {
         named.or_else(|| self.hidden_place(&path::normalise(path).ok()?, is_directory))
     }
 
+    /// Why content that no file stands for, a blob of git, is hidden under this path.
+    pub(crate) fn hidden_content(&self, path: &str, content: &[u8]) -> Option<&'static str> {
+        let head = &content[..content.len().min(secrets::bytes_wanted(path))];
+        let reason = secrets::reason(head)?;
+        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+    }
+
     fn tree(&self) -> Tree<'_> {
         Tree {
             root: &self.root,
@@ -495,7 +504,7 @@ fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat) -> Opened
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ns: walk::modified_ns(stat),
         identity: Identity::of(stat),
-        mode: u32::from(stat.st_mode) & 0o7777,
+        mode: open::mode(stat),
     }
 }
 

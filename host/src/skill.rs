@@ -4,18 +4,36 @@
 //! where it may propose changes, and the imports that its declared effects and the policy grant. What it leaves in
 //! the stage is a proposal that the host checks, journals and commits. Only this module names wasmtime.
 
+mod arguments;
 pub(crate) mod bindings;
+mod cache;
+mod call;
+pub mod changes;
+mod component;
+mod engine;
+mod guard;
+mod imports;
 pub mod policy;
+mod registry;
+mod sandbox;
+pub mod stage;
+pub(crate) mod text;
+mod wasi;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Receipt;
+use crate::limits;
 use crate::repository::Repository;
 use policy::{Effect, Policy};
+pub use registry::{Embedded, Inspection, SkillHost, compiler_fingerprint, precompile};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +44,159 @@ pub struct Builtin {
     pub digest: &'static str,
     /// The component.
     pub wasm: &'static [u8],
-    /// The component, precompiled by `skill::precompile`.
+    /// The component, precompiled by [`precompile`].
     pub compiled: &'static [u8],
+    /// Its [`Descriptor`] as JSON, captured when it was built, so that nothing runs at start.
+    pub descriptor: &'static str,
+}
+
+/// What a skill says about itself, as the host keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Descriptor {
+    /// Name that calls it.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+    /// What it may cause.
+    pub effects: Vec<Effect>,
+}
+
+/// The bounds of calls. [`Default`] is what `limits` argues for; tests make them smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of a call in bytes.
+    pub memory_bytes: u64,
+    /// Wall time of a call without recipes.
+    pub wall: Duration,
+    /// Wall time of a call in recipes.
+    pub recipes: Duration,
+    /// Bytes of an answer.
+    pub output_bytes: usize,
+    /// Bytes that a call leaves in the log.
+    pub log_bytes: usize,
+    /// Random bytes of a call.
+    pub random_bytes: u64,
+    /// Bytes that one host call copies.
+    pub host_call_bytes: usize,
+    /// Bytes that a call reads from files.
+    pub read_bytes: u64,
+    /// Directory entries that a call walks by itself.
+    pub entries: u64,
+    /// Table elements of a call.
+    pub table_elements: u64,
+    /// Core instances, memories and tables of a call, each.
+    pub instances: usize,
+    /// Live handles of a call.
+    pub handles: usize,
+    /// Open files and directories of a call.
+    pub files_open: usize,
+    /// Bytes of a proposal.
+    pub staged_bytes: u64,
+    /// Files and directories of a proposal.
+    pub staged_entries: u64,
+    /// Calls at work at the same time.
+    pub calls_concurrent: usize,
+    /// Calls that wait for their turn.
+    pub calls_waiting: usize,
+    /// How long a call waits for its turn.
+    pub turn_wait: Duration,
+    /// Parts of a sharded call.
+    pub parts: usize,
+    /// Time for compiling a foreign component.
+    pub compile: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: limits::CALL_MEMORY_BYTES_MAX,
+            wall: Duration::from_millis(limits::CALL_WALL_MS_MAX),
+            recipes: Duration::from_millis(limits::CALL_RECIPE_MS_MAX),
+            output_bytes: limits::OUTPUT_BYTES_MAX,
+            log_bytes: limits::CALL_LOG_BYTES_MAX,
+            random_bytes: limits::CALL_RANDOM_BYTES_MAX,
+            host_call_bytes: limits::HOST_CALL_BYTES_MAX,
+            read_bytes: limits::CALL_READ_BYTES_MAX,
+            entries: limits::CALL_ENTRIES_MAX,
+            table_elements: limits::CALL_TABLE_ELEMENTS_MAX,
+            instances: limits::CALL_INSTANCES_MAX,
+            handles: limits::CALL_HANDLES_MAX,
+            files_open: limits::CALL_FILES_OPEN_MAX,
+            staged_bytes: limits::STAGED_BYTES_MAX,
+            staged_entries: limits::STAGED_ENTRIES_MAX,
+            calls_concurrent: limits::CALLS_CONCURRENT_MAX,
+            calls_waiting: limits::CALLS_WAITING_MAX,
+            turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
+            parts: limits::CALL_PARTS_MAX,
+            compile: Duration::from_millis(limits::COMPILE_MS_MAX),
+        }
+    }
+}
+
+/// Why the skills as a whole, or one component outside a call, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SkillHostError {
+    /// This machine cannot run compiled code.
+    #[error("the WebAssembly engine does not start: {reason}")]
+    Engine {
+        /// wasmtime's words.
+        reason: String,
+    },
+    /// A built-in skill is not what its build promised.
+    #[error("the built-in skill `{name}` is broken: {reason}")]
+    Builtin {
+        /// The skill.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file or folder could not be read or written.
+    #[error("`{}` could not be {action}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// `read`, `written`, …
+        action: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A component is refused.
+    #[error("`{}` is refused: {reason}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why, as the end of a sentence.
+        reason: String,
+    },
+    /// No such team skill.
+    #[error("there is no added or waiting skill named `{name}`")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+    },
+    /// What was shown is not what is there now.
+    #[error("`{}` has changed since it was shown: its digest is {found}, not {shown}", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// The digest that the user has seen.
+        shown: String,
+        /// The digest of what is there.
+        found: String,
+    },
+    /// The file of pins is not what this program writes.
+    #[error("`{}` is not a valid list of trusted skills: {reason}", path.display())]
+    Pins {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// What a call works on and may do: one for a session, shared by its calls.
@@ -198,6 +367,12 @@ pub enum CallError {
         limit: String,
         /// `timeout`, `memory`, `output`, …: the receipt's verdict.
         verdict: &'static str,
+    },
+    /// Too many calls are at work or waiting.
+    #[error("The skill `{skill}` was not called: too many calls are at work. Try again.")]
+    Busy {
+        /// The skill.
+        skill: String,
     },
     /// The session ended while it ran.
     #[error("The skill `{skill}` was cancelled.")]

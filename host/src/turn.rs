@@ -1,12 +1,34 @@
 //! The tool-call loop: ask the provider, run what it asks for, answer, until it has nothing more to ask.
 //!
 //! The loop knows neither HTTP nor sessions nor wasmtime: it is given a provider, something that runs tools, and
-//! something that is told what happens, which is how it is tested.
+//! something that is told what happens, which is how it is tested. Its promises: a call runs at most once, and only
+//! after the answer that asked for it has properly ended; each call is answered once, in order; every way of ending
+//! early is told apart from completion; what was written until then is kept.
 
+mod calls;
+mod conversation;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
-use crate::provider::{ToolCall, ToolResult, ToolSpec, Usage};
+use futures_util::StreamExt;
+use futures_util::stream;
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Problem;
+use crate::limits;
+use crate::provider::{
+    Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec, Usage, codes,
+    estimated_tokens,
+};
 
 /// What runs the tools.
 pub trait Tools: Send + Sync {
@@ -15,6 +37,9 @@ pub trait Tools: Send + Sync {
 
     /// Runs one call. Never fails: what went wrong is a result with `is_error`.
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>>;
+
+    /// The turn ends early, cancelled or out of time: whatever still runs should end now. It is waited for a moment.
+    fn stop(&self) {}
 }
 
 /// What is told what happens, in order. Must not block.
@@ -38,4 +63,538 @@ pub enum Step<'a> {
     Usage(Usage),
     /// Something that the user should know: waiting before a retry, a truncation.
     Notice(&'a str),
+}
+
+/// One turn: a conversation that ends with a user's message, and the bounds of its answer.
+pub struct Turn<'a> {
+    /// Who answers.
+    pub provider: &'a dyn Provider,
+    /// What it may call.
+    pub tools: &'a dyn Tools,
+    /// Who is told.
+    pub observer: &'a dyn Observer,
+    /// Instructions; never text from the repository.
+    pub system: &'a str,
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// Requests that may ask for tools. When they are spent, one more is made for a closing answer.
+    pub steps_max: u32,
+    /// Input and output tokens of all requests together; no request is made past it.
+    pub tokens_max: Option<u64>,
+    /// Output tokens of each request; absent leaves it to the provider.
+    pub output_tokens_max: Option<u32>,
+    /// Estimated tokens past which old tool results are dropped from the conversation.
+    pub context_tokens_max: u64,
+    /// Wall time of the whole turn, tools included.
+    pub timeout: Option<Duration>,
+    /// Ends the turn at once.
+    pub cancel: CancellationToken,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn with the usual bounds.
+    pub fn new(
+        provider: &'a dyn Provider,
+        tools: &'a dyn Tools,
+        observer: &'a dyn Observer,
+        system: &'a str,
+        messages: Vec<Message>,
+    ) -> Self {
+        Self {
+            provider,
+            tools,
+            observer,
+            system,
+            messages,
+            steps_max: limits::TURN_STEPS_MAX,
+            tokens_max: None,
+            output_tokens_max: None,
+            context_tokens_max: limits::CONVERSATION_TOKENS_MAX,
+            timeout: None,
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+/// What became of a turn.
+#[derive(Debug)]
+pub struct TurnReport {
+    /// The conversation, the answers included; every call in it has its answer.
+    pub messages: Vec<Message>,
+    /// All answer text, as the observer was told it.
+    pub text: String,
+    /// Tokens of all requests.
+    pub usage: Usage,
+    /// Requests that were made.
+    pub steps: u32,
+    /// How it ended.
+    pub end: Result<TurnEnd, ProviderError>,
+}
+
+/// How a turn ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The model said all it had to say.
+    Complete,
+    /// The model, or its vendor's filter, declined.
+    Refused,
+    /// A bound ended it: what there is, is partial.
+    Exhausted(Budget),
+}
+
+/// The bound that ended a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    /// `steps_max`.
+    Steps,
+    /// `tokens_max`.
+    Tokens,
+    /// `timeout`.
+    Time,
+    /// The output limit of a single answer.
+    Output,
+    /// The same call again and again.
+    Repetition,
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Steps => "the limit of rounds is reached",
+            Self::Tokens => "the limit of tokens is reached",
+            Self::Time => "the time is up",
+            Self::Output => "the model's output limit cut it off",
+            Self::Repetition => "the model made the same call again and again",
+        })
+    }
+}
+
+/// Runs a turn to its end.
+pub async fn run(turn: Turn<'_>) -> TurnReport {
+    let mut state = State::new(turn);
+    let end = match state.drive().await {
+        Ok(end) => Ok(end),
+        Err(Stop::Exhausted(budget)) => Ok(TurnEnd::Exhausted(budget)),
+        Err(Stop::Failed(error)) => Err(error),
+    };
+    if let Ok(TurnEnd::Exhausted(budget)) = end {
+        let notice = format!("The answer is partial: {budget}.");
+        state.turn.observer.step(Step::Notice(&notice));
+    }
+    TurnReport {
+        messages: state.turn.messages,
+        text: state.text,
+        usage: state.usage,
+        steps: state.steps,
+        end,
+    }
+}
+
+/// What ends a turn from within a round.
+enum Stop {
+    Exhausted(Budget),
+    Failed(ProviderError),
+}
+
+impl From<ProviderError> for Stop {
+    fn from(error: ProviderError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+struct State<'a> {
+    turn: Turn<'a>,
+    specs: Vec<ToolSpec>,
+    deadline: Option<Instant>,
+    text: String,
+    usage: Usage,
+    steps: u32,
+    repeats: HashMap<u64, usize>,
+    cut_offs: u32,
+    hinted: bool,
+    nudged: bool,
+}
+
+/// One answer of the model.
+#[derive(Default)]
+struct Round {
+    text: String,
+    calls: Vec<ToolCall>,
+    cut_off: Vec<String>,
+    printed_call: Option<String>,
+    usage: Option<Usage>,
+    stop: Option<StopReason>,
+    opaque: Value,
+}
+
+impl Round {
+    fn message(&self) -> Message {
+        Message::Assistant {
+            text: self.text.clone(),
+            tool_calls: self.calls.clone(),
+            opaque: self.opaque.clone(),
+        }
+    }
+}
+
+impl<'a> State<'a> {
+    fn new(turn: Turn<'a>) -> Self {
+        Self {
+            specs: turn.tools.specs(),
+            deadline: turn.timeout.map(|timeout| Instant::now() + timeout),
+            turn,
+            text: String::new(),
+            usage: Usage::default(),
+            steps: 0,
+            repeats: HashMap::new(),
+            cut_offs: 0,
+            hinted: false,
+            nudged: false,
+        }
+    }
+
+    async fn drive(&mut self) -> Result<TurnEnd, Stop> {
+        loop {
+            let round = self.ask().await?;
+            if let Some(end) = self.follow(round).await? {
+                return Ok(end);
+            }
+            if self.steps >= self.turn.steps_max {
+                return Err(Stop::Exhausted(Budget::Steps));
+            }
+        }
+    }
+
+    /// Does what an answer asks for. Gives the end, where it is one.
+    async fn follow(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+        let stop = round.stop.unwrap_or(StopReason::EndTurn);
+        if stop == StopReason::MaxTokens {
+            // Whatever a wire says: calls of an answer that was cut off do not run.
+            round.cut_off.extend(round.calls.drain(..).map(|call| call.name));
+        }
+        if !round.cut_off.is_empty() {
+            return self.tell_cut_off(round);
+        }
+        if !round.calls.is_empty() {
+            return self.answer_calls(round).await;
+        }
+        match stop {
+            StopReason::MaxTokens => {
+                self.keep(&round);
+                Err(Stop::Exhausted(Budget::Output))
+            }
+            StopReason::Refusal => {
+                self.keep(&round);
+                Ok(Some(TurnEnd::Refused))
+            }
+            StopReason::Pause => {
+                self.turn.messages.push(round.message());
+                Ok(None)
+            }
+            StopReason::EndTurn | StopReason::ToolUse => self.end_turn(round),
+        }
+    }
+
+    fn end_turn(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+        if let Some(held) = round.printed_call.take() {
+            if !std::mem::replace(&mut self.hinted, true) {
+                round.text.push_str(&held);
+                self.keep(&round);
+                self.say(PRINTED_CALL_HINT.to_owned());
+                return Ok(None);
+            }
+            // Told once, it did so again: then it is what it wants to say.
+            self.put_out(&mut round, &held);
+        }
+        if round.text.trim().is_empty() {
+            if !std::mem::replace(&mut self.nudged, true) {
+                self.say(EMPTY_HINT.to_owned());
+                return Ok(None);
+            }
+            if self.text.trim().is_empty() {
+                let problem = Problem::new(codes::EMPTY, "The model ended without an answer")
+                    .with_hint("run the operation again, or choose another model");
+                return Err(Stop::Failed(problem.into()));
+            }
+        }
+        self.keep(&round);
+        Ok(Some(TurnEnd::Complete))
+    }
+
+    /// A call that was cut off is never completed by guessing: half a file would replace the whole one.
+    fn tell_cut_off(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
+        let names = calls::list(&round.cut_off);
+        self.keep(&round);
+        self.cut_offs += 1;
+        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
+            return Err(Stop::Exhausted(Budget::Output));
+        }
+        let notice = format!("The output limit cut off a call of {names}; it was not run.");
+        self.turn.observer.step(Step::Notice(&notice));
+        self.say(format!(
+            "Your last answer reached the output limit while you wrote a call of {names}. The call was cut off, and \
+             nothing of that answer was run. Go on in smaller steps: write less in one call, for example by changing a \
+             file with edits, or in several calls."
+        ));
+        Ok(None)
+    }
+
+    async fn answer_calls(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
+        self.cut_offs = 0;
+        self.turn.messages.push(round.message());
+        if self.steps >= self.turn.steps_max {
+            let results = round
+                .calls
+                .iter()
+                .map(|call| calls::refused(call, "Not run: the limit of rounds is reached."));
+            let results = results.collect();
+            self.turn.messages.push(Message::ToolResults { results });
+            return self.close(Budget::Steps).await;
+        }
+        let (results, interrupted) = self.run_calls(&round.calls).await;
+        let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &results);
+        self.turn.messages.push(Message::ToolResults { results });
+        if let Some(stop) = interrupted {
+            return Err(stop);
+        }
+        if repeated >= limits::TOOL_CALL_REPEATS_MAX {
+            return self.close(Budget::Repetition).await;
+        }
+        Ok(None)
+    }
+
+    /// One last request without tools, so that what was found out is not lost.
+    async fn close(&mut self, budget: Budget) -> Result<Option<TurnEnd>, Stop> {
+        self.say(format!(
+            "No more tools can be used: {budget}. Write your final answer now from what you know, and say what you \
+             could not find out or do."
+        ));
+        match self.ask().await {
+            Ok(round) => self.keep(&round),
+            Err(Stop::Failed(ProviderError::Cancelled)) => return Err(ProviderError::Cancelled.into()),
+            // The bound is what ended the turn, whatever became of the closing words.
+            Err(_) => {}
+        }
+        Err(Stop::Exhausted(budget))
+    }
+
+    fn say(&mut self, text: String) {
+        self.turn.messages.push(Message::User { text });
+    }
+
+    /// Keeps the text of an answer whose calls do not count.
+    fn keep(&mut self, round: &Round) {
+        if !round.text.is_empty() {
+            self.turn.messages.push(Message::Assistant {
+                text: round.text.clone(),
+                tool_calls: Vec::new(),
+                opaque: Value::Null,
+            });
+        }
+    }
+
+    fn put_out(&mut self, round: &mut Round, piece: &str) {
+        // Two rounds of text are two paragraphs.
+        if round.text.is_empty() && !self.text.trim().is_empty() && !self.text.ends_with('\n') {
+            self.text.push_str("\n\n");
+            self.turn.observer.step(Step::Text("\n\n"));
+        }
+        round.text.push_str(piece);
+        self.text.push_str(piece);
+        self.turn.observer.step(Step::Text(piece));
+    }
+
+    /// One request, tried once more with a shorter conversation where the provider says that it is too long.
+    async fn ask(&mut self) -> Result<Round, Stop> {
+        if self
+            .turn
+            .tokens_max
+            .is_some_and(|max| self.usage.input_tokens + self.usage.output_tokens >= max)
+        {
+            return Err(Stop::Exhausted(Budget::Tokens));
+        }
+        self.shorten(self.turn.context_tokens_max);
+        match self.request().await {
+            Err(Stop::Failed(ProviderError::Failed(problem)))
+                if problem.code == codes::CONTEXT_LENGTH && self.shorten(0) =>
+            {
+                self.request().await
+            }
+            result => result,
+        }
+    }
+
+    /// Drops old tool results until the conversation fits. True where any was dropped.
+    fn shorten(&mut self, tokens_max: u64) -> bool {
+        let request = Request {
+            system: self.turn.system,
+            messages: &[],
+            tools: &self.specs,
+            max_tokens: None,
+        };
+        let room = tokens_max.saturating_sub(request.estimated_tokens());
+        let dropped = conversation::shorten(&mut self.turn.messages, room);
+        if dropped > 0 {
+            let notice = format!("The conversation grew long: {dropped} old tool results were dropped from it.");
+            self.turn.observer.step(Step::Notice(&notice));
+        }
+        dropped > 0
+    }
+
+    async fn request(&mut self) -> Result<Round, Stop> {
+        self.steps += 1;
+        let mut round = Round::default();
+        // Taken out for the time of the request, which borrows it while the rest of the state changes.
+        let messages = std::mem::take(&mut self.turn.messages);
+        let specs = std::mem::take(&mut self.specs);
+        let request = Request {
+            system: self.turn.system,
+            messages: &messages,
+            tools: &specs,
+            max_tokens: self.turn.output_tokens_max,
+        };
+        let ended = self.read_answer(request, &mut round).await;
+        self.count_usage(&request, &round);
+        self.turn.messages = messages;
+        self.specs = specs;
+        match ended {
+            Ok(()) => Ok(round),
+            Err(stop) => {
+                self.keep(&round);
+                Err(stop)
+            }
+        }
+    }
+
+    async fn read_answer(&mut self, request: Request<'_>, round: &mut Round) -> Result<(), Stop> {
+        let provider = self.turn.provider;
+        let cancel = self.turn.cancel.clone();
+        let mut events = provider.stream(request, cancel.clone());
+        while round.stop.is_none() {
+            let event = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(ProviderError::Cancelled.into()),
+                () = until(self.deadline) => return Err(Stop::Exhausted(Budget::Time)),
+                event = events.next() => event,
+            };
+            match event {
+                Some(event) => self.take(event?, round),
+                None => {
+                    let problem = Problem::new(codes::STREAM, "The provider's answer is incomplete: it has no end")
+                        .with_hint("run the operation again; no tool ran for the answer that broke off");
+                    return Err(Stop::Failed(problem.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: ProviderEvent, round: &mut Round) {
+        let observer = self.turn.observer;
+        match event {
+            ProviderEvent::Text(text) => self.put_out(round, &text),
+            ProviderEvent::Reasoning(text) => observer.step(Step::Reasoning(&text)),
+            ProviderEvent::ToolCall(call) => round.calls.push(call),
+            ProviderEvent::CutOffCall { name } => round.cut_off.push(name),
+            ProviderEvent::TextCall { held } => round.printed_call = Some(held),
+            ProviderEvent::Usage(usage) => round.usage = Some(usage),
+            ProviderEvent::Waiting { reason } => observer.step(Step::Notice(&reason)),
+            ProviderEvent::Notice(text) => observer.step(Step::Notice(&text)),
+            ProviderEvent::Stop { reason, opaque } => {
+                round.stop = Some(reason);
+                round.opaque = opaque;
+            }
+        }
+    }
+
+    /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
+    fn count_usage(&mut self, request: &Request<'_>, round: &Round) {
+        let spoke = round.stop.is_some() || !round.text.is_empty();
+        let usage = round.usage.or_else(|| {
+            spoke.then(|| Usage {
+                input_tokens: request.estimated_tokens(),
+                cached_tokens: 0,
+                output_tokens: estimated_tokens(round.message().bytes()),
+                estimated: true,
+            })
+        });
+        let Some(usage) = usage else { return };
+        self.usage = Usage {
+            input_tokens: self.usage.input_tokens + usage.input_tokens,
+            cached_tokens: self.usage.cached_tokens + usage.cached_tokens,
+            output_tokens: self.usage.output_tokens + usage.output_tokens,
+            estimated: self.usage.estimated || usage.estimated,
+        };
+        self.turn.observer.step(Step::Usage(self.usage));
+    }
+
+    /// Runs the calls of one round, a bounded number at a time. Results come in the calls' order, one each, also
+    /// where the turn is interrupted meanwhile.
+    async fn run_calls(&self, calls: &[ToolCall]) -> (Vec<ToolResult>, Option<Stop>) {
+        let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
+        // Boxed and collected, because the compiler does not see that a lazy map over borrowed calls may change threads.
+        type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
+        let jobs: Vec<Job<'_>> = calls
+            .iter()
+            .enumerate()
+            .map(|(at, call)| Box::pin(self.run_call(at, call)) as Job<'_>)
+            .collect();
+        let mut jobs = Box::pin(stream::iter(jobs).buffer_unordered(limits::TOOL_CALLS_CONCURRENT_MAX));
+        let mut interrupted = None;
+        let mut patience = None;
+        loop {
+            let finished = tokio::select! {
+                biased;
+                () = self.turn.cancel.cancelled(), if interrupted.is_none() => {
+                    interrupted = Some(Stop::Failed(ProviderError::Cancelled));
+                    None
+                }
+                () = until(self.deadline), if interrupted.is_none() => {
+                    interrupted = Some(Stop::Exhausted(Budget::Time));
+                    None
+                }
+                () = until(patience), if patience.is_some() => break,
+                finished = jobs.next() => Some(finished),
+            };
+            match finished {
+                Some(Some((at, result))) => results[at] = Some(result),
+                Some(None) => break,
+                None => {
+                    self.turn.tools.stop();
+                    patience = Some(Instant::now() + Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX));
+                }
+            }
+        }
+        let answered = results.into_iter().zip(calls).map(|(result, call)| {
+            result.unwrap_or_else(|| {
+                let result = calls::refused(call, "Stopped: the session ended while it ran.");
+                self.turn.observer.step(Step::ToolFinished(call, &result));
+                result
+            })
+        });
+        (answered.collect(), interrupted)
+    }
+
+    async fn run_call(&self, at: usize, call: &ToolCall) -> (usize, ToolResult) {
+        self.turn.observer.step(Step::ToolStarted(call));
+        let result = match calls::objection(call, at, &self.specs) {
+            Some(objection) => calls::refused(call, &objection),
+            None => calls::bounded(call, self.turn.tools.run(call).await),
+        };
+        self.turn.observer.step(Step::ToolFinished(call, &result));
+        (at, result)
+    }
+}
+
+const PRINTED_CALL_HINT: &str = "Your last message has the form of a tool call, printed as text. Nothing was run. If \
+    you want to use a tool, call it through the tool interface. If that text was meant as your answer, write the \
+    answer again in your own words.";
+
+const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
 }

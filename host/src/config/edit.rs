@@ -64,7 +64,8 @@ pub fn write_initial(home: &Path, init: &Init) -> Result<PathBuf, Problem> {
         ))
     })?;
     apply(&mut document, init);
-    write_private(&place, format!("{header}{document}").as_bytes()).map_err(|error| problem("Could not write", &error))?;
+    write_private(&place, format!("{header}{document}").as_bytes())
+        .map_err(|error| problem("Could not write", &error))?;
     Ok(place)
 }
 

@@ -110,7 +110,7 @@ impl Root {
         self.open_with(path, OFlags::RDONLY | COMMON)
     }
 
-    /// Opens a directory; `ELOOP` or `ENOTDIR` where there is a symbolic link on the way or at its end.
+    /// Opens a directory; `ELOOP` where there is a symbolic link on the way or at its end.
     pub(crate) fn open_directory(&self, path: &str) -> Result<OwnedFd, Errno> {
         self.open_with(path, OFlags::RDONLY | OFlags::DIRECTORY | COMMON)
     }
@@ -131,7 +131,8 @@ impl Root {
             directory = Some(next.map_err(|errno| link_or(errno, self.at(directory.as_ref()), part))?);
         }
         let name = if name.is_empty() { "." } else { name };
-        rustix::fs::openat(self.at(directory.as_ref()), name, flags, Mode::empty())
+        let here = self.at(directory.as_ref());
+        rustix::fs::openat(here, name, flags, Mode::empty()).map_err(|errno| link_or(errno, here, name))
     }
 
     #[cfg(target_os = "linux")]
@@ -139,6 +140,8 @@ impl Root {
         use rustix::fs::ResolveFlags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let path = if path.is_empty() { "." } else { path };
+        // `NO_SYMLINKS` refuses a link at the end as one; with `NOFOLLOW` it would be taken for no directory.
+        let flags = flags.difference(OFlags::NOFOLLOW);
         let answer = rustix::fs::openat2(&self.handle, path, flags, Mode::empty(), resolve);
         if answer.as_ref().is_err_and(|&errno| errno == Errno::NOSYS) {
             self.has_openat2.store(false, Ordering::Relaxed);
@@ -249,6 +252,13 @@ fn link_or(errno: Errno, directory: BorrowedFd<'_>, name: &str) -> Errno {
     errno
 }
 
+/// The permission bits.
+pub(crate) fn mode(stat: &Stat) -> u32 {
+    #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
+    let mode = u32::from(stat.st_mode);
+    mode & 0o7777
+}
+
 /// True for files and directories; a FIFO, a socket or a device is neither.
 pub(super) fn is_ordinary(stat: &Stat) -> bool {
     matches!(
@@ -266,7 +276,7 @@ pub(super) fn is_git_directory(at: impl AsFd, path: &str) -> bool {
 }
 
 /// Fills `buffer` from the beginning of a file as far as it goes, without moving its position.
-pub(super) fn read_head<'a>(file: impl AsFd, buffer: &'a mut [u8]) -> &'a [u8] {
+pub(super) fn read_head(file: impl AsFd, buffer: &mut [u8]) -> &[u8] {
     let mut filled = 0;
     while filled < buffer.len() {
         match rustix::io::pread(file.as_fd(), &mut buffer[filled..], filled as u64) {

@@ -124,7 +124,7 @@ pub const HIDDEN: &[Rule] = &[
     all(".terraform.d", CLOUD),
     file("application_default_credentials.json", CLOUD),
     file("*.tfstate", STATE),
-    file("*.tfstate.*", STATE),
+    file("terraform.tfstate.*", STATE),
     all("session-reports", REPORTS),
     file(".tool-proposal-*", TEMPORARY),
 ];
@@ -415,5 +415,230 @@ impl UserGlob {
     fn matches(&self, folded: &str) -> bool {
         let (_, name) = path::split(folded);
         self.matcher.is_match(if self.whole_path { folded } else { name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hidden(path: &str) -> bool {
+        Rules::default().hidden(path, false).is_some()
+    }
+
+    #[test]
+    fn the_hidden_table_holds_what_the_design_names() {
+        for path in [
+            ".git",
+            ".git/config",
+            "sub/.git/hooks/pre-commit",
+            "sub/.git",
+            "GIT~1/config",
+            ".env",
+            ".env.local",
+            "config/prod.env",
+            "id_rsa",
+            "keys/id_ed25519",
+            "server.key",
+            "putty.ppk",
+            ".ssh/anything",
+            ".netrc",
+            ".npmrc",
+            "packages/a/.npmrc",
+            ".pypirc",
+            ".git-credentials",
+            ".aws/credentials",
+            ".azure/accessTokens.json",
+            ".config/gcloud/credentials.db",
+            ".kube/config",
+            ".docker/config.json",
+            "bundle.p12",
+            "bundle.pfx",
+            "infra/terraform.tfstate",
+            "infra/terraform.tfstate.backup",
+            "infra/terraform.tfstate.1700000000.backup",
+            "session-reports/session_latest.md",
+            "session-reports",
+        ] {
+            assert!(hidden(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_alike_is_not_hidden() {
+        for path in [
+            "",
+            ".gitignore",
+            ".github/workflows/ci.yml",
+            ".git.md",
+            "git/config",
+            ".env.example",
+            ".env.sample",
+            "deploy/.env.template",
+            ".envrc",
+            "environment.py",
+            "env",
+            "id_rsa.pub",
+            "id_rsa.py",
+            "key.py",
+            "keys",
+            "docker/config.json",
+            ".docker/compose.yml",
+            ".config/settings.toml",
+            "my.config/gcloud.md",
+            "netrc",
+            "session-reports.md",
+            "a.tfstates",
+            "cert.pem",
+        ] {
+            assert!(!hidden(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_hidden_file_is_hidden() {
+        for path in [
+            "id_rsa~",
+            "id_rsa.bak",
+            ".server.key.swp",
+            ".netrc.orig",
+            ".npmrc.old",
+            "a/.env~",
+        ] {
+            assert!(hidden(path), "{path}");
+        }
+        for path in ["a.py~", "notes.bak", ".a.py.swp", "~", ".bak"] {
+            assert!(!hidden(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_are_compared_after_case_folding() {
+        for path in [
+            ".GIT/config",
+            ".Env",
+            "ID_RSA",
+            "Server.KEY",
+            ".AWS/x",
+            "SESSION-REPORTS/x",
+            // Long s and the Kelvin sign fold to ASCII; some file systems ignore joiners altogether.
+            ".\u{17f}\u{17f}h/x",
+            "server.\u{212a}ey",
+            ".g\u{200d}it/config",
+            ".\u{feff}env",
+        ] {
+            assert!(hidden(path), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_not_an_environment_file_nor_a_key() {
+        let rules = Rules::default();
+        for path in [".env", "prod.env", "id_rsa", "a.key"] {
+            assert_eq!(rules.hidden(path, true), None, "{path}");
+            assert_eq!(rules.hidden(&format!("{path}/file.py"), false), None, "{path}");
+            assert!(rules.hidden(path, false).is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_protected_table_holds_everything_hidden_and_what_the_design_names() {
+        let rules = Rules::default();
+        for path in [
+            ".git/hooks/pre-commit",
+            ".env",
+            ".gitattributes",
+            "sub/.gitattributes",
+            ".gitmodules",
+            ".github/workflows/ci.yml",
+            ".GitHub/workflows/ci.yml",
+            ".gitlab-ci.yml",
+            ".circleci/config.yml",
+            "Jenkinsfile",
+            "azure-pipelines.yml",
+            ".ci/run",
+            ".husky/pre-commit",
+            ".pre-commit-config.yaml",
+            ".vscode/tasks.json",
+            ".idea/workspace.xml",
+            ".devcontainer/devcontainer.json",
+            ".envrc",
+            ".mcp.json",
+            ".claude/settings.json",
+            "AGENTS.md",
+            "agents.MD",
+            ".tool.toml",
+            "../x",
+            "/etc/passwd",
+            "a\0b",
+        ] {
+            assert!(rules.protected(path).is_some(), "{path}");
+        }
+        for path in [
+            ".gitignore",
+            "src/main.py",
+            "README.md",
+            "ci/run",
+            "github/x",
+            ".env.example",
+        ] {
+            assert_eq!(rules.protected(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_written_in_the_form_that_is_compared() {
+        for rule in HIDDEN.iter().chain(PROTECTED) {
+            assert_eq!(fold(rule.pattern), rule.pattern);
+            assert!(
+                rule.pattern.matches('*').count() <= 1 && !rule.reason.ends_with('.'),
+                "{rule:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn directories_named_like_environment_files_are_skipped() {
+        for name in [".env", "prod.env", "node_modules", "build"] {
+            assert!(is_skipped(name), "{name}");
+        }
+        for name in ["src", "Build", ".aws", "keys"] {
+            assert!(!is_skipped(name), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_dot_in_front_changes_nothing(path in "[.a-zA-Z~/*\u{200d}]{0,20}|(\\.git|\\.env|\\.ssh)(/[a-z]{1,4}){0,3}") {
+            prop_assume!(!path.starts_with('/'));
+            let rules = Rules::default();
+            for is_directory in [false, true] {
+                let dotted = format!("./{path}");
+                prop_assert_eq!(rules.hidden(&path, is_directory), rules.hidden(&dotted, is_directory));
+                prop_assert_eq!(rules.protected(&path), rules.protected(&dotted));
+            }
+        }
+
+        #[test]
+        fn whatever_lies_in_a_hidden_directory_is_hidden(rest in "[a-z./]{1,16}", above in "([a-z]{1,3}/){0,3}") {
+            for name in [".git", ".SSH", "session-reports", ".aws"] {
+                let path = format!("{above}{name}/x{rest}");
+                prop_assert!(hidden(&path) || rest.contains(".."), "{}", path);
+            }
+        }
+
+        #[test]
+        fn everything_hidden_is_protected(path in "[.a-z/]{0,12}(\\.env|\\.key|\\.git|id_rsa|\\.pem)[.a-z/]{0,6}") {
+            if hidden(&path) {
+                prop_assert!(Rules::default().protected(&path).is_some());
+            }
+        }
+
+        #[test]
+        fn folding_is_idempotent(text in "\\PC{0,24}") {
+            let once = fold(&text).into_owned();
+            prop_assert_eq!(fold(&once).into_owned(), once);
+        }
     }
 }

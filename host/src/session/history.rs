@@ -244,7 +244,10 @@ pub fn add_to_file(reports: BorrowedFd<'_>, entry: HistoryEntry) -> io::Result<(
 fn acquire(lock: &mut fd_lock::RwLock<File>) -> io::Result<fd_lock::RwLockWriteGuard<'_, File>> {
     let deadline = Instant::now() + Duration::from_millis(limits::HISTORY_LOCK_MS_MAX);
     // Two loops because a guard that is returned out of the first one would borrow the lock for all of it.
-    while lock.try_write().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+    while lock
+        .try_write()
+        .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    {
         if Instant::now() > deadline {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -301,7 +304,10 @@ pub(crate) mod tests {
     use chrono::{TimeZone, Utc};
 
     pub(crate) fn at(seconds: i64) -> Timestamp {
-        Utc.with_ymd_and_hms(2025, 3, 1, 12, 0, 0).single().expect("a real time") + chrono::Duration::seconds(seconds)
+        Utc.with_ymd_and_hms(2025, 3, 1, 12, 0, 0)
+            .single()
+            .expect("a real time")
+            + chrono::Duration::seconds(seconds)
     }
 
     pub(crate) fn start(id: &str, work: Work) -> Start {
@@ -426,7 +432,11 @@ pub(crate) mod tests {
     fn history_holds_ended_operations_only() {
         let mut call = session("5", Status::Complete, 5);
         call.start.work = Work::Skill("read_file".into());
-        let all = [call, session("2", Status::Running, 2), session("1", Status::Cancelled, 1)];
+        let all = [
+            call,
+            session("2", Status::Running, 2),
+            session("1", Status::Cancelled, 1),
+        ];
         let history = history(all.iter(), &Filter::default());
         assert_eq!(history.sessions.len(), 1);
         insta::assert_json_snapshot!(history.sessions[0], @r#"

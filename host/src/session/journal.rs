@@ -547,7 +547,11 @@ mod tests {
         folder.create().expect("it can be made");
         let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         assert_eq!(
-            (mode(folder.path()), mode(&folder.journal()), mode(&place.path().join("deep"))),
+            (
+                mode(folder.path()),
+                mode(&folder.journal()),
+                mode(&place.path().join("deep"))
+            ),
             (0o700, 0o600, 0o700)
         );
     }

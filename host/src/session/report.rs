@@ -108,9 +108,18 @@ fn selected(text: &mut String, files: &[SelectedFile]) {
     text.push_str("\n## Selected files\n\n| File | Lines | Tokens | Why |\n|---|---|---:|---|\n");
     for file in files {
         let regions: Vec<String> = file.regions.iter().map(|(a, b)| format!("{a}-{b}")).collect();
-        let regions = if regions.is_empty() { "all".to_owned() } else { regions.join(", ") };
+        let regions = if regions.is_empty() {
+            "all".to_owned()
+        } else {
+            regions.join(", ")
+        };
         let reasons = cell(&file.reasons.join("; "));
-        let _ = writeln!(text, "| {} | {regions} | {} | {reasons} |", cell(&file.path), file.tokens);
+        let _ = writeln!(
+            text,
+            "| {} | {regions} | {} | {reasons} |",
+            cell(&file.path),
+            file.tokens
+        );
     }
 }
 
@@ -222,9 +231,17 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event) -> bool {
 fn tool_said(text: &mut String, tool: &ToolEntry) {
     heading(text, tool.started, &format!("Skill `{}`", cell(&tool.name)));
     let _ = write!(text, "{}, {} ms\n\nArguments:\n\n", tool.verdict, tool.duration_ms);
-    fenced(text, "json", &clean(&cut_text(&tool.arguments, limits::REPORT_RESULT_BYTES_MAX)));
+    fenced(
+        text,
+        "json",
+        &clean(&cut_text(&tool.arguments, limits::REPORT_RESULT_BYTES_MAX)),
+    );
     text.push_str("\nResult:\n\n");
-    fenced(text, "", &clean(&cut_text(&tool.result, limits::REPORT_RESULT_BYTES_MAX)));
+    fenced(
+        text,
+        "",
+        &clean(&cut_text(&tool.result, limits::REPORT_RESULT_BYTES_MAX)),
+    );
 }
 
 fn heading(text: &mut String, at: Timestamp, title: &str) {
@@ -238,7 +255,11 @@ fn heading(text: &mut String, at: Timestamp, title: &str) {
 fn fenced(text: &mut String, language: &str, content: &str) {
     let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    let line_end = if content.ends_with('\n') || content.is_empty() { "" } else { "\n" };
+    let line_end = if content.ends_with('\n') || content.is_empty() {
+        ""
+    } else {
+        "\n"
+    };
     let _ = writeln!(text, "{fence}{language}\n{content}{line_end}{fence}");
 }
 
@@ -280,7 +301,10 @@ fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
         }
         Some(']' | 'P' | 'X' | '^' | '_') => {
             // A string that never ends swallows its line only, so that a lone escape cannot hide a whole answer.
-            while rest.next_if(|&char| !matches!(char, '\u{7}' | '\u{1b}' | '\n')).is_some() {}
+            while rest
+                .next_if(|&char| !matches!(char, '\u{7}' | '\u{1b}' | '\n'))
+                .is_some()
+            {}
             if rest.next_if_eq(&'\u{1b}').is_some() {
                 rest.next_if_eq(&'\\');
             }
@@ -405,8 +429,11 @@ pub fn problem_of(error: &io::Error) -> Problem {
         return Problem::new("report-denied", "Permission denied: session-reports/")
             .with_hint("create the folder `session-reports` with write rights for you");
     }
-    Problem::new("report-failed", format!("The session report could not be written: {error}"))
-        .with_hint("the session itself is kept; `tool results SESSION` shows it")
+    Problem::new(
+        "report-failed",
+        format!("The session report could not be written: {error}"),
+    )
+    .with_hint("the session itself is kept; `tool results SESSION` shows it")
 }
 
 #[cfg(test)]
@@ -475,12 +502,82 @@ mod tests {
             added: 3,
             removed: 1,
         }];
-        insta::assert_snapshot!(render(&summary, &lines, &diffs), @"");
+        insta::assert_snapshot!(render(&summary, &lines, &diffs), @r##"
+        # Session report: explain
+
+        | | |
+        |---|---|
+        | Session | 0195-id |
+        | Operation | explain |
+        | Target | src |
+        | Repository | /r |
+        | Provider | local |
+        | Model | some-model |
+        | Status | failed |
+        | Started | 2025-03-01T12:00:01.000Z |
+        | Completed | 2025-03-01T12:00:07.000Z |
+        | Tokens | 10 in, 5 out (estimated) |
+
+        ## Error
+
+        It broke (`operation-failed`)
+
+        Hint: try again
+
+        ## Selected files
+
+        | File | Lines | Tokens | Why |
+        |---|---|---:|---|
+        | src/a\|b.py | 1-20 | 120 | key file; entry point |
+
+        ## Files modified
+
+        | File | | Added | Removed |
+        |---|---|---:|---:|
+        | a.py | modified | 3 | 1 |
+
+        ## Transcript
+
+        ### 2025-03-01T12:00:01.000Z · Request
+
+        src
+
+        ### 2025-03-01T12:00:03.000Z · Answer
+
+        It is a library.
+
+        ### 2025-03-01T12:00:04.000Z · Skill `read_file`
+
+        ok, 12 ms
+
+        Arguments:
+
+        ```json
+        {"path":"a.py"}
+        ```
+
+        Result:
+
+        ````
+        1  ```
+        ````
+
+        ### 2025-03-01T12:00:06.000Z · Answer
+
+        Done.
+
+        ### 2025-03-01T12:00:07.000Z · End
+
+        It broke
+        "##);
     }
 
     #[test]
     fn escapes_and_marks_are_left_out() {
-        assert_eq!(clean("a\u{1b}[1;31mb\u{1b}]0;title\u{7}c\u{9b}d\u{202e}e\u{0}f\r\ng\th"), "abcdef\ng\th");
+        assert_eq!(
+            clean("a\u{1b}[1;31mb\u{1b}]0;title\u{7}c\u{9b}d\u{202e}e\u{0}f\r\ng\th"),
+            "abcdef\ng\th"
+        );
         assert_eq!(clean("\u{1b}]never ends\nsecond"), "\nsecond");
         assert_eq!(clean("\u{1b}"), "");
         assert_eq!(clean("👩\u{200d}💻 ß"), "👩\u{200d}💻 ß");

@@ -8,4 +8,6 @@
 wasmtime::component::bindgen!({
     path: "../wit",
     world: "skill",
+    // A host function may end its guest: at the deadline, on cancellation, at a bound.
+    imports: { default: trappable },
 });

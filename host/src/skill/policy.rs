@@ -90,10 +90,20 @@ pub enum Cause {
     SkillCall,
 }
 
+/// Which files a granted `write-repository` covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// All that are not protected.
+    Any,
+    /// New ones, and those that the session created: what was there before stays as it is.
+    OnlyCreated,
+}
+
 /// A decision for each effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     decisions: [Decision; Effect::ALL.len()],
+    writes: Writes,
     allow_paths: Vec<String>,
 }
 
@@ -109,6 +119,10 @@ impl Policy {
         }
         Ok(Self {
             decisions,
+            writes: match cause {
+                Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
+                Cause::Operation(_) | Cause::SkillCall => Writes::Any,
+            },
             allow_paths: request.allow_paths.clone(),
         })
     }
@@ -119,6 +133,11 @@ impl Policy {
             Decision::Ask if !can_ask => Decision::Deny,
             decision => decision,
         }
+    }
+
+    /// Which files may be changed where changing is granted. No flag widens it.
+    pub fn writes(&self) -> Writes {
+        self.writes
     }
 
     /// Protected paths that may be proposed all the same, exact and relative to the root.
@@ -185,6 +204,18 @@ mod tests {
         assert_eq!(policy.decide(Effect::RunProcess, false), Decision::Allow);
         assert_eq!(policy.decide(Effect::Install, true), Decision::Deny);
         assert_eq!(policy.decide(Effect::ReadGit, true), Decision::Deny);
+    }
+
+    #[test]
+    fn generating_tests_changes_only_what_it_created_whatever_the_flags() {
+        let request = PolicyRequest {
+            allow: vec!["write-repository".into()],
+            ..PolicyRequest::default()
+        };
+        let writes = |cause| Policy::new(cause, &request).expect("the request is valid").writes();
+        assert_eq!(writes(Cause::Operation(Operation::TestGen)), Writes::OnlyCreated);
+        assert_eq!(writes(Cause::Operation(Operation::Refactor)), Writes::Any);
+        assert_eq!(writes(Cause::SkillCall), Writes::Any);
     }
 
     #[test]

@@ -54,6 +54,9 @@ impl<'a> Resolver<'a> {
         };
         let mut called: Vec<(String, Vec<usize>)> = Vec::new();
         for call in module.calls(definition.range.clone()) {
+            if call.dotted == "super" {
+                continue;
+            }
             match called.iter_mut().find(|(name, _)| *name == call.dotted) {
                 Some((_, lines)) if lines.last() == Some(&call.line) => {}
                 Some((_, lines)) => lines.push(call.line),
@@ -64,7 +67,7 @@ impl<'a> Resolver<'a> {
             .into_iter()
             .map(|(name, lines)| {
                 let place = self.place(&name, definition);
-                let shown = name.replace("?.", "….");
+                let shown = name.replace("?.", "(…).");
                 format!("{shown}{place}  [line {}]", line_list(&lines))
             })
             .collect()

@@ -70,7 +70,7 @@ impl Search {
 
     /// Adds what was seen beside the answer.
     pub(crate) fn add_notes(&self, text: &mut String) {
-        for note in &self.note {
+        if let Some(note) = &self.note {
             text.push_str(&format!("note: {note}\n"));
         }
         if !self.broken.is_empty() {

@@ -296,8 +296,8 @@ fn fault_lines(fault: &Fault) -> String {
 /// A line of the file that is to be shown.
 struct ShownLine {
     line: usize,
-    /// Last line of a body that is left out after this one.
-    body_until: Option<usize>,
+    /// The head that stands for this line and those up to the end of its body, which is left out.
+    folded: Option<(String, usize)>,
 }
 
 /// All lines of functions; of classes those that are not in the bodies of their methods.
@@ -306,22 +306,22 @@ fn shown_lines(found: &Found) -> Vec<ShownLine> {
     for definition in &found.definitions {
         let whole = definition.first_line..=definition.end_line;
         if definition.kind != DefinitionKind::Class {
-            lines.extend(whole.map(|line| ShownLine { line, body_until: None }));
+            lines.extend(whole.map(|line| ShownLine { line, folded: None }));
             continue;
         }
         let mut line = definition.first_line;
         for inner in found.inside(definition) {
-            lines.extend((line..inner.line).map(|line| ShownLine { line, body_until: None }));
+            lines.extend((line..inner.line).map(|line| ShownLine { line, folded: None }));
             if inner.line >= line {
-                let body_until = (inner.end_line > inner.line).then_some(inner.end_line);
+                let folded = (inner.end_line > inner.line).then(|| (inner.signature.clone(), inner.end_line));
                 lines.push(ShownLine {
                     line: inner.line,
-                    body_until,
+                    folded,
                 });
             }
             line = line.max(inner.end_line + 1);
         }
-        lines.extend((line..=definition.end_line).map(|line| ShownLine { line, body_until: None }));
+        lines.extend((line..=definition.end_line).map(|line| ShownLine { line, folded: None }));
     }
     lines.sort_by_key(|shown| shown.line);
     lines.dedup_by_key(|shown| shown.line);
@@ -337,18 +337,21 @@ fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> 
         if count >= LINES_MAX || text.len() - start >= SOURCE_BYTES_MAX {
             return Some(one.line);
         }
-        if previous.is_some_and(|previous: usize| previous + 1 < one.line) && one.body_until.is_none() {
-            // Between two variants of one name; bodies that are left out say so themselves.
+        if previous.is_some_and(|previous: usize| previous + 1 < one.line) {
+            // Between two variants of one name.
             text.push('\n');
         }
         let line = String::from_utf8_lossy(lines.get(one.line - 1).copied().unwrap_or_default());
-        let line = line.trim_end();
-        let body = one
-            .body_until
-            .map(|end| format!("  … to line {end}"))
-            .unwrap_or_default();
-        text.push_str(&format!("{:>6}  {}{body}\n", one.line, cut(line)));
-        previous = Some(one.body_until.unwrap_or(one.line));
+        let line = match &one.folded {
+            Some((head, end)) => {
+                let indent = &line[..line.len() - line.trim_start().len()];
+                format!("{indent}{head}: … to line {end}")
+            }
+            None => line.trim_end().to_owned(),
+        };
+        text.push_str(format!("{:>6}  {}", one.line, cut(&line)).trim_end());
+        text.push('\n');
+        previous = Some(one.folded.as_ref().map_or(one.line, |(_, end)| *end));
     }
     None
 }

@@ -1,3 +1,338 @@
 use skill_sdk::testing::FakeHost;
 
 use super::*;
+
+const STORE: &str = r#""""Keeps rows."""
+import functools
+import os.path as p
+
+from .base import Base, helper
+from .util import *
+from elsewhere import thing
+
+
+class Store(Base[int], metaclass=Meta):
+    """Keeps rows in order.
+
+    Longer words about it.
+    """
+
+    LIMIT = 10
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        return len(self.rows)
+
+    @size.setter
+    def size(self, value):
+        self.rows[:] = self.rows[:value]
+
+    async def add(self, row, *, strict: bool = True):
+        """Adds a row.
+
+        Raises ValueError.
+        """
+        def check(value):
+            return local(value)
+        check(row)
+        self.trim()
+        self.close()
+        super().close()
+        helper(row)
+        star(row)
+        p.join("a")
+        thing.run()
+        get().again()
+        if strict:
+            raise ValueError(len(row))
+        Store.trim(self)
+        self.trim()
+
+    def trim(self): pass
+
+
+def local(value):
+    return value
+"#;
+
+const BASE: &str = "from .deep import helper\n\nclass Base:\n    def close(self):\n        pass\n";
+const DEEP: &str = "def other(): pass\n\ndef helper(row):\n    return row\n";
+const UTIL: &str = "def star(row): pass\n\nclass Other:\n    def add(self): pass\n";
+
+fn host() -> FakeHost {
+    FakeHost::new(&[
+        ("pkg/__init__.py", ""),
+        ("pkg/store.py", STORE),
+        ("pkg/base.py", BASE),
+        ("pkg/deep.py", DEEP),
+        ("pkg/util.py", UTIL),
+        ("README.md", "def add\n"),
+    ])
+}
+
+fn call(host: &FakeHost, arguments: skill_sdk::serde_json::Value) -> Result<Outcome, Failure> {
+    ExplainFunction::call(host, &arguments.to_string())
+}
+
+fn text(host: &FakeHost, arguments: skill_sdk::serde_json::Value) -> String {
+    call(host, arguments).expect("it is found").text
+}
+
+#[test]
+fn a_method_comes_with_its_class_and_what_it_calls() {
+    insta::assert_snapshot!(text(&host(), json!({"name": "Store.add"})), @r#"
+        method: pkg.store.Store.add
+        file: pkg/store.py:27-46
+        signature: async def add(self, row, *, strict: bool = True)
+        in class: Store(Base[int], metaclass=Meta) (pkg/store.py:10)
+        docstring: Adds a row. […]
+        nested:
+          def check(value) (pkg/store.py:32)
+        calls:
+          local -> pkg/store.py:51  [line 33]
+          check -> pkg/store.py:32  [line 34]
+          self.trim -> pkg/store.py:48  [line 35, 46]
+          self.close -> pkg/base.py:4  [line 36]
+          super().close -> pkg/base.py:4  [line 37]
+          helper -> pkg/deep.py:3  [line 38]
+          star -> pkg/util.py:1  [line 39]
+          p.join (imported: os.path.join)  [line 40]
+          thing.run (imported: elsewhere.thing.run)  [line 41]
+          (…).again  [line 42]
+          get  [line 42]
+          ValueError (builtin)  [line 44]
+          len (builtin)  [line 44]
+          Store.trim -> pkg/store.py:48  [line 45]
+        source:
+            27      async def add(self, row, *, strict: bool = True):
+            28          """Adds a row.
+            29
+            30          Raises ValueError.
+            31          """
+            32          def check(value):
+            33              return local(value)
+            34          check(row)
+            35          self.trim()
+            36          self.close()
+            37          super().close()
+            38          helper(row)
+            39          star(row)
+            40          p.join("a")
+            41          thing.run()
+            42          get().again()
+            43          if strict:
+            44              raise ValueError(len(row))
+            45          Store.trim(self)
+            46          self.trim()
+        "#);
+}
+
+#[test]
+fn a_property_comes_with_its_setter() {
+    insta::assert_snapshot!(text(&host(), json!({"name": "pkg.store.Store.size", "path": "pkg"})), @r#"
+        method: pkg.store.Store.size
+        file: pkg/store.py:18-21
+        signature: def size(self) -> int
+        decorators: @property
+        in class: Store(Base[int], metaclass=Meta) (pkg/store.py:10)
+        docstring: How many.
+        calls:
+          len (builtin)  [line 21]
+
+        method: pkg.store.Store.size
+        file: pkg/store.py:23-25
+        signature: def size(self, value)
+        decorators: @size.setter
+        in class: Store(Base[int], metaclass=Meta) (pkg/store.py:10)
+        source:
+            18      @property
+            19      def size(self) -> int:
+            20          """How many."""
+            21          return len(self.rows)
+
+            23      @size.setter
+            24      def size(self, value):
+            25          self.rows[:] = self.rows[:value]
+        "#);
+}
+
+#[test]
+fn a_class_is_an_outline() {
+    insta::assert_snapshot!(text(&host(), json!({"name": "Store"})), @r#"
+        class: pkg.store.Store
+        file: pkg/store.py:10-48
+        signature: class Store(Base[int], metaclass=Meta)
+        docstring: Keeps rows in order. […]
+        bases:
+          Base[int] -> pkg/base.py:3
+        source:
+            10  class Store(Base[int], metaclass=Meta):
+            11      """Keeps rows in order.
+            12
+            13      Longer words about it.
+            14      """
+            15
+            16      LIMIT = 10
+            17
+            18      @property
+            19      def size(self) -> int: … to line 21
+            22
+            23      @size.setter
+            24      def size(self, value): … to line 25
+            26
+            27      async def add(self, row, *, strict: bool = True): … to line 46
+            47
+            48      def trim(self): pass
+        "#);
+}
+
+#[test]
+fn an_ambiguous_name_lists_the_candidates() {
+    let outcome = call(&host(), json!({"name": "add()"})).expect("candidates are an answer");
+    insta::assert_snapshot!(outcome.text, @r"
+        `add` is ambiguous: 2 definitions. Call again with one of these names, or with `path`.
+        pkg/store.py:27: method pkg.store.Store.add
+        pkg/util.py:4: method pkg.util.Other.add
+        ");
+    assert!(!outcome.truncated);
+    assert!(text(&host(), json!({"name": "add", "path": "pkg/util.py"})).starts_with("method: pkg.util.Other.add\n"));
+}
+
+#[test]
+fn nested_functions_are_found_and_say_where_they_are() {
+    let text = text(&host(), json!({"name": "Store.add.check"}));
+    assert!(text.contains("in function: async def add("), "{text}");
+    assert!(text.contains("local -> pkg/store.py:"), "{text}");
+}
+
+#[test]
+fn an_inherited_method_is_answered_with_the_one_of_the_base() {
+    let text = text(&host(), json!({"name": "Store.close"}));
+    assert!(text.starts_with("method: pkg.base.Base.close\n"), "{text}");
+    assert!(
+        text.contains("note: `Store.close` is inherited: `Base` defines it\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_name_that_the_package_hands_on_is_found() {
+    assert!(text(&host(), json!({"name": "pkg.helper"})).starts_with("function: pkg.deep.helper\n"));
+}
+
+#[test]
+fn an_unknown_name_gets_similar_ones() {
+    let failure = call(&host(), json!({"name": "Store.Help_er"})).expect_err("there is none");
+    assert_eq!(failure.code, "not-found");
+    assert_eq!(
+        failure.message,
+        "no function, method or class `Store.Help_er` is defined in the repository"
+    );
+    assert_eq!(failure.hint.as_deref(), Some("similar names: `helper` (pkg/deep.py:3)"));
+    let failure = call(&host(), json!({"name": "absent"})).expect_err("there is none");
+    assert!(failure.hint.expect("there is advice").contains("find_references"));
+}
+
+#[test]
+fn what_is_not_python_is_for_another_skill() {
+    let failure = call(&host(), json!({"name": "add", "path": "README.md"})).expect_err("it is no Python");
+    assert_eq!(
+        (failure.code.as_str(), failure.message.as_str()),
+        ("invalid-arguments", "`README.md` is not a Python file")
+    );
+    assert!(failure.hint.expect("there is advice").contains("search_code"));
+    let host = FakeHost::new(&[("a.js", "function add() {}")]);
+    let failure = call(&host, json!({"name": "add"})).expect_err("there is no Python");
+    assert_eq!(failure.message, "there is no Python file in the repository");
+}
+
+#[test]
+fn bad_names_and_paths_are_named() {
+    for name in ["a b", "a..b", "1a", "--x", "a/b.py", ""] {
+        let failure = call(&host(), json!({"name": name})).expect_err("it is no name");
+        assert_eq!(failure.code, "invalid-arguments", "{name}");
+    }
+    let failure = call(&host(), json!({"name": "a", "path": "nowhere"})).expect_err("there is none");
+    assert_eq!(failure.code, "not-found");
+    let failure = call(&host(), json!({"name": "a", "path": "../x"})).expect_err("it leaves");
+    assert_eq!(failure.code, "invalid-arguments");
+    let failure = call(&host(), json!({"name": "helper", "cursor": "x"})).expect_err("it is no cursor");
+    assert_eq!(failure.code, "invalid-arguments");
+}
+
+#[test]
+fn a_broken_file_answers_for_what_parses_and_says_where_it_does_not() {
+    let source = "def good():\n    return 1\n\nx = (1 +\n\ndef bad(:\n    return 2\n\ndef last():\n    return good()\n";
+    let host = FakeHost::new(&[("a.py", source)]);
+    let good = text(&host, json!({"name": "good"}));
+    assert!(good.contains("     1  def good():\n     2      return 1\n"), "{good}");
+    assert!(good.contains("note: a.py does not parse whole (line 4"), "{good}");
+    let failure = call(&host, json!({"name": "bad"})).expect_err("it does not parse");
+    assert_eq!(
+        failure.message,
+        "`bad` is defined where the file does not parse: a.py:6"
+    );
+}
+
+#[test]
+fn a_long_function_goes_on_by_its_cursor() {
+    let mut source = "def long():\n".to_owned();
+    for number in 0..900 {
+        source.push_str(&format!("    x = {number}\n"));
+    }
+    let host = FakeHost::new(&[("a.py", source)]);
+    let mut cursor = None;
+    let mut lines = Vec::new();
+    for _ in 0..3 {
+        let arguments = match &cursor {
+            Some(cursor) => json!({"name": "long", "cursor": cursor}),
+            None => json!({"name": "long"}),
+        };
+        let outcome = call(&host, arguments).expect("it is found");
+        assert_eq!(outcome.truncated, outcome.cursor.is_some());
+        lines.extend(
+            outcome
+                .text
+                .lines()
+                .filter(|line| line.contains("x = "))
+                .map(str::to_owned),
+        );
+        cursor = outcome.cursor;
+    }
+    assert_eq!(cursor, None);
+    assert_eq!(lines.len(), 900);
+    assert_eq!(lines[899], "   901      x = 899");
+}
+
+#[test]
+fn many_candidates_go_on_by_their_cursor() {
+    let files: Vec<(String, &str)> = (0..70)
+        .map(|number| (format!("m{number:02}.py"), "def f(): pass\n"))
+        .collect();
+    let host = FakeHost::new(&files);
+    let first = call(&host, json!({"name": "f"})).expect("candidates are an answer");
+    assert!(first.truncated && first.text.contains("m59.py:1: function m59.f\n… 10 more candidates"));
+    let second = call(&host, json!({"name": "f", "cursor": first.cursor})).expect("candidates are an answer");
+    assert!(!second.truncated && second.text.contains("m69.py:1") && !second.text.contains("m59.py"));
+}
+
+#[test]
+fn a_stub_beside_its_source_is_no_candidate() {
+    let host = FakeHost::new(&[("a.py", "def f(x): pass\n"), ("a.pyi", "def f(x: int) -> None: ...\n")]);
+    assert!(text(&host, json!({"name": "f"})).starts_with("function: a.f\nfile: a.py:1-1\n"));
+}
+
+#[test]
+fn definitions_in_strings_are_none() {
+    let host = FakeHost::new(&[("a.py", "x = '''\ndef f(): pass\n'''\n")]);
+    let failure = call(&host, json!({"name": "f"})).expect_err("it is a string");
+    assert_eq!(failure.code, "not-found");
+}
+
+#[test]
+fn nothing_is_marked_as_shown() {
+    let host = host();
+    text(&host, json!({"name": "local"}));
+    assert!(host.shown.borrow().is_empty());
+}

@@ -1,1 +1,297 @@
-//! x
+//! `find_references`: where a symbol is defined and used.
+//!
+//! Python is read by syntax tree, other text by word boundary. One call may be split over instances: a part answers
+//! with a [`Tally`] as JSON, and one piece of text is written from the sum of them, so that a call answers the same
+//! whether it was split or not. The order is by kind, then path, then line, and a cursor is a place in that order.
+
+mod python;
+mod tally;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+
+use serde::{Deserialize, Serialize};
+use skill_sdk::serde_json::{self, json};
+use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Host, Outcome, Query, Sharded, Skill, export_skill};
+use syntax::{Module, names};
+
+use python::Symbol;
+use tally::{Kind, Match, Place, Tally};
+
+/// The skill.
+#[derive(Debug)]
+pub struct FindReferences;
+
+/// Matches in one answer, unless the call says otherwise.
+const LIMIT_DEFAULT: usize = 200;
+/// The most a call may ask for: about 200 kB of text.
+const LIMIT_MAX: usize = 1000;
+/// Files beyond this are data; they are named, not searched.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// What decides whether a file is text.
+const SNIFFED_BYTES: usize = 8 << 10;
+/// Less than this is not worth another instance.
+const PART_BYTES_MIN: u64 = 1 << 20;
+/// What a file costs beside its bytes, in bytes: opening it takes as long as searching this much.
+const FILE_COST_BYTES: u64 = 16 << 10;
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Arguments {
+    symbol: String,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    kinds: Vec<Kind>,
+    #[serde(default = "limit_default")]
+    limit: usize,
+    #[serde(default)]
+    cursor: Option<String>,
+    /// Set in the calls that [`Sharded::split`] makes: the answer is then for [`Sharded::merge`].
+    #[serde(default)]
+    part: Option<Part>,
+}
+
+/// The files from one path on, up to before another.
+#[derive(Clone, Deserialize, Serialize)]
+struct Part {
+    from: String,
+    before: Option<String>,
+}
+
+fn limit_default() -> usize {
+    LIMIT_DEFAULT
+}
+
+impl Skill for FindReferences {
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "find_references",
+            version: "1.0.0",
+            description: "Finds where a symbol is defined and used. Python files are read by syntax tree: \
+                          definitions, calls, imports, attribute uses and other uses of the name are told apart, and \
+                          strings and comments are left out. Other files are matched by whole word, strings and \
+                          comments included (kind `text`). Answers `path:line: kind: line`, ordered by kind \
+                          (definition, call, import, attribute, name, possible, text), then by path; counts stand at \
+                          the end. Use search_code for regular expressions and parts of words.",
+            parameters: json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "properties": {
+                    "symbol": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 300,
+                        "description": "An identifier (`get_response`), or a dotted name to narrow it: \
+                                        `Class.method`, `module.function`, `package.module.Class`. With a dotted \
+                                        name, uses on objects whose class the syntax does not show are listed as \
+                                        `possible`."
+                    },
+                    "path": {
+                        "type": "string",
+                        "description": "A directory or a file, relative to the repository root, to look in. Default: \
+                                        the whole repository."
+                    },
+                    "kinds": {
+                        "type": "array",
+                        "items": {
+                            "type": "string",
+                            "enum": ["definition", "call", "import", "attribute", "name", "possible", "text"]
+                        },
+                        "description": "Which kinds to list. Default: all. The counts always cover all kinds."
+                    },
+                    "limit": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": LIMIT_MAX,
+                        "description": "How many matches to list at most. Default: 200."
+                    },
+                    "cursor": {
+                        "type": "string",
+                        "description": "The cursor of the answer before, to list the matches that follow. Keep the \
+                                        other arguments the same."
+                    }
+                },
+                "required": ["symbol"],
+                "additionalProperties": false
+            }),
+            effects: &["read-repository"],
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let request = Request::new(&arguments)?;
+        let files = files(host, &request)?;
+        let tally = search(host, &request, &files, arguments.part.as_ref());
+        if arguments.part.is_none() {
+            return Ok(tally.render(&request));
+        }
+        let text = serde_json::to_string(&tally).map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(Outcome::text(text))
+    }
+}
+
+impl Sharded for FindReferences {
+    fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let request = Request::new(&arguments)?;
+        let files = files(host, &request)?;
+        let part = |part: Part| {
+            serde_json::to_string(&Arguments {
+                part: Some(part),
+                ..arguments.clone()
+            })
+            .map_err(|error| Failure::failed(error.to_string()))
+        };
+        ranges(&files, parts.max(1)).into_iter().map(part).collect()
+    }
+
+    fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let request = Request::new(&arguments)?;
+        let mut sum = Tally::default();
+        for outcome in outcomes {
+            let tally: Tally = serde_json::from_str(&outcome.text)
+                .map_err(|error| Failure::failed(format!("a part of the search did not answer: {error}")))?;
+            sum.add(tally, request.limit);
+        }
+        Ok(sum.render(&request))
+    }
+}
+
+/// The arguments, checked.
+pub(crate) struct Request {
+    pub(crate) symbol: Symbol,
+    pub(crate) under: String,
+    pub(crate) kinds: BTreeSet<Kind>,
+    pub(crate) limit: usize,
+    pub(crate) after: Option<Place>,
+}
+
+impl Request {
+    fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let after = arguments.cursor.as_deref().map(|cursor| {
+            Place::parse(cursor).ok_or_else(|| {
+                Failure::invalid("the cursor does not belong to this question").with_hint("call again without `cursor`")
+            })
+        });
+        Ok(Self {
+            symbol: Symbol::parse(&arguments.symbol)?,
+            under: skill_sdk::clean_path(&arguments.path)?,
+            kinds: arguments.kinds.iter().copied().collect(),
+            limit: arguments.limit.clamp(1, LIMIT_MAX),
+            after: after.transpose()?,
+        })
+    }
+
+    /// True where a match is on the page that was asked for, or beyond it.
+    pub(crate) fn wants(&self, place: &Place) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&place.kind))
+            && self.after.as_ref().is_none_or(|after| place > after)
+    }
+}
+
+fn files(host: &dyn Host, request: &Request) -> Result<Vec<Entry>, Failure> {
+    let mut files = host.list(&Query {
+        under: request.under.clone(),
+        recursive: true,
+        globs: Vec::new(),
+        after: None,
+    })?;
+    files.retain(|file| file.kind == EntryKind::File);
+    Ok(files)
+}
+
+/// Splits a list of files into runs of about the same cost.
+fn ranges(files: &[Entry], parts: u32) -> Vec<Part> {
+    let cost = |file: &Entry| file.size.min(FILE_BYTES_MAX) + FILE_COST_BYTES;
+    let whole: u64 = files.iter().map(cost).sum();
+    let parts = u64::from(parts).min(whole / PART_BYTES_MIN).max(1);
+    let share = whole / parts + 1;
+    let mut ranges = vec![Part {
+        from: String::new(),
+        before: None,
+    }];
+    let mut filled = 0;
+    for file in files {
+        if filled >= share {
+            filled = 0;
+            if let Some(last) = ranges.last_mut() {
+                last.before = Some(file.path.clone());
+            }
+            ranges.push(Part {
+                from: file.path.clone(),
+                before: None,
+            });
+        }
+        filled += cost(file);
+    }
+    ranges
+}
+
+fn search(host: &dyn Host, request: &Request, files: &[Entry], part: Option<&Part>) -> Tally {
+    let mut tally = Tally::default();
+    let mut source = Vec::new();
+    let inside = |path: &str| {
+        part.is_none_or(|part| path >= part.from.as_str() && part.before.as_deref().is_none_or(|before| path < before))
+    };
+    for file in files.iter().filter(|file| inside(&file.path)) {
+        if file.size > FILE_BYTES_MAX {
+            tally.large.push(file.path.clone());
+            continue;
+        }
+        // What vanished since it was listed, or may not be opened, is counted and no reason to stop.
+        if read(host, &file.path, &mut source).is_err() {
+            tally.unread += 1;
+            continue;
+        }
+        search_file(request, &file.path, &source, &mut tally);
+    }
+    tally.cut(request.limit);
+    tally
+}
+
+fn read(host: &dyn Host, path: &str, source: &mut Vec<u8>) -> Result<(), Failure> {
+    source.clear();
+    let failure = |error: std::io::Error| Failure::io(path, &error);
+    let file = fs::File::open(host.path(path)?).map_err(failure)?;
+    file.take(FILE_BYTES_MAX).read_to_end(source).map_err(failure)?;
+    Ok(())
+}
+
+fn search_file(request: &Request, path: &str, source: &[u8], tally: &mut Tally) {
+    let python = names::is_python(path);
+    if !python && memchr::memchr(0, &source[..source.len().min(SNIFFED_BYTES)]).is_some() {
+        tally.binary += 1;
+        return;
+    }
+    tally.searched(python);
+    // Looking for the bytes costs a thousandth of parsing.
+    if memchr::memmem::find(source, request.symbol.last().as_bytes()).is_none() {
+        return;
+    }
+    match python.then(|| Module::parse(source)).flatten() {
+        Some(module) => python::search(request, path, &module, tally),
+        None => {
+            if python {
+                tally.unparsed.push(path.to_owned());
+            }
+            text(request, path, source, tally);
+        }
+    }
+}
+
+/// Whole words, wherever they stand.
+fn text(request: &Request, path: &str, source: &[u8], tally: &mut Tally) {
+    let mut file = tally.file(request, path, source);
+    for at in names::word_hits(source, &request.symbol.written) {
+        file.push(Match::at(Kind::Text, at));
+    }
+    file.close();
+}
+
+export_skill!(sharded FindReferences);
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,164 @@
-//! x
+//! `install_package`: adds packages with pip or npm.
+//!
+//! The host installs, by a named recipe, without install scripts and only where the policy grants it. This skill
+//! decides which recipe, refuses whatever is not a plain name with a version ([`names`]), and says what came of it
+//! ([`result`]).
+
+mod names;
+mod result;
+
+use std::fs;
+
+use serde::Deserialize;
+use skill_sdk::serde_json::json;
+use skill_sdk::{Descriptor, Failure, Host, InstallRequest, Outcome, Query, Skill, export_skill};
+
+/// The skill.
+#[derive(Debug)]
+pub struct InstallPackage;
+
+/// Packages in one call.
+const NAMES_MAX: usize = 20;
+
+#[derive(Deserialize)]
+struct Arguments {
+    names: Vec<String>,
+    #[serde(default)]
+    manager: Choice,
+    #[serde(default)]
+    dev: bool,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Choice {
+    #[default]
+    Auto,
+    Pip,
+    Npm,
+}
+
+/// Who installs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manager {
+    Pip,
+    Npm,
+}
+
+impl Manager {
+    fn recipe(self) -> &'static str {
+        match self {
+            Self::Pip => "pip-install",
+            Self::Npm => "npm-install",
+        }
+    }
+}
+
+impl Skill for InstallPackage {
+    const EFFECTS: &'static [&'static str] = &["read-repository", "install"];
+
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "install_package",
+            version: "1.0.0",
+            description: "Adds packages from the public registry with pip or npm, whichever the repository uses. Needs \
+                          the user's permission to install; without it the answer is `denied`, and you should tell \
+                          the user what to install instead of trying again. Install scripts do not run.",
+            parameters: json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "properties": {
+                    "names": {
+                        "type": "array",
+                        "items": {"type": "string", "minLength": 1, "maxLength": 250},
+                        "minItems": 1,
+                        "maxItems": NAMES_MAX,
+                        "description": "Package names, each with a version if it matters: `requests`, \
+                                        `requests[socks]>=2.31,<3` for pip; `lodash`, `lodash@^4.17.0`, \
+                                        `@types/node` for npm. No options, URLs, paths or spaces."
+                    },
+                    "manager": {
+                        "type": "string",
+                        "enum": ["auto", "pip", "npm"],
+                        "description": "Which package manager. Default `auto`: by the repository's manifests."
+                    },
+                    "dev": {
+                        "type": "boolean",
+                        "description": "For npm: record it as a development dependency. Default false."
+                    }
+                },
+                "required": ["names"],
+                "additionalProperties": false
+            }),
+            effects: Self::EFFECTS,
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        if arguments.names.is_empty() || arguments.names.len() > NAMES_MAX {
+            return Err(Failure::invalid(format!("give between 1 and {NAMES_MAX} names")));
+        }
+        let manager = match arguments.manager {
+            Choice::Pip => Manager::Pip,
+            Choice::Npm => Manager::Npm,
+            Choice::Auto => detect(host, &arguments.names)?,
+        };
+        for name in &arguments.names {
+            names::check(manager, name)?;
+        }
+        if manager == Manager::Pip && arguments.dev {
+            return Err(
+                Failure::invalid("`dev` is for npm; pip knows no development dependencies")
+                    .with_hint("leave `dev` out, and add the package to the project's development group by hand"),
+            );
+        }
+        let report = host.install(&InstallRequest {
+            recipe: manager.recipe().to_owned(),
+            names: arguments.names.clone(),
+            dev: arguments.dev,
+        })?;
+        result::read(manager, &report)
+    }
+}
+
+/// By the manifests of the repository; where it has both kinds, by names that only one of the two knows.
+fn detect(host: &dyn Host, wanted: &[String]) -> Result<Manager, Failure> {
+    let has = |name: &str| {
+        host.path(name)
+            .ok()
+            .and_then(|place| fs::metadata(place).ok())
+            .is_some()
+    };
+    let npm = has("package.json");
+    let pip = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"]
+        .iter()
+        .any(|name| has(name))
+        || (!npm && has_python(host));
+    match (pip, npm) {
+        (true, false) => Ok(Manager::Pip),
+        (false, true) => Ok(Manager::Npm),
+        (true, true) if wanted.iter().all(|name| name.contains('@')) => Ok(Manager::Npm),
+        (true, true) if wanted.iter().all(|name| name.contains(['[', '=', '<'])) => Ok(Manager::Pip),
+        (true, true) => Err(Failure::invalid("the repository has manifests of pip and of npm")
+            .with_hint("say which with `manager`: \"pip\" or \"npm\"")),
+        (false, false) => Err(
+            Failure::not_found("no manifest of pip or npm at the root of the repository")
+                .with_hint("say which with `manager`: \"pip\" or \"npm\""),
+        ),
+    }
+}
+
+fn has_python(host: &dyn Host) -> bool {
+    let query = Query {
+        recursive: true,
+        globs: vec!["*.py".to_owned(), "requirements*.txt".to_owned()],
+        ..Query::default()
+    };
+    host.list_page(&query).is_ok_and(|page| !page.entries.is_empty())
+}
+
+export_skill!(InstallPackage);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! Talking to the daemon: find it or start it, make sure that it is ours, then one kept connection.
+//!
+//! Port 8000 is also the default of other servers, so nothing is sent before the other side has proved that it holds
+//! this user's token, by a keyed answer to a nonce; the token itself goes out only afterwards.
+
+use std::path::PathBuf;
+
+use bytes::{Bytes, BytesMut};
+use host::api::{ErrorBody, Event, Problem};
+use host::config::Environment;
+use host::daemon::{self, Record};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+
+use crate::error::Error;
+
+/// Where the daemon of this user is, or would be.
+#[derive(Debug, Clone)]
+pub(crate) struct Backend {
+    pub(crate) home: PathBuf,
+    pub(crate) environment: Environment,
+}
+
+impl Backend {
+    /// The backend that this environment means.
+    pub(crate) fn new(environment: Environment) -> Result<Self, Error> {
+        let home = environment.tool_home()?;
+        Ok(Self { home, environment })
+    }
+
+    /// Connects to the running daemon, starting one where there is none. An idle one of another version is replaced.
+    pub(crate) async fn connect_or_start(&self) -> Result<Client, Error> {
+        if let Some(record) = daemon::find(&self.home) {
+            let mut client = self.connect(&record).await?;
+            if record.version == env!("CARGO_PKG_VERSION") || client.is_busy().await? {
+                return Ok(client);
+            }
+            self.stop(&record)?;
+        }
+        let record = self.start()?;
+        self.connect(&record).await
+    }
+
+    /// Connects to the running daemon.
+    pub(crate) async fn connect_running(&self) -> Result<Client, Error> {
+        match daemon::find(&self.home) {
+            Some(record) => self.connect(&record).await,
+            None => Err(refused()),
+        }
+    }
+
+    /// Starts a daemon: this same binary, in its daemon mode.
+    pub(crate) fn start(&self) -> Result<Record, Error> {
+        let program = std::env::current_exe().map_err(|error| {
+            Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
+        })?;
+        let port = self.environment.port()?.to_string();
+        Ok(daemon::start(
+            &program,
+            &["__daemon", "--port", &port],
+            &self.home,
+            &self.environment,
+        )?)
+    }
+
+    /// Stops a daemon that has just proved to be ours.
+    pub(crate) fn stop(&self, record: &Record) -> Result<(), Error> {
+        Ok(daemon::stop(&self.home, record, true)?)
+    }
+
+    async fn connect(&self, record: &Record) -> Result<Client, Error> {
+        let token = daemon::read_token(&self.home).map_err(|_| stranger(record.port))?;
+        let mut client = Client {
+            sender: open(record.port).await?,
+            port: record.port,
+            authorization: None,
+        };
+        let nonce = uuid::Uuid::new_v4().simple().to_string();
+        let identity: Identity = client
+            .get(&format!("/api/identity?nonce={nonce}"))
+            .await
+            .map_err(|_| stranger(record.port))?;
+        if identity.proof != host::http::proof(&token, record.port, &nonce) {
+            return Err(stranger(record.port));
+        }
+        client.authorization = Some(format!("Bearer {token}"));
+        Ok(client)
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Identity {
+    proof: String,
+}
+
+fn refused() -> Error {
+    Problem::new("backend-down", "Backend not responding: Connection refused")
+        .with_hint("start it with `tool service start`")
+        .into()
+}
+
+fn stranger(port: u16) -> Error {
+    Problem::new(
+        "stranger",
+        format!("The server on port {port} is not the backend of this user; nothing was sent to it"),
+    )
+    .with_hint("run `tool service restart`, or choose another port with TOOL_BACKEND_PORT")
+    .into()
+}
+
+async fn open(port: u16) -> Result<SendRequest<Full<Bytes>>, Error> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(|_| refused())?;
+    // Small requests and answers go back and forth: waiting to fill packets would add 40 ms to each.
+    let _ = stream.set_nodelay(true);
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| refused())?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// A kept connection to a daemon that has proved to be ours.
+#[derive(Debug)]
+pub(crate) struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    port: u16,
+    authorization: Option<String>,
+}
+
+impl Client {
+    /// A second connection to the same daemon, for use while a stream is open on the first.
+    pub(crate) async fn another(&self) -> Result<Self, Error> {
+        Ok(Self {
+            sender: open(self.port).await?,
+            port: self.port,
+            authorization: self.authorization.clone(),
+        })
+    }
+
+    /// GET, answered in JSON.
+    pub(crate) async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, Error> {
+        let response = self.send(Method::GET, path, None).await?;
+        decode(response).await
+    }
+
+    /// POST in JSON, answered in JSON.
+    pub(crate) async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        let response = self.send(Method::POST, path, Some(encode(body)?)).await?;
+        decode(response).await
+    }
+
+    /// DELETE; the answer is not read.
+    pub(crate) async fn delete(&mut self, path: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, path, None).await.map(|_| ())
+    }
+
+    /// GET of an event stream.
+    pub(crate) async fn events(&mut self, path: &str) -> Result<Events, Error> {
+        Ok(Events::new(self.send(Method::GET, path, None).await?))
+    }
+
+    /// POST in JSON, answered by an event stream.
+    pub(crate) async fn post_events(&mut self, path: &str, body: &impl Serialize) -> Result<Events, Error> {
+        Ok(Events::new(self.send(Method::POST, path, Some(encode(body)?)).await?))
+    }
+
+    async fn is_busy(&mut self) -> Result<bool, Error> {
+        let status: host::api::BackendStatus = self.get("/api/status").await?;
+        Ok(status.sessions_running > 0)
+    }
+
+    async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, format!("127.0.0.1:{}", self.port))
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        let request = request
+            .body(Full::new(body.unwrap_or_default()))
+            .map_err(|error| broken(&error))?;
+        self.sender.ready().await.map_err(|error| broken(&error))?;
+        let response = self
+            .sender
+            .send_request(request)
+            .await
+            .map_err(|error| broken(&error))?;
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(problem_of(response).await)
+        }
+    }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Error {
+    Problem::new("backend-down", format!("Backend not responding: {error}"))
+        .with_hint("see `tool service status` and ~/.tool/logs/backend.log")
+        .into()
+}
+
+fn encode(body: &impl Serialize) -> Result<Bytes, Error> {
+    serde_json::to_vec(body)
+        .map(Bytes::from)
+        .map_err(|error| broken(&error))
+}
+
+async fn decode<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Error> {
+    let body = response.into_body().collect().await.map_err(|error| broken(&error))?;
+    serde_json::from_slice(&body.to_bytes()).map_err(|error| broken(&error))
+}
+
+/// The problem that an error answer carries.
+async fn problem_of(response: Response<Incoming>) -> Error {
+    let status: StatusCode = response.status();
+    match decode::<ErrorBody>(response).await {
+        Ok(body) => body.error.into(),
+        Err(_) => broken(&format!("it answered {status}")),
+    }
+}
+
+/// The events of one stream.
+#[derive(Debug)]
+pub(crate) struct Events {
+    body: Incoming,
+    buffer: BytesMut,
+    secret: Option<String>,
+}
+
+impl Events {
+    fn new(response: Response<Incoming>) -> Self {
+        let secret = response
+            .headers()
+            .get("x-approval-secret")
+            .and_then(|secret| secret.to_str().ok());
+        Self {
+            secret: secret.map(str::to_owned),
+            body: response.into_body(),
+            buffer: BytesMut::new(),
+        }
+    }
+
+    /// What answers the approvals of a session that this stream started.
+    pub(crate) fn secret(&self) -> String {
+        self.secret.clone().unwrap_or_default()
+    }
+
+    /// The next event; `None` at the end of the stream. Comments and event types that this version does not know are
+    /// passed over.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            while let Some(line) = self.take_line() {
+                let Some(data) = line.strip_prefix(b"data:") else {
+                    continue;
+                };
+                if let Ok(event) = serde_json::from_slice(data) {
+                    return Ok(Some(event));
+                }
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref() {
+                        self.buffer.extend_from_slice(data);
+                    }
+                }
+                Some(Err(error)) => return Err(broken(&error)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<BytesMut> {
+        let end = self.buffer.iter().position(|&byte| byte == b'\n')?;
+        let mut line = self.buffer.split_to(end + 1);
+        line.truncate(end);
+        Some(line)
+    }
+}

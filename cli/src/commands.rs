@@ -1,0 +1,163 @@
+//! One module a command, and what they share.
+
+pub(crate) mod completions;
+mod history;
+mod init;
+mod operation;
+pub(crate) mod service;
+mod skill;
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use host::api::{self, Event, PolicyRequest};
+
+use crate::args::{Command, PolicyFlags};
+use crate::client::{Backend, Client, Events};
+use crate::error::Error;
+use crate::output::Output;
+
+/// What every command gets.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) backend: Backend,
+    pub(crate) output: Output,
+    pub(crate) repo: Option<PathBuf>,
+}
+
+impl Context {
+    /// The repository root and the working directory, both absolute.
+    fn places(&self) -> Result<(PathBuf, PathBuf), Error> {
+        let here = std::env::current_dir().map_err(|error| {
+            Error::new(
+                "usage",
+                format!("The working directory cannot be used: {error}; it may have been deleted"),
+            )
+        })?;
+        let root = match &self.repo {
+            Some(repo) => {
+                let root = std::path::absolute(repo).map_err(|error| Error::file("Repository", repo, &error))?;
+                if !root.is_dir() {
+                    return Err(Error::new("usage", format!("Not a directory: {}", repo.display())));
+                }
+                root
+            }
+            None => host::repository::find_root(&here),
+        };
+        Ok((root, here))
+    }
+}
+
+/// Runs a command.
+pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode, Error> {
+    match command {
+        Command::Init(init) => init::run(&init, context),
+        Command::Explain { target, run } => operation::run(operation::Task::explain(target), &run, context).await,
+        Command::Architect { task, run } => operation::run(operation::Task::architect(task), &run, context).await,
+        Command::Refactor { task, focus, run } => {
+            operation::run(operation::Task::refactor(task, focus), &run, context).await
+        }
+        Command::TestGen { file, run } => operation::run(operation::Task::test_gen(file), &run, context).await,
+        Command::Service(service) => service::run(&service, context).await,
+        Command::Skill(skill) => skill::run(skill, context).await,
+        Command::History { json } => history::list(json, context).await,
+        Command::Results { session, json } => history::result(&session, json, context).await,
+        Command::Completions { .. } | Command::Daemon { .. } => unreachable!("`main` runs these without a context"),
+    }
+}
+
+/// The wire form of the policy flags.
+fn policy(flags: &PolicyFlags) -> PolicyRequest {
+    PolicyRequest {
+        allow: flags.allow.clone(),
+        deny: flags.deny.clone(),
+        allow_paths: flags.allow_path.clone(),
+    }
+}
+
+/// An absolute path as the wire carries it.
+fn path_text(path: &Path) -> Result<String, Error> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Error::new(
+            "usage",
+            format!("The path `{}` is not UTF-8 and cannot be sent", path.display()),
+        )
+    })
+}
+
+/// The next event of a stream, or the user's interruption.
+async fn next_or_interrupt(events: &mut Events) -> Result<Option<Event>, Error> {
+    tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
+        event = events.next() => event,
+    }
+}
+
+/// Asks the user on the terminal and sends the answer. Anything but a yes is a no.
+async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -> Result<(), Error> {
+    let Event::Approval {
+        id,
+        title,
+        detail,
+        effect,
+        ..
+    } = event
+    else {
+        return Ok(());
+    };
+    output.ask(&format!("\n{detail}\n\n{title} [{effect}]\nAllow it? [y/N] "));
+    let approve = tokio::select! {
+        _ = tokio::signal::ctrl_c() => return Err(Error::Interrupted),
+        answer = tokio::task::spawn_blocking(read_yes) => answer.unwrap_or(false),
+    };
+    let answer = api::ApprovalAnswer {
+        secret: secret.to_owned(),
+        approve,
+    };
+    let _: serde_json::Value = client
+        .another()
+        .await?
+        .post(&format!("/api/approvals/{id}"), &answer)
+        .await?;
+    Ok(())
+}
+
+/// One line of the terminal: true for `y` and `yes`.
+fn read_yes() -> bool {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.is_ok() && matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+/// One line for a skill call: its name and its arguments, short.
+fn describe_call(name: &str, arguments: &serde_json::Value) -> String {
+    let mut line = name.to_owned();
+    for (key, value) in arguments.as_object().into_iter().flatten() {
+        let value = match value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        line.push_str(&format!(" {key}={}", shorten(&value, 60)));
+    }
+    line
+}
+
+/// The first line of a text, cut to a number of characters.
+fn shorten(text: &str, characters_max: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let mut short: String = line.chars().take(characters_max).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// JSON for people and programs alike: indented, with a newline at the end.
+fn print_json(value: &impl serde::Serialize, output: Output) -> Result<ExitCode, Error> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Error::new("output", format!("The answer could not be written as JSON: {error}")))?;
+    output.line(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,143 @@
+//! `tool init`: writes the configuration, asking on a terminal and deciding by itself elsewhere.
+
+use std::io::{BufRead, Read};
+use std::process::ExitCode;
+
+use host::config::{self, Api, Init, ProviderName, Secret};
+
+use super::Context;
+use crate::args::{self, Wire};
+use crate::error::Error;
+use crate::output::Output;
+
+/// Writes or changes the configuration file.
+pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode, Error> {
+    let init = match arguments.provider {
+        Some(provider) => from_flags(provider.into(), arguments)?,
+        None if arguments.offline => Init::offline(),
+        None if Output::can_ask() => ask(context)?,
+        None => by_itself(context),
+    };
+    let place = config::write_initial(&context.backend.home, &init)?;
+    context.output.line(&format!(
+        "Wrote {}: the provider `{}` is enabled.",
+        place.display(),
+        init.provider
+    ))?;
+    // A configuration that cannot work yet is worth a word now rather than at the first command.
+    if let Err(problem) = config::load(&context.backend.home, &context.backend.environment) {
+        context.output.notice(&problem.message, problem.hint.as_deref());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Error> {
+    let api_key = if arguments.api_key_stdin {
+        let mut key = String::new();
+        std::io::stdin()
+            .lock()
+            .take(KEY_BYTES_MAX)
+            .read_to_string(&mut key)
+            .map_err(|error| Error::new("usage", format!("Standard input holds no key: {error}")))?;
+        Some(Secret::new(key.trim()))
+    } else {
+        None
+    };
+    Ok(Init {
+        provider,
+        api: arguments.api.map(Wire::into),
+        url: arguments.url.clone(),
+        model: arguments.model.clone(),
+        api_key,
+    })
+}
+
+/// Keys are some hundred bytes; a file that is not a key should not end up in the configuration.
+const KEY_BYTES_MAX: u64 = 4096;
+
+/// Without a terminal: hosted where its key is set, else the embedded analyst.
+fn by_itself(context: &Context) -> Init {
+    let environment = &context.backend.environment;
+    if environment.get("HOSTED_API_KEY").is_some() && environment.get("HOSTED_MODEL").is_some() {
+        context
+            .output
+            .progress("HOSTED_API_KEY and HOSTED_MODEL are set: enabling the provider `hosted`.");
+        return Init {
+            provider: ProviderName::Hosted,
+            api: None,
+            url: None,
+            model: None,
+            api_key: None,
+        };
+    }
+    context
+        .output
+        .progress("No key in the environment: enabling the embedded analyst, which uses no language model.");
+    Init::offline()
+}
+
+fn ask(context: &Context) -> Result<Init, Error> {
+    let output = context.output;
+    output.ask(
+        "Which provider?\n  1  local     a model server on this machine, for example on port 1234\n  \
+         2  hosted    a vendor's API, with a key\n  3  router    one API for several vendors, with a key\n  \
+         4  analyst   no model, no key, no network: a deterministic overview\n",
+    );
+    match answer("Choice [4]: ", output)?.as_str() {
+        "1" | "local" => Ok(Init {
+            url: optional(answer("Base URL [http://127.0.0.1:1234/v1]: ", output)?),
+            model: Some(required("Model: ", output)?),
+            ..blank(ProviderName::Local)
+        }),
+        "2" | "hosted" => {
+            let api = match answer("API: messages, chat or generate-content [messages]: ", output)?.as_str() {
+                "chat" => Some(Api::Chat),
+                "generate-content" => Some(Api::GenerateContent),
+                _ => None,
+            };
+            Ok(Init {
+                api,
+                model: Some(required("Model: ", output)?),
+                ..blank(ProviderName::Hosted)
+            })
+        }
+        "3" | "router" => Ok(Init {
+            model: Some(required("Model, as vendor/name: ", output)?),
+            ..blank(ProviderName::Router)
+        }),
+        "" | "4" | "analyst" => Ok(Init::offline()),
+        other => Err(Error::new("usage", format!("Not one of the choices: `{other}`"))),
+    }
+}
+
+fn blank(provider: ProviderName) -> Init {
+    Init {
+        provider,
+        api: None,
+        url: None,
+        model: None,
+        api_key: None,
+    }
+}
+
+fn answer(question: &str, output: Output) -> Result<String, Error> {
+    output.ask(question);
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(0) | Err(_) => Err(Error::new("usage", "No answer; nothing was written")),
+        Ok(_) => Ok(line.trim().to_owned()),
+    }
+}
+
+fn required(question: &str, output: Output) -> Result<String, Error> {
+    loop {
+        let text = answer(question, output)?;
+        if !text.is_empty() {
+            return Ok(text);
+        }
+    }
+}
+
+fn optional(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}

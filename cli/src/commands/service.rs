@@ -1,0 +1,105 @@
+//! `tool service`, and the daemon mode of the binary.
+
+use std::process::ExitCode;
+
+use host::api::BackendStatus;
+use host::daemon::{self, Announcement};
+
+use super::{Context, print_json};
+use crate::args::Service;
+use crate::builtins::BUILTINS;
+use crate::client::Backend;
+use crate::error::{BACKEND, Error};
+
+/// Runs a subcommand of `tool service`.
+pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode, Error> {
+    match service {
+        Service::Start => start(context).await,
+        Service::Stop => {
+            if !stop(context).await? {
+                context.output.progress("The backend is not running.");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Service::Restart => {
+            stop(context).await?;
+            start(context).await
+        }
+        Service::Status { json } => status(*json, context).await,
+    }
+}
+
+async fn start(context: &Context) -> Result<ExitCode, Error> {
+    let running = daemon::find(&context.backend.home).is_some();
+    let status: BackendStatus = context.backend.connect_or_start().await?.get("/api/status").await?;
+    let what = if running {
+        "The backend is already running"
+    } else {
+        "The backend is running"
+    };
+    context
+        .output
+        .line(&format!("{what} on port {}, process {}.", status.port, status.pid))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// True where one was running. Connecting proves that the process is our daemon, before anything is signalled.
+async fn stop(context: &Context) -> Result<bool, Error> {
+    let Some(record) = daemon::find(&context.backend.home) else {
+        return Ok(false);
+    };
+    context.backend.connect_running().await?;
+    context.backend.stop(&record)?;
+    context.output.line("The backend has stopped.")?;
+    Ok(true)
+}
+
+async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
+    if daemon::find(&context.backend.home).is_none() {
+        context.output.line(if json {
+            "{\"status\": \"stopped\"}"
+        } else {
+            "The backend is not running."
+        })?;
+        context.output.notice("", Some("start it with `tool service start`"));
+        return Ok(ExitCode::from(BACKEND));
+    }
+    let status: BackendStatus = context.backend.connect_running().await?.get("/api/status").await?;
+    if json {
+        return print_json(&status, context.output);
+    }
+    context.output.line(&format!(
+        "The backend is running on port {}, process {}, version {}, since {}, {} sessions under way.",
+        status.port,
+        status.pid,
+        status.version,
+        status.started.format("%Y-%m-%d %H:%M:%S UTC"),
+        status.sessions_running
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The daemon mode: runs until it is told to stop. Whoever started it reads one line from standard output.
+pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
+    let options = daemon::Options {
+        home: backend.home,
+        port,
+        environment: backend.environment,
+        builtins: BUILTINS,
+    };
+    let result = daemon::run(options, |record| announce(&Announcement::Ready(record.clone())));
+    match result {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(problem) => {
+            announce(&Announcement::Failed(problem.clone()));
+            Err(problem.into())
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the one line that the starting process waits for")]
+fn announce(announcement: &Announcement) {
+    if let Ok(line) = serde_json::to_string(announcement) {
+        println!("{line}");
+    }
+}

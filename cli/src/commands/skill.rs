@@ -1,0 +1,221 @@
+//! `tool skill`: list, call and manage skills.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
+use host::skill::{Inspection, SkillHost};
+use serde_json::Value;
+
+use super::{Context, approve, next_or_interrupt, path_text, policy, print_json, read_yes};
+use crate::args::{PolicyFlags, Skill};
+use crate::builtins::BUILTINS;
+use crate::error::{Error, code};
+use crate::output::Output;
+
+/// Runs a subcommand of `tool skill`.
+pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Error> {
+    match skill {
+        Skill::List { json } => list(json, context).await,
+        Skill::Call {
+            name,
+            arguments,
+            receipt,
+            policy,
+        } => call(&name, &arguments, receipt, &policy, context).await,
+        Skill::Add { file, yes } => add(&file, yes, context),
+        Skill::Trust { name, yes } => trust(&name, yes, context),
+        Skill::Remove { name } => {
+            registry(context)?.remove(&name).map_err(refused)?;
+            context.output.line(&format!("Removed {name}."))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Skill::Inspect { file } => {
+            let inspection = registry(context)?.inspect(&file).map_err(refused)?;
+            print_json(&inspection, context.output)
+        }
+    }
+}
+
+/// The skills of this home, in this process: managing them needs no daemon, and a running one sees the change.
+fn registry(context: &Context) -> Result<std::sync::Arc<SkillHost>, Error> {
+    SkillHost::new(BUILTINS, &context.backend.home).map_err(refused)
+}
+
+fn refused(error: impl std::fmt::Display) -> Error {
+    Error::new("skill", error.to_string())
+}
+
+async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let skills: Skills = context.backend.connect_or_start().await?.get("/api/skills").await?;
+    if json {
+        return print_json(&skills, context.output);
+    }
+    let width = skills
+        .skills
+        .iter()
+        .map(|skill| skill.name.len())
+        .max()
+        .unwrap_or_default();
+    for skill in &skills.skills {
+        context.output.line(&row(skill, width))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(skill: &SkillEntry, width: usize) -> String {
+    let state = match (&skill.reason, skill.state.as_str()) {
+        (_, "ready") => String::new(),
+        (Some(reason), state) => format!("  {state}: {reason}"),
+        (None, state) => format!("  {state}"),
+    };
+    let effects = skill.effects.join(", ");
+    let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
+    format!(
+        "{:width$}  {:7}  {:7}  {digest}  {effects}{state}",
+        skill.name, skill.version, skill.origin
+    )
+}
+
+async fn call(
+    name: &str,
+    arguments: &str,
+    receipt: bool,
+    flags: &PolicyFlags,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let (root, _) = context.places()?;
+    let request = SkillCallRequest {
+        arguments: read_arguments(arguments)?,
+        repo_path: path_text(&root)?,
+        interactive: Output::can_ask(),
+        policy: policy(flags),
+        overrides: Overrides(context.backend.environment.forwarded()),
+    };
+    let mut client = context.backend.connect_or_start().await?;
+    let mut events = client
+        .post_events(&format!("/api/skills/{name}/call"), &request)
+        .await?;
+    // Leaving closes the connection, and with it the call.
+    while let Some(event) = next_or_interrupt(&mut events).await? {
+        match &event {
+            Event::Approval { .. } => approve(&event, &events.secret(), &client, context.output).await?,
+            Event::Notice { message, hint } => context.output.notice(message, hint.as_deref()),
+            Event::Outcome { .. } => print_outcome(&event, receipt, context.output)?,
+            Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
+            Event::Error {
+                code: of_problem,
+                message,
+                hint,
+            } => {
+                context.output.problem(&Problem {
+                    code: of_problem.clone(),
+                    message: message.clone(),
+                    hint: hint.clone(),
+                });
+                return Ok(ExitCode::from(code(of_problem)));
+            }
+            _ => {}
+        }
+    }
+    Err(Error::new(
+        "backend-down",
+        "Backend not responding: the stream ended before the call did",
+    ))
+}
+
+fn read_arguments(text: &str) -> Result<Value, Error> {
+    let mut from_stdin = String::new();
+    let text = if text == "-" {
+        std::io::stdin()
+            .lock()
+            .read_to_string(&mut from_stdin)
+            .map_err(|error| Error::new("usage", format!("Standard input could not be read: {error}")))?;
+        &from_stdin
+    } else {
+        text
+    };
+    serde_json::from_str(text).map_err(|error| {
+        Problem::new("usage", format!("The arguments are not JSON: {error}"))
+            .with_hint("give a JSON object, for example '{\"path\": \"README.md\"}'")
+            .into()
+    })
+}
+
+fn print_outcome(event: &Event, with_receipt: bool, output: Output) -> Result<(), Error> {
+    let Event::Outcome {
+        text,
+        truncated,
+        cursor,
+        files_modified,
+        receipt,
+    } = event
+    else {
+        return Ok(());
+    };
+    output.line(text.strip_suffix('\n').unwrap_or(text))?;
+    if *truncated {
+        let hint = cursor
+            .as_ref()
+            .map(|cursor| format!("add \"cursor\": {} for the rest", Value::from(cursor.as_str())));
+        output.notice("There is more.", hint.as_deref());
+    }
+    for path in files_modified {
+        output.progress(&format!("changed {path}"));
+    }
+    if with_receipt {
+        output.ask(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(receipt).unwrap_or_default()
+        ));
+    }
+    Ok(())
+}
+
+/// Shows what a component asks for, asks, and pins it.
+fn add(file: &Path, yes: bool, context: &Context) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    let inspection = registry.inspect(file).map_err(refused)?;
+    confirm(&inspection, yes, context)?;
+    let entry = registry.add(&inspection).map_err(refused)?;
+    context
+        .output
+        .line(&format!("Added {} {}.", entry.name, entry.version))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn trust(name: &str, yes: bool, context: &Context) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    let inspection = registry.inspect_installed(name).map_err(refused)?;
+    confirm(&inspection, yes, context)?;
+    let entry = registry.trust(&inspection).map_err(refused)?;
+    context
+        .output
+        .line(&format!("Pinned {} {}.", entry.name, entry.version))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn confirm(inspection: &Inspection, yes: bool, context: &Context) -> Result<(), Error> {
+    let effects = match inspection.effects.is_empty() {
+        true => "none".to_owned(),
+        false => inspection.effects.join(", "),
+    };
+    context.output.ask(&format!(
+        "{} {}\n  {}\n  effects  {effects}\n  digest   {}\n",
+        inspection.name, inspection.version, inspection.description, inspection.digest
+    ));
+    if yes {
+        return Ok(());
+    }
+    let refusal = |hint: &str| Error::from(Problem::new("declined", "Nothing was pinned").with_hint(hint));
+    if !Output::can_ask() {
+        return Err(refusal("nobody can be asked here: add --yes after reading the above"));
+    }
+    context.output.ask("Allow it these effects? [y/N] ");
+    if read_yes() {
+        Ok(())
+    } else {
+        Err(refusal("the component got nothing"))
+    }
+}

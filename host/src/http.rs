@@ -1,0 +1,212 @@
+//! The HTTP face: every route of the specification at both `/…` and `/api/…`, with the same gate before all of them.
+//!
+//! Routes translate between the wire types of `api` and the verbs of `session`; they decide nothing. The gate decides
+//! who may ask at all: see `gate`, `auth` and `listener`.
+
+mod auth;
+mod body;
+mod error;
+mod gate;
+mod listener;
+mod service;
+mod sessions;
+mod skills;
+mod sse;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{delete, get, post};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Overrides, Problem, Timestamp};
+use crate::config::{self, Environment, PolicySettings, ServerSettings, Settings};
+use crate::limits;
+use crate::session::Sessions;
+use crate::skill::SkillHost;
+use auth::Caller;
+use error::ApiError;
+
+pub use auth::proof;
+pub use listener::Peer;
+
+/// What the routes need.
+pub struct Parts {
+    /// The sessions.
+    pub sessions: Arc<Sessions>,
+    /// The skills.
+    pub skills: Arc<SkillHost>,
+    /// What a client must send that is not the same user.
+    pub token: String,
+    /// Port that the server listens on.
+    pub port: u16,
+    /// Who may talk to it.
+    pub server: ServerSettings,
+    /// When the daemon started.
+    pub started: Timestamp,
+    /// The per-user directory.
+    pub home: PathBuf,
+    /// The daemon's own environment: what counts where a session's starter sends none.
+    pub environment: Environment,
+}
+
+/// [`Parts`], shared by all requests.
+#[derive(Clone)]
+pub struct AppState(Arc<Parts>);
+
+impl AppState {
+    /// Shares the parts.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    fn sessions(&self) -> &Arc<Sessions> {
+        &self.0.sessions
+    }
+
+    fn token(&self) -> &str {
+        &self.0.token
+    }
+
+    fn port(&self) -> u16 {
+        self.0.port
+    }
+
+    fn server(&self) -> &ServerSettings {
+        &self.0.server
+    }
+
+    fn home(&self) -> &Path {
+        &self.0.home
+    }
+
+    /// The environment of a request's starter: what it sent, else the daemon's own.
+    fn environment(&self, overrides: &Overrides) -> Environment {
+        match overrides.0.is_empty() {
+            true => self.0.environment.clone(),
+            false => Environment::new(overrides.0.clone()),
+        }
+    }
+
+    /// The configuration as it is now. Blocks for a moment: it reads one small file.
+    fn settings(&self, environment: &Environment) -> Result<Settings, Problem> {
+        config::load(self.home(), environment)
+    }
+
+    /// The user's policy, for what works without a provider: no configuration means no changes of the defaults.
+    fn policy(&self, environment: &Environment) -> Result<PolicySettings, Problem> {
+        match self.settings(environment) {
+            Ok(settings) => Ok(settings.policy),
+            Err(problem) if problem.code == "config-missing" => Ok(PolicySettings::default()),
+            Err(problem) => Err(problem),
+        }
+    }
+}
+
+/// What a recipe may see of an environment: everything that is forwarded but the keys.
+fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
+    let mut visible = environment.forwarded();
+    visible.retain(|name, _| !name.ends_with("_API_KEY"));
+    visible
+}
+
+/// What is asked beyond a session's defaults must come from the holder of the token: being the same user is enough to
+/// work, not to widen what the work may cause. Names of variables must be those that a client forwards.
+fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
+    if let Some(name) = overrides
+        .0
+        .keys()
+        .find(|name| !config::FORWARDED.contains(&name.as_str()))
+    {
+        let message = format!("The variable `{name}` cannot be overridden");
+        return Err(
+            Problem::new("invalid-request", message).with_hint(format!("these can: {}", config::FORWARDED.join(", ")))
+        );
+    }
+    if caller == Some(Caller::Token) || !(widens || !overrides.0.is_empty()) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        "forbidden",
+        "A request without the token can only narrow what is allowed",
+    )
+    .with_hint("send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow` and `overrides`"))
+}
+
+/// All routes behind the gate.
+pub fn router(state: AppState) -> Router {
+    Router::new()
+        .merge(routes())
+        .nest("/api", routes())
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(axum::middleware::from_fn_with_state(state.clone(), gate::gate))
+        .with_state(state)
+}
+
+fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/scan", post(service::scan))
+        .route("/models", get(service::models))
+        .route("/status", get(service::status))
+        .route("/identity", get(service::identity))
+        .route("/execute", post(sessions::execute))
+        .route(
+            "/stream",
+            get(sessions::stream_by_query).post(sessions::execute_and_stream),
+        )
+        .route("/stream/{session_id}", get(sessions::stream_by_path))
+        .route("/tasks", get(sessions::tasks))
+        .route("/history", get(sessions::history))
+        .route("/results/{session_id}", get(sessions::result))
+        .route("/sessions/{session_id}", delete(sessions::cancel))
+        .route("/approvals/{id}", post(sessions::answer))
+        .route("/skills", get(skills::list))
+        .route("/skills/{name}/call", post(skills::call))
+}
+
+async fn no_route(uri: axum::http::Uri) -> ApiError {
+    ApiError(Problem::new(
+        "not-found",
+        format!("There is nothing at `{}`", uri.path()),
+    ))
+}
+
+async fn no_method(method: axum::http::Method, uri: axum::http::Uri) -> ApiError {
+    let message = format!("`{}` cannot be asked with {method}", uri.path());
+    ApiError(Problem::new("method-not-allowed", message))
+}
+
+/// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
+pub async fn serve(
+    socket: tokio::net::TcpListener,
+    state: AppState,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let sessions = Arc::clone(state.sessions());
+    let drained = CancellationToken::new();
+    let (ending, ended) = (drained.clone(), drained);
+    let stopping = async move {
+        stop.await;
+        sessions.drain().await;
+        ending.cancel();
+    };
+    let service = router(state).into_make_service_with_connect_info::<Peer>();
+    let serving = axum::serve(listener::Listener::new(socket), service).with_graceful_shutdown(stopping);
+    let patience = async move {
+        ended.cancelled().await;
+        tokio::time::sleep(Duration::from_millis(limits::CONNECTIONS_DRAIN_MS)).await;
+    };
+    tokio::select! {
+        served = serving => served,
+        () = patience => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

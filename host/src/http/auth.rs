@@ -1,0 +1,150 @@
+//! Who is asking: the holder of the token, or, on Linux and loopback, a process of the same user.
+//!
+//! The second is read from the kernel's socket tables: the peer's end of a connection is a socket with an owner. The
+//! parsing is a pure function; when the tables are read is `listener`'s business.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use axum::http::{HeaderMap, header};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::session::same_secret;
+
+/// How a request proved who it is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// It carried the token.
+    Token,
+    /// It came from a process of the same user.
+    SameUser,
+}
+
+/// True where the request carries the token.
+pub(super) fn has_token(headers: &HeaderMap, token: &str) -> bool {
+    let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some((scheme, given)) = value.and_then(|value| value.split_once(' ')) else {
+        return false;
+    };
+    // An empty token would let everybody in.
+    scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && same_secret(token, given.trim())
+}
+
+/// What proves a daemon to a client that holds the same token: HMAC-SHA256 with the token as key over `tool-daemon`,
+/// the port and the client's nonce, hexadecimal. The port is part of it, so that a stranger's server on another port
+/// cannot pass the question on to the daemon and its answer back.
+pub fn proof(token: &str, port: u16, nonce: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).expect("a key may have any length");
+    mac.update(format!("tool-daemon {port} {nonce}").as_bytes());
+    let bytes = mac.finalize().into_bytes();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The user id that owns the peer's end of a connection, in a table like `/proc/net/tcp`. Only an established socket
+/// that a process holds (its inode is not 0) has an owner.
+pub(super) fn owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    let (peer, ours) = (canonical(peer), canonical(ours));
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, local, remote, state, _, _, _, uid, _, inode, ..] = fields[..] else {
+            return None;
+        };
+        let established = state == "01" && inode != "0";
+        let matches = established && address(local) == Some(peer) && address(remote) == Some(ours);
+        if matches { uid.parse().ok() } else { None }
+    })
+}
+
+/// An address of the tables: hexadecimal words in the machine's byte order, and a port.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (words, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let mut bytes = Vec::with_capacity(16);
+    for start in (0..words.len()).step_by(8) {
+        let word = u32::from_str_radix(words.get(start..start + 8)?, 16).ok()?;
+        bytes.extend(word.to_ne_bytes());
+    }
+    let ip = match bytes.len() {
+        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?),
+        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+        _ => return None,
+    };
+    Some(canonical(SocketAddr::new(ip, port)))
+}
+
+/// An IPv4 address that is written as an IPv6 one is the IPv4 one.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const V4: &str = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 11111 1 0000000000000000
+   1: 0100007F:1F40 0100007F:A001 01 00000000:00000000 00:00000000 00000000  1000        0 22222 1 0000000000000000
+   2: 0100007F:A001 0100007F:1F40 01 00000000:00000000 00:00000000 00000000  1001        0 33333 1 0000000000000000
+   3: 0100007F:A002 0100007F:1F40 06 00000000:00000000 03:00000000 00000000  1002        0 0 3 0000000000000000
+   4: 0100007F:A003 0100007F:1F40 01 00000000:00000000 00:00000000 00000000  1003        0 0 1 0000000000000000
+";
+
+    const V6: &str = "\
+  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0000000000000000FFFF00000100007F:A004 0000000000000000FFFF00000100007F:1F40 01 00000000:00000000 00:00000000 00000000  1004        0 44444 1 0000000000000000
+   1: 00000000000000000000000001000000:A005 00000000000000000000000001000000:1F40 01 00000000:00000000 00:00000000 00000000  1005        0 55555 1 0000000000000000
+";
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_owner_is_that_of_the_peers_end() {
+        let ours = at("127.0.0.1:8000");
+        assert_eq!(owner(V4, at("127.0.0.1:40961"), ours), Some(1001));
+        assert_eq!(owner(V6, at("127.0.0.1:40964"), ours), Some(1004), "v4-mapped");
+        assert_eq!(owner(V6, at("[::1]:40965"), at("[::1]:8000")), Some(1005));
+    }
+
+    #[test]
+    fn a_socket_that_is_closing_or_held_by_nobody_has_no_owner() {
+        let ours = at("127.0.0.1:8000");
+        assert_eq!(owner(V4, at("127.0.0.1:40962"), ours), None);
+        assert_eq!(owner(V4, at("127.0.0.1:40963"), ours), None);
+        assert_eq!(owner(V4, at("127.0.0.1:40999"), ours), None);
+    }
+
+    #[test]
+    fn only_the_whole_token_counts() {
+        let carries = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
+            has_token(&headers, "abc")
+        };
+        assert!(carries("Bearer abc") && carries("bearer abc"));
+        assert!(!carries("Bearer ab") && !carries("Bearer abcd") && !carries("Basic abc") && !carries("abc"));
+        let mut headers = HeaderMap::new();
+        assert!(!has_token(&headers, "abc"));
+        headers.insert(header::AUTHORIZATION, "Bearer ".parse().expect("a header"));
+        assert!(!has_token(&headers, ""), "an empty token is nobody's");
+    }
+
+    #[test]
+    fn a_proof_depends_on_token_and_nonce() {
+        assert_eq!(proof("t", 1, "00").len(), 64);
+        assert_ne!(proof("t", 1, "00"), proof("t", 1, "01"));
+        assert_ne!(proof("t", 1, "00"), proof("t", 2, "00"));
+        assert_ne!(proof("t", 1, "00"), proof("u", 1, "00"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_table_can_be_read(table in ".{0,300}") {
+            prop_assert_eq!(owner(&table, at("127.0.0.1:1"), at("127.0.0.1:2")), None);
+        }
+    }
+}

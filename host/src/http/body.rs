@@ -1,0 +1,145 @@
+//! Reading what a request carries: JSON bodies and query strings, bounded, with errors that say what was wrong.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+use crate::api::Problem;
+use crate::limits;
+
+/// A JSON body.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        if !is_json(request.headers()) {
+            return Err(Problem::new(
+                "unsupported-media-type",
+                "The body must be JSON, and say so by its content type",
+            )
+            .with_hint("send the header `Content-Type: application/json`")
+            .into());
+        }
+        let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
+        let bytes = tokio::time::timeout(patience, collect(request.into_body()))
+            .await
+            .unwrap_or_else(|_| Err(Problem::new("invalid-request", "The body did not arrive in time")))?;
+        Ok(Self(parse(&bytes)?))
+    }
+}
+
+/// A query string.
+pub(super) struct QueryOf<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let Query(value) = Query::try_from_uri(&parts.uri).map_err(|error| {
+            let message = error.body_text();
+            let message = message
+                .strip_prefix("Failed to deserialize query string: ")
+                .unwrap_or(&message);
+            problem_of("query", message)
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// True for `application/json` and its kin, whatever parameters follow.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next()).map(str::trim);
+    essence.is_some_and(|essence| {
+        let essence = essence.to_ascii_lowercase();
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    })
+}
+
+async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    let mut stream = body.into_data_stream();
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|error| Problem::new("invalid-request", format!("The body broke off: {error}")))?;
+        if bytes.len() + piece.len() > limits::BODY_BYTES_MAX {
+            let message = format!("The body is larger than {} bytes", limits::BODY_BYTES_MAX);
+            return Err(Problem::new("body-too-large", message));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+/// Parses a body, or says where and why that was not possible.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| problem_of("body", &error.to_string()))
+}
+
+fn problem_of(what: &str, message: &str) -> Problem {
+    let problem = Problem::new("invalid-request", format!("Invalid {what}: {message}"));
+    match nearest(message) {
+        Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
+        None => problem,
+    }
+}
+
+/// The known name nearest to an unknown one, out of serde's sentence: it quotes the unknown first, then the known.
+fn nearest(message: &str) -> Option<&str> {
+    if !message.contains("unknown ") {
+        return None;
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next()?;
+    quoted
+        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+        .min()
+        .filter(|&(distance, known)| distance <= known.len().max(3) / 2)
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ExecuteRequest;
+
+    fn problem(text: &str) -> (String, Option<String>) {
+        let problem = parse::<ExecuteRequest>(text.as_bytes()).expect_err("the body is wrong");
+        assert_eq!(problem.code, "invalid-request");
+        (problem.message, problem.hint)
+    }
+
+    #[test]
+    fn a_wrong_body_is_answered_with_what_is_wrong() {
+        let (message, hint) = problem(r#"{"operation": "explain", "repo_path": "/r", "targt": "x"}"#);
+        assert!(message.starts_with("Invalid body: unknown field `targt`"), "{message}");
+        assert_eq!(hint.as_deref(), Some("did you mean `target`?"));
+        let (message, hint) = problem(r#"{"operation": "explian", "repo_path": "/r"}"#);
+        assert!(message.contains("unknown variant `explian`"), "{message}");
+        assert_eq!(hint.as_deref(), Some("did you mean `explain`?"));
+        let (message, hint) = problem(r#"{"operation": "explain"}"#);
+        assert!(message.contains("missing field `repo_path`"), "{message}");
+        assert_eq!(hint, None);
+        let (message, _) = problem("{");
+        assert!(message.contains("line 1 column 1"), "{message}");
+    }
+
+    #[test]
+    fn only_json_is_json() {
+        let is = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(value));
+            is_json(&headers)
+        };
+        assert!(is("application/json") && is("Application/JSON; charset=utf-8") && is("application/ld+json"));
+        assert!(!is("text/plain") && !is("application/x-www-form-urlencoded") && !is("text/json+json"));
+        assert!(!is_json(&HeaderMap::new()));
+    }
+}

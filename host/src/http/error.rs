@@ -1,0 +1,53 @@
+//! The one error of all routes: a problem with the status that belongs to its code.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::api::{ErrorBody, Problem};
+
+/// A problem as an answer.
+#[derive(Debug)]
+pub(super) struct ApiError(pub(super) Problem);
+
+/// What a handler answers.
+pub(super) type Answer<T> = Result<T, ApiError>;
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = status(&self.0.code);
+        let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = header::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+/// The status of a problem's code. What is not named here is a bad request: the rest of the codes say what a caller
+/// did wrong.
+fn status(code: &str) -> StatusCode {
+    match code {
+        "unauthorized" => StatusCode::UNAUTHORIZED,
+        "forbidden" | "host-not-allowed" | "origin-not-allowed" => StatusCode::FORBIDDEN,
+        "not-found" => StatusCode::NOT_FOUND,
+        "method-not-allowed" => StatusCode::METHOD_NOT_ALLOWED,
+        "provider-mismatch" | "session-ended" => StatusCode::CONFLICT,
+        "body-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
+        "unsupported-media-type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "rate-limited" => StatusCode::TOO_MANY_REQUESTS,
+        // The request is right and would work, were the backend configured or idle.
+        "busy" | "stopping" => StatusCode::SERVICE_UNAVAILABLE,
+        code if code.starts_with("config-") => StatusCode::SERVICE_UNAVAILABLE,
+        "scan-timeout" => StatusCode::GATEWAY_TIMEOUT,
+        "internal" => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}

@@ -1,0 +1,159 @@
+//! Event streams: how an event is written in either form, and the body that follows a session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderMap, HeaderValue, Response, header};
+use bytes::Bytes;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::listener::Peer;
+use crate::api::Event;
+use crate::limits;
+use crate::session::Stream;
+
+/// Which of the specification's two forms a stream speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Form {
+    /// `token`, `skill`, `complete`, `error`.
+    Reference,
+    /// `output`, `skill`, `done`, `error`.
+    Architecture,
+}
+
+/// How a stream is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Style {
+    pub(super) form: Form,
+    /// Bare `data:` lines: no ids and no comments.
+    pub(super) strict: bool,
+}
+
+/// One event as bytes: its id unless strict, its one `data:` line, an empty line.
+pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> String {
+    let data = match style.form {
+        Form::Reference => serde_json::to_string(event),
+        Form::Architecture => serde_json::to_string(&architecture(event, model)),
+    };
+    let data = data.expect("events have string keys only");
+    match style.strict {
+        true => format!("data: {data}\n\n"),
+        false => format!("id: {seq}\ndata: {data}\n\n"),
+    }
+}
+
+/// An event in the architecture's form; what that does not know stays as it is.
+fn architecture(event: &Event, model: &str) -> Value {
+    match event {
+        Event::Token { content } => json!({"type": "output", "content": content, "model": model}),
+        Event::Complete { .. } => json!({"type": "done", "status": "completed", "model": model}),
+        other => serde_json::to_value(other).expect("events have string keys only"),
+    }
+}
+
+/// Where a reader that reconnects goes on: its `Last-Event-ID`, else the beginning.
+pub(super) fn last_event_id(headers: &HeaderMap) -> u64 {
+    let value = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+/// A response that follows a session to its end.
+pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Peer>>) -> Response<Body> {
+    let mark = peer.map(|ConnectInfo(peer)| peer.long_answer());
+    let model: Arc<str> = stream.model().into();
+    let pieces = stream::unfold((stream, mark, model), move |(mut stream, mark, model)| async move {
+        let patience = Duration::from_secs(limits::HEARTBEAT_SECONDS);
+        let piece = loop {
+            match tokio::time::timeout(patience, stream.next()).await {
+                Ok(None) => return None,
+                Ok(Some(batch)) => {
+                    let frames = batch.iter().map(|(seq, event)| frame(style, *seq, event, &model));
+                    break frames.collect::<String>();
+                }
+                Err(_) if style.strict => {}
+                Err(_) => break ": heartbeat\n\n".to_owned(),
+            }
+        };
+        Some((
+            Ok::<_, std::convert::Infallible>(Bytes::from(piece)),
+            (stream, mark, model),
+        ))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    // Proxies that collect answers would hold events back.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(form: Form, strict: bool) -> String {
+        let events = [
+            Event::Token { content: "a\nb".into() },
+            Event::Skill {
+                name: "read_file".into(),
+                args: json!({"path": "a.py"}),
+            },
+            Event::Error {
+                code: "c".into(),
+                message: "m".into(),
+                hint: None,
+            },
+            Event::Complete { session_id: "s".into() },
+        ];
+        let style = Style { form, strict };
+        let numbered = events.iter().zip(4..);
+        numbered
+            .map(|(event, seq)| frame(style, seq, event, "some-model"))
+            .collect()
+    }
+
+    #[test]
+    fn the_reference_form() {
+        insta::assert_snapshot!(written(Form::Reference, false), @r#"
+        id: 4
+        data: {"type":"token","content":"a\nb"}
+
+        id: 5
+        data: {"type":"skill","name":"read_file","args":{"path":"a.py"}}
+
+        id: 6
+        data: {"type":"error","code":"c","message":"m"}
+
+        id: 7
+        data: {"type":"complete","session_id":"s"}
+        "#);
+    }
+
+    #[test]
+    fn the_architecture_form_strictly() {
+        insta::assert_snapshot!(written(Form::Architecture, true), @r#"
+        data: {"type":"output","content":"a\nb","model":"some-model"}
+
+        data: {"type":"skill","name":"read_file","args":{"path":"a.py"}}
+
+        data: {"type":"error","code":"c","message":"m"}
+
+        data: {"type":"done","status":"completed","model":"some-model"}
+        "#);
+    }
+
+    #[test]
+    fn a_last_event_id_that_is_no_number_means_the_beginning() {
+        let id = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("last-event-id", value.parse().expect("a header"));
+            last_event_id(&headers)
+        };
+        assert_eq!((id("17"), id("x"), id("")), (17, 0, 0));
+    }
+}

@@ -1,0 +1,279 @@
+//! What the analyst knows: its brief, and what the skills have answered, read back out of the conversation.
+
+use serde_json::Value;
+
+use crate::provider::{Message, ToolCall, ToolResult};
+
+/// What is asked of the analyst, out of the first message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Brief {
+    /// Name of the operation.
+    pub(super) operation: String,
+    /// The directory or file that it is about; empty is the whole repository.
+    pub(super) target: String,
+    /// True where the target is one file.
+    pub(super) is_file: bool,
+    /// The files that the context engine chose, best first.
+    pub(super) chosen: Vec<String>,
+}
+
+impl Brief {
+    /// Reads the brief out of the user's message, whose head `operation::user_message` writes.
+    pub(super) fn read(messages: &[Message]) -> Self {
+        let Some(Message::User { text }) = messages.first() else {
+            return Self::default();
+        };
+        let mut brief = Self::default();
+        for line in text.lines() {
+            if let Some(operation) = line.strip_prefix("Operation: ") {
+                brief.operation = operation.to_owned();
+            } else if let Some(directory) = line.strip_prefix("Target directory: ") {
+                brief.target = directory.trim_end_matches('/').to_owned();
+            } else if let Some(file) = line.strip_prefix("Target file: ") {
+                brief.target = file.to_owned();
+                brief.is_file = true;
+            } else if let Some(path) = line.strip_prefix("=== ") {
+                brief
+                    .chosen
+                    .extend(path.split_once(" ===").map(|(path, _)| path.to_owned()));
+            }
+        }
+        brief
+    }
+}
+
+/// One call and its answer.
+#[derive(Debug)]
+pub(super) struct Exchange<'a> {
+    call: &'a ToolCall,
+    result: &'a ToolResult,
+}
+
+impl<'a> Exchange<'a> {
+    /// What the skill said.
+    pub(super) fn text(&self) -> &'a str {
+        &self.result.text
+    }
+
+    /// One of the call's arguments, where it is text.
+    pub(super) fn argument(&self, name: &str) -> String {
+        let arguments: Value = serde_json::from_str(&self.call.arguments).unwrap_or_default();
+        arguments[name].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// True where the call was the one of this number among those of its purpose.
+    pub(super) fn is_number(&self, number: usize) -> bool {
+        self.call
+            .id
+            .rsplit_once('-')
+            .is_some_and(|(_, own)| own.parse() == Ok(number))
+    }
+
+    /// Where a truncated answer goes on: the session's closing line of such an answer names it.
+    pub(super) fn cursor(&self) -> Option<String> {
+        let last = self
+            .text()
+            .lines()
+            .next_back()
+            .filter(|line| line.starts_with("(There is more."))?;
+        let (_, cursor) = last.split_once("\"cursor\": \"")?;
+        Some(cursor.rsplit_once('"')?.0.to_owned())
+    }
+}
+
+/// All answers so far, in order.
+#[derive(Debug)]
+pub(super) struct Evidence<'a> {
+    exchanges: Vec<Exchange<'a>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Pairs every call of the conversation with its answer.
+    pub(super) fn read(messages: &'a [Message]) -> Self {
+        let calls: Vec<&ToolCall> = messages
+            .iter()
+            .flat_map(|message| match message {
+                Message::Assistant { tool_calls, .. } => tool_calls.as_slice(),
+                _ => &[],
+            })
+            .collect();
+        let results = messages.iter().flat_map(|message| match message {
+            Message::ToolResults { results } => results.as_slice(),
+            _ => &[],
+        });
+        let exchanges = results
+            .filter_map(|result| {
+                let call = calls.iter().find(|call| call.id == result.call_id)?;
+                Some(Exchange { call, result })
+            })
+            .collect();
+        Self { exchanges }
+    }
+
+    /// True where calls of this purpose were made.
+    pub(super) fn asked(&self, purpose: &str) -> bool {
+        self.of_purpose(purpose).next().is_some()
+    }
+
+    /// Answers that worked, of one purpose.
+    pub(super) fn of(&self, purpose: &'static str) -> impl Iterator<Item = &Exchange<'a>> {
+        self.of_purpose(purpose).filter(|exchange| !exchange.result.is_error)
+    }
+
+    fn of_purpose(&self, purpose: &str) -> impl Iterator<Item = &Exchange<'a>> {
+        self.exchanges.iter().filter(move |exchange| {
+            exchange
+                .call
+                .id
+                .rsplit_once('-')
+                .is_some_and(|(before, _)| before == purpose)
+        })
+    }
+}
+
+/// A file of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Listed {
+    /// Relative to the root.
+    pub(super) path: String,
+    /// Bytes, as exact as the list shows them.
+    pub(super) bytes: f64,
+}
+
+/// Files out of an answer of list_files: `path<TAB>1.2 kB`.
+pub(super) fn listed(text: &str) -> Vec<Listed> {
+    let file = |line: &str| {
+        let (path, size) = line.split_once('\t')?;
+        Some(Listed {
+            path: path.to_owned(),
+            bytes: size_bytes(size)?,
+        })
+    };
+    text.lines().filter_map(file).collect()
+}
+
+fn size_bytes(size: &str) -> Option<f64> {
+    let (number, unit) = size.trim().split_once(' ')?;
+    let factor = match unit {
+        "B" => 1.0,
+        "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
+/// A size as list_files writes it.
+pub(super) fn size_text(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e3 => format!("{bytes:.0} B"),
+        bytes if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),
+        bytes => format!("{:.1} MB", bytes / 1e6),
+    }
+}
+
+/// A line of a file, with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    /// From 1.
+    pub(super) number: usize,
+    /// Its text.
+    pub(super) text: String,
+}
+
+/// Lines out of an answer of read_file: `    12<TAB>text`.
+pub(super) fn lines(text: &str) -> Vec<Line> {
+    let line = |line: &str| {
+        let (number, text) = line.split_once('\t')?;
+        Some(Line {
+            number: number.trim().parse().ok()?,
+            text: text.to_owned(),
+        })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// A line that a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hit {
+    /// Relative to the root.
+    pub(super) path: String,
+    /// From 1.
+    pub(super) number: usize,
+    /// The line.
+    pub(super) text: String,
+}
+
+impl Hit {
+    /// Where it is, as a citation.
+    pub(super) fn place(&self) -> String {
+        format!("{}:{}", self.path, self.number)
+    }
+}
+
+/// Matches out of an answer of search_code: `path:12:text`.
+pub(super) fn hits(text: &str) -> Vec<Hit> {
+    let hit = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        Some(Hit {
+            path: parts.next()?.to_owned(),
+            number: parts.next()?.parse().ok()?,
+            text: parts.next()?.to_owned(),
+        })
+    };
+    text.lines().filter_map(hit).collect()
+}
+
+/// A declared dependency.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dependency {
+    /// Name and constraint, as the manifest has them.
+    pub(super) name: String,
+    /// Group, such as `dev`.
+    pub(super) group: String,
+    /// Where it is declared: `path:line`.
+    pub(super) place: String,
+}
+
+/// Dependencies out of an answer of analyze_dependencies: `  name constraint [group] path:line`.
+pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
+    let dependency = |line: &str| {
+        let (rest, place) = line.strip_prefix("  ")?.trim_end().rsplit_once(' ')?;
+        let (path, number) = place.rsplit_once(':')?;
+        let (name, group) = rest.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
+        (number.parse::<u32>().is_ok() && !path.is_empty()).then(|| Dependency {
+            name: name.trim().to_owned(),
+            group: group.to_owned(),
+            place: place.to_owned(),
+        })
+    };
+    text.lines().filter_map(dependency).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_the_skills_are_read_back() {
+        let text = "./: 2 files, 1.2 MB\nsrc/\na b.py\t1.2 kB\nREADME.md\t900 B\n";
+        let files = listed(text);
+        assert_eq!(
+            files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
+            ["a b.py", "README.md"]
+        );
+        assert_eq!(files[0].bytes, 1200.0);
+        let read = lines("lines 1-2 of 9\n     1\timport os\n     2\t\tx");
+        assert_eq!(read[1].text, "\tx");
+        let found = hits("src/a.py:12:class A: pass\n\n1 match in 1 file");
+        assert_eq!((found.len(), found[0].place().as_str()), (1, "src/a.py:12"));
+        let declared =
+            dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12\n  note: nothing");
+        assert_eq!(declared.len(), 1);
+        assert_eq!(
+            (declared[0].name.as_str(), declared[0].group.as_str()),
+            ("click >=8,<9", "dev")
+        );
+    }
+}

@@ -1,0 +1,879 @@
+//! `explain`, measured: what the target is, how large, where it starts, what holds it together, how it is tested.
+
+use std::fmt::Write;
+
+use regex::Regex;
+use serde_json::json;
+
+use super::evidence::{Brief, Evidence, Hit, Line, hits, lines, size_text};
+use super::survey::{self, Survey, beneath, is_source, join};
+use super::{NO_MODEL, Reply, call};
+use crate::context::scanner::{entry_point_by_path, file_name, is_test, language};
+use crate::provider::ToolCall;
+
+/// Lines of a manifest that are read.
+const MANIFEST_LINES: usize = 300;
+/// Lines of a module's head that are read, to find the words it says about itself.
+const HEAD_LINES: usize = 30;
+/// Entry points that are read and listed.
+const ENTRY_POINTS_MAX: usize = 5;
+/// Rows of a map or a list.
+const ROWS_MAX: usize = 12;
+/// Symbols whose uses are counted.
+const SYMBOLS_MAX: usize = 6;
+/// Functions that are explained.
+const FUNCTIONS_MAX: usize = 3;
+
+/// Finds definitions at the top level of a file, in the languages that are common.
+const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*(class|def|fn|struct|enum|trait|interface|func|function)\s+[A-Za-z_]\w*";
+
+/// What the analyst does next for `explain`.
+pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
+    if brief.is_file {
+        return next_of_file(brief, evidence);
+    }
+    if let Some(calls) = survey::next(brief, evidence) {
+        return Reply::Calls(calls);
+    }
+    let survey = Survey::read(evidence);
+    if !evidence.asked("read") {
+        let calls = looks(brief, &survey);
+        if !calls.is_empty() {
+            return Reply::Calls(calls);
+        }
+    }
+    if !evidence.asked("uses") {
+        let calls = digs(&symbols(evidence));
+        if !calls.is_empty() {
+            return Reply::Calls(calls);
+        }
+    }
+    Reply::Text(overview(brief, &survey, evidence))
+}
+
+// ---- what is asked for ----
+
+/// Reads of what says most in few lines, and searches that count.
+fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
+    let mut calls = Vec::new();
+    let mut read = |path: &str, limit: usize| {
+        calls.push(call(
+            "read",
+            calls.len() + 1,
+            "read_file",
+            &json!({"path": path, "limit": limit}),
+        ));
+    };
+    for path in documents(brief, survey) {
+        read(&path, MANIFEST_LINES);
+    }
+    for path in entry_points(survey) {
+        read(&path, HEAD_LINES);
+    }
+    for path in module_heads(brief, survey) {
+        read(&path, HEAD_LINES);
+    }
+    let chosen = chosen_sources(brief, survey);
+    if !chosen.is_empty() {
+        let globs: Vec<String> = chosen.iter().map(|path| literal_glob(path)).collect();
+        let arguments = json!({"pattern": DEFINITIONS, "globs": globs, "limit": 200, "case": "sensitive"});
+        calls.push(call("definitions", 1, "search_code", &arguments));
+    }
+    for (number, (_, pattern)) in patterns(survey).iter().enumerate() {
+        let arguments = json!({"pattern": pattern, "path": brief.target, "limit": 1, "case": "sensitive"});
+        calls.push(call("pattern", number + 1, "search_code", &arguments));
+    }
+    calls
+}
+
+/// README and manifests, of the target's directory and of the root.
+fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
+    const NAMES: [&str; 9] = [
+        "pyproject.toml",
+        "setup.cfg",
+        "package.json",
+        "Cargo.toml",
+        "go.mod",
+        "tox.ini",
+        "pytest.ini",
+        "Makefile",
+        "noxfile.py",
+    ];
+    let readme = survey.files.iter().map(|file| &file.path).filter(|path| {
+        let inside = beneath(path, &brief.target).unwrap_or(path);
+        !inside.contains('/') && inside.to_ascii_lowercase().starts_with("readme")
+    });
+    let manifests = NAMES
+        .iter()
+        .map(|name| join(&brief.target, name))
+        .filter(|path| survey.has(path));
+    readme.take(1).cloned().chain(manifests).collect()
+}
+
+/// Files that start something by their place, best first.
+fn entry_points(survey: &Survey) -> Vec<String> {
+    let mut found: Vec<(u32, usize, &str)> = survey
+        .sources()
+        .filter_map(|file| {
+            Some((
+                entry_point_by_path(&file.path)?,
+                file.path.matches('/').count(),
+                file.path.as_str(),
+            ))
+        })
+        .collect();
+    found.sort_by_key(|&(rank, depth, path)| (std::cmp::Reverse(rank), depth, path));
+    found
+        .into_iter()
+        .take(ENTRY_POINTS_MAX)
+        .map(|(_, _, path)| path.to_owned())
+        .collect()
+}
+
+/// For each row of the module map, the file that speaks for it.
+fn module_heads(brief: &Brief, survey: &Survey) -> Vec<String> {
+    let (directory, parts) = survey.modules(&brief.target);
+    parts
+        .iter()
+        .take(ROWS_MAX)
+        .filter_map(|part| head_of(&directory, &part.name, survey))
+        .collect()
+}
+
+fn head_of(directory: &str, part: &str, survey: &Survey) -> Option<String> {
+    let Some(folder) = part.strip_suffix('/') else {
+        return Some(join(directory, part));
+    };
+    let folder = join(directory, folder);
+    const FACES: [&str; 9] = [
+        "__init__.py",
+        "lib.rs",
+        "mod.rs",
+        "src/lib.rs",
+        "index.ts",
+        "index.js",
+        "src/index.ts",
+        "main.go",
+        "doc.go",
+    ];
+    let face = FACES
+        .iter()
+        .map(|name| join(&folder, name))
+        .find(|path| survey.has(path));
+    let largest = || {
+        let inside = survey.sources().filter(|file| beneath(&file.path, &folder).is_some());
+        inside
+            .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
+            .map(|file| file.path.clone())
+    };
+    face.or_else(largest)
+}
+
+/// The sources among the chosen files; without any, the largest.
+fn chosen_sources(brief: &Brief, survey: &Survey) -> Vec<String> {
+    let chosen: Vec<String> = brief
+        .chosen
+        .iter()
+        .filter(|path| is_source(path) && !is_test(path))
+        .cloned()
+        .collect();
+    if !chosen.is_empty() {
+        return chosen;
+    }
+    let mut sources: Vec<_> = survey.sources().collect();
+    sources.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+    sources.into_iter().take(6).map(|file| file.path.clone()).collect()
+}
+
+/// A glob that matches just this path.
+fn literal_glob(path: &str) -> String {
+    let mut glob = String::new();
+    for character in path.chars() {
+        match character {
+            '*' | '?' | '[' | ']' | '{' | '}' | '!' => {
+                let _ = write!(glob, "[{character}]");
+            }
+            character => glob.push(character),
+        }
+    }
+    // Without a slash a glob matches the name in every directory.
+    if glob.contains('/') { glob } else { format!("/{glob}") }
+}
+
+/// Patterns of the main language that tell how the code is built: what they show, and how they are found.
+fn patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
+    match survey.main_language() {
+        Some("Python") => &[
+            ("classes", r"^\s*class \w+"),
+            ("functions with annotated results", r"^\s*(async )?def .*->"),
+            ("asynchronous functions", r"^\s*async def "),
+            ("abstract methods", r"@(abc\.)?abstractmethod"),
+            ("dataclasses", r"^\s*@(dataclasses\.)?dataclass\b"),
+            ("exceptions of its own", r"^class \w+\(.*(Error|Exception|Warning)\)"),
+            ("module loggers", r"logging\.getLogger\("),
+        ],
+        Some("JavaScript" | "TypeScript") => &[
+            ("classes", r"^\s*(export )?(default )?(abstract )?class \w+"),
+            ("ES module imports", r"^import .* from "),
+            ("CommonJS requires", r"\brequire\("),
+            ("asynchronous functions", r"\basync (function\b|\()"),
+            ("exported interfaces and types", r"^export (interface|type) "),
+        ],
+        Some("Rust") => &[
+            ("public functions", r"^\s*pub (async )?fn "),
+            ("traits", r"^\s*(pub )?trait \w+"),
+            ("asynchronous functions", r"\basync fn "),
+            ("error types", r"derive\(.*\bError\b|impl .*Error for "),
+            ("unsafe blocks", r"\bunsafe (\{|fn|impl)"),
+            ("macros of its own", r"macro_rules!"),
+        ],
+        Some("Go") => &[
+            ("interfaces", r"^type \w+ interface"),
+            ("structs", r"^type \w+ struct"),
+            ("goroutines", r"\bgo (func\b|\w+[.(])"),
+            ("contexts passed on", r"ctx context\.Context"),
+        ],
+        Some("Java" | "Kotlin" | "C#") => &[
+            ("classes", r"\bclass \w+"),
+            ("interfaces", r"\binterface \w+"),
+            ("annotations", r"^\s*@\w+"),
+        ],
+        _ => &[],
+    }
+}
+
+/// Counting the uses of the symbols, and the source of the first functions.
+fn digs(symbols: &[(Hit, String)]) -> Vec<ToolCall> {
+    let mut calls = Vec::new();
+    for (number, (_, name)) in symbols.iter().take(SYMBOLS_MAX).enumerate() {
+        calls.push(call(
+            "uses",
+            number + 1,
+            "find_references",
+            &json!({"symbol": name, "limit": 1}),
+        ));
+    }
+    let python = symbols.iter().filter(|(hit, _)| hit.path.ends_with(".py"));
+    for (number, (hit, name)) in python.take(FUNCTIONS_MAX).enumerate() {
+        let arguments = json!({"name": name, "path": hit.path});
+        calls.push(call("function", number + 1, "explain_function", &arguments));
+    }
+    calls
+}
+
+/// Definitions in the chosen files with their names: the first of every file, then the second of every file.
+fn symbols(evidence: &Evidence<'_>) -> Vec<(Hit, String)> {
+    let name = Regex::new(r"\b(?:class|def|fn|struct|enum|trait|interface|func|function)\s+([A-Za-z_]\w*)")
+        .expect("the expression is a constant");
+    let found: Vec<(Hit, String)> = evidence
+        .of("definitions")
+        .flat_map(|answer| hits(answer.text()))
+        .filter_map(|hit| {
+            let name = name.captures(&hit.text)?.get(1)?.as_str().to_owned();
+            (!name.starts_with('_') && name != "main").then_some((hit, name))
+        })
+        .collect();
+    let rank = |index: usize| {
+        found[..index]
+            .iter()
+            .filter(|(hit, _)| hit.path == found[index].0.path)
+            .count()
+    };
+    let mut order: Vec<usize> = (0..found.len()).collect();
+    order.sort_by_key(|&index| rank(index));
+    order
+        .into_iter()
+        .map(|index| found[index].clone())
+        .take(SYMBOLS_MAX)
+        .collect()
+}
+
+// ---- what is written ----
+
+fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
+    let reads: Vec<(String, Vec<Line>)> = evidence
+        .of("read")
+        .map(|answer| (answer.argument("path"), lines(answer.text())))
+        .collect();
+    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n", title(brief, &reads));
+    for section in [
+        what_it_is(brief, survey, &reads),
+        sizes(brief, survey),
+        starts(survey, &reads),
+        map(brief, survey, &reads),
+        declared(survey),
+        central(evidence),
+        key_patterns(survey, evidence),
+        tests(survey, &reads),
+        left_out(survey),
+    ] {
+        text.push_str(&section);
+        text.push('\n');
+    }
+    text
+}
+
+/// The name that a manifest or the README gives, else the target's own.
+fn title(brief: &Brief, reads: &[(String, Vec<Line>)]) -> String {
+    let named = reads.iter().find_map(|(path, lines)| match file_name(path) {
+        "pyproject.toml" | "Cargo.toml" => value_of(lines, "name ="),
+        "package.json" => value_of(lines, "\"name\":"),
+        _ => None,
+    });
+    let heading = || {
+        let (_, lines) = reads.iter().find(|(path, _)| is_readme(path))?;
+        let first = lines.iter().find(|line| line.text.chars().any(char::is_alphanumeric))?;
+        Some(first.text.trim_matches(|c: char| !c.is_alphanumeric()).to_owned())
+    };
+    let name = named.map(|(name, _)| name).or_else(heading);
+    match (brief.target.as_str(), name) {
+        ("", Some(name)) => name,
+        ("", None) => "This repository".to_owned(),
+        (target, _) => format!("`{target}/`"),
+    }
+}
+
+/// The quoted value behind a key, and its line.
+fn value_of(lines: &[Line], key: &str) -> Option<(String, usize)> {
+    let line = lines.iter().find(|line| line.text.trim_start().starts_with(key))?;
+    let (_, value) = line.text.split_once(key)?;
+    let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
+    (!value.is_empty()).then(|| (value.to_owned(), line.number))
+}
+
+fn is_readme(path: &str) -> bool {
+    file_name(path).to_ascii_lowercase().starts_with("readme")
+}
+
+fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+    let mut text = "## What it is\n\n".to_owned();
+    if let Some((path, lines)) = reads.iter().find(|(path, _)| is_readme(path))
+        && let Some((words, number)) = first_paragraph(lines)
+    {
+        let _ = writeln!(text, "{words} ({path}:{number})\n");
+    }
+    for (path, lines) in reads {
+        let key = match file_name(path) {
+            "pyproject.toml" | "Cargo.toml" => "description =",
+            "package.json" => "\"description\":",
+            _ => continue,
+        };
+        if let Some((words, number)) = value_of(lines, key) {
+            let _ = writeln!(text, "Its manifest says: {words} ({path}:{number})\n");
+        }
+    }
+    let what = if brief.target.is_empty() {
+        "The repository"
+    } else {
+        "The directory"
+    };
+    let language = survey
+        .main_language()
+        .unwrap_or("no programming language that is known here");
+    let _ = writeln!(
+        text,
+        "{what} holds {} files ({}), written mainly in {language}.",
+        survey.files.len(),
+        size_text(survey.bytes())
+    );
+    text
+}
+
+/// The first paragraph of prose, on one line: headings, badges, directives and rules are passed over.
+fn first_paragraph(lines: &[Line]) -> Option<(String, usize)> {
+    let is_prose = |line: &&Line| {
+        let text = line.text.trim();
+        let letters = text.chars().filter(|character| character.is_alphabetic()).count();
+        !text.starts_with(['#', '!', '[', '<', '=', '-', '.', '|', '`', '*', '>'])
+            && letters * 2 > text.len()
+            && text.contains(' ')
+    };
+    let underlined = |line: &Line| {
+        let below = lines.iter().find(|other| other.number == line.number + 1);
+        below.is_some_and(|below| below.text.len() > 2 && below.text.chars().all(|c| "=-~^\"".contains(c)))
+    };
+    let first = lines.iter().filter(is_prose).find(|line| !underlined(line))?;
+    let paragraph: Vec<&str> = lines
+        .iter()
+        .skip_while(|line| line.number < first.number)
+        .map(|line| line.text.trim())
+        .take_while(|text| !text.is_empty())
+        .collect();
+    Some((sentence_cut(&paragraph.join(" "), 400), first.number))
+}
+
+/// A text cut at the end of a word.
+fn sentence_cut(text: &str, characters_max: usize) -> String {
+    if text.chars().count() <= characters_max {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(characters_max).collect();
+    let end = cut.rfind(' ').unwrap_or(cut.len());
+    format!("{} …", &cut[..end])
+}
+
+fn sizes(brief: &Brief, survey: &Survey) -> String {
+    let mut text = "## Languages and sizes\n\n| Language | Files | Size |\n|---|---:|---:|\n".to_owned();
+    for row in survey.languages().iter().take(8) {
+        let _ = writeln!(text, "| {} | {} | {} |", row.name, row.files, row.size());
+    }
+    let mut sources: Vec<_> = survey.sources().collect();
+    sources.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+    if !sources.is_empty() {
+        let largest: Vec<String> = sources
+            .iter()
+            .take(5)
+            .map(|file| format!("{}:1 ({})", file.path, size_text(file.bytes)))
+            .collect();
+        let _ = writeln!(text, "\nLargest sources: {}.", largest.join(", "));
+    }
+    if !survey.complete {
+        let place = if brief.target.is_empty() {
+            "repository"
+        } else {
+            "directory"
+        };
+        let _ = writeln!(text, "\nThe {place} holds more files than were counted here.");
+    }
+    text
+}
+
+fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+    let mut text = "## Entry points\n\n".to_owned();
+    let before = text.len();
+    for (path, lines) in reads {
+        for line in declared_starts(path, lines) {
+            let _ = writeln!(
+                text,
+                "- declared: `{}` ({path}:{})",
+                line.text.trim().trim_end_matches(','),
+                line.number
+            );
+        }
+    }
+    for path in entry_points(survey) {
+        let words = head_words(&path, reads);
+        let _ = writeln!(text, "- `{path}`{} ({path}:{})", words.0, words.1);
+    }
+    if text.len() == before {
+        text.push_str("None was recognised: it is probably used as a library.\n");
+    }
+    text
+}
+
+/// Lines of a manifest that declare commands or entry modules.
+fn declared_starts<'l>(path: &str, lines: &'l [Line]) -> Vec<&'l Line> {
+    match file_name(path) {
+        "pyproject.toml" => in_table(
+            lines,
+            &["[project.scripts]", "[project.gui-scripts]", "[tool.poetry.scripts]"],
+        ),
+        "setup.cfg" => {
+            let inside = in_table(lines, &["[options.entry_points]"]);
+            inside.into_iter().filter(|line| line.text.contains(':')).collect()
+        }
+        "Cargo.toml" => {
+            let bins = in_table(lines, &["[[bin]]"]);
+            bins.into_iter()
+                .filter(|line| line.text.trim_start().starts_with("name"))
+                .collect()
+        }
+        "package.json" => {
+            let keys = ["\"main\":", "\"bin\":", "\"module\":", "\"start\":"];
+            lines
+                .iter()
+                .filter(|line| keys.iter().any(|key| line.text.trim_start().starts_with(key)))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The settings beneath one of these headings.
+fn in_table<'l>(lines: &'l [Line], headings: &[&str]) -> Vec<&'l Line> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in lines {
+        let text = line.text.trim();
+        if text.starts_with('[') {
+            inside = headings.contains(&text);
+        } else if inside && text.contains('=') && !text.starts_with('#') {
+            found.push(line);
+        }
+    }
+    found
+}
+
+/// What a file says about itself in its first lines, as `: words`, and the line; line 1 where it says nothing.
+fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, usize) {
+    let lines = reads
+        .iter()
+        .find(|(read, _)| read == path)
+        .map(|(_, lines)| lines.as_slice())
+        .unwrap_or_default();
+    match own_words(lines) {
+        Some((words, number)) => (format!(": {words}"), number),
+        None => (String::new(), 1),
+    }
+}
+
+/// The first sentence of a docstring or of a leading comment; licence headers and directives say nothing.
+fn own_words(lines: &[Line]) -> Option<(String, usize)> {
+    const NOTHING: [&str; 10] = [
+        "copyright",
+        "license",
+        "licence",
+        "spdx",
+        "eslint",
+        "coding",
+        "usr/bin",
+        "jshint",
+        "@",
+        "generated",
+    ];
+    let mut fenced = false;
+    for line in lines {
+        let text = line.text.trim();
+        let opens = text.starts_with("\"\"\"") || text.starts_with("'''") || text.starts_with("r\"\"\"");
+        let comment = ["//!", "///", "//", "/**", "/*", "#", "*"]
+            .iter()
+            .any(|mark| text.starts_with(mark));
+        if text.is_empty() || text == "'use strict';" || text == "\"use strict\";" {
+            continue;
+        }
+        if !opens && !comment && !fenced {
+            return None;
+        }
+        fenced |= opens;
+        let words = text
+            .trim_start_matches(['r', '"', '\'', '/', '!', '*', '#', ' '])
+            .trim_end_matches(['"', '\'', '*', '/'])
+            .trim();
+        let lower = words.to_ascii_lowercase();
+        if words.chars().filter(|c| c.is_alphabetic()).count() > 3 && !NOTHING.iter().any(|word| lower.contains(word)) {
+            return Some((sentence_cut(words, 160), line.number));
+        }
+    }
+    None
+}
+
+fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+    let (directory, parts) = survey.modules(&brief.target);
+    let place = if directory.is_empty() {
+        ".".to_owned()
+    } else {
+        directory.clone()
+    };
+    let mut text =
+        format!("## Module map of `{place}`\n\n| Module | Sources | Size | In its own words |\n|---|---:|---:|---|\n");
+    for part in parts.iter().take(ROWS_MAX) {
+        let words = match head_of(&directory, &part.name, survey) {
+            Some(path) => {
+                let (words, number) = head_words(&path, reads);
+                format!(
+                    "{} ({path}:{number})",
+                    words.trim_start_matches(": ").replace('|', "\\|")
+                )
+            }
+            None => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            part.name,
+            part.files,
+            part.size(),
+            words.trim()
+        );
+    }
+    if parts.len() > ROWS_MAX {
+        let _ = writeln!(text, "\n… and {} more.", parts.len() - ROWS_MAX);
+    }
+    if parts.is_empty() {
+        text.push_str("\nThere are no sources in a language that is known here.\n");
+    }
+    text
+}
+
+fn declared(survey: &Survey) -> String {
+    let mut text = "## Dependencies\n\n".to_owned();
+    if survey.dependencies.is_empty() {
+        text.push_str("No manifest declares any.\n");
+    }
+    for dependency in survey.dependencies.iter().take(ROWS_MAX) {
+        let _ = writeln!(
+            text,
+            "- `{}` [{}] ({})",
+            dependency.name, dependency.group, dependency.place
+        );
+    }
+    if survey.dependencies.len() > ROWS_MAX {
+        let _ = writeln!(text, "- … and {} more", survey.dependencies.len() - ROWS_MAX);
+    }
+    text
+}
+
+fn central(evidence: &Evidence<'_>) -> String {
+    let mut text = "## Central symbols\n\n".to_owned();
+    let mut counted: Vec<(u64, Hit, String, String)> = symbols(evidence)
+        .into_iter()
+        .filter_map(|(hit, name)| {
+            let answer = evidence.of("uses").find(|answer| answer.argument("symbol") == name)?;
+            let (count, summary) = references(answer.text())?;
+            Some((count, hit, name, summary))
+        })
+        .collect();
+    counted.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
+    for (_, hit, name, summary) in &counted {
+        let _ = writeln!(text, "- `{name}` — {summary} ({})", hit.place());
+    }
+    if counted.is_empty() {
+        text.push_str("No definition was found in the files that the context engine chose.\n");
+    }
+    for answer in evidence.of("function") {
+        text.push_str(&explained(answer.text()));
+    }
+    text
+}
+
+/// The count and the sentence of a find_references answer: `16 references to `run` in 4 files: …`.
+fn references(text: &str) -> Option<(u64, String)> {
+    let line = text
+        .lines()
+        .find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
+    let (count, rest) = line.split_once(' ')?;
+    let places = rest.rsplit_once(" in ").map(|(_, places)| places).unwrap_or(rest);
+    let places = places.split_once(". ").map_or(places, |(before, _)| before);
+    Some((
+        count.replace(',', "").parse().ok()?,
+        format!("{count} references in {places}"),
+    ))
+}
+
+/// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
+fn explained(text: &str) -> String {
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let (Some(signature), Some(file)) = (field("signature:"), field("file:")) else {
+        return String::new();
+    };
+    let place = file.split_once('-').map_or(file, |(place, _)| place);
+    let mut paragraph = format!("\n`{signature}` ({place})\n");
+    if let Some(words) = field("docstring:") {
+        let _ = writeln!(paragraph, "{}", words.trim_end_matches(" […]"));
+    }
+    let calls: Vec<String> = text
+        .lines()
+        .filter_map(|line| {
+            let (name, place) = line.strip_prefix("  ")?.split_once(" -> ")?;
+            Some(format!("`{name}` ({})", place.split_whitespace().next()?))
+        })
+        .take(6)
+        .collect();
+    if !calls.is_empty() {
+        let _ = writeln!(paragraph, "It calls {}.", calls.join(", "));
+    }
+    paragraph
+}
+
+fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
+    let mut text = "## Key patterns\n\n".to_owned();
+    let mut found = false;
+    for (number, (what, _)) in patterns(survey).iter().enumerate() {
+        let answer = evidence.of("pattern").find(|answer| answer.is_number(number + 1));
+        let Some((answer, first)) = answer.and_then(|answer| Some((answer, hits(answer.text()).into_iter().next()?)))
+        else {
+            continue;
+        };
+        let totals = answer
+            .text()
+            .lines()
+            .rev()
+            .find(|line| line.contains(" in ") && line.contains("match"));
+        let totals = totals.map_or("found", |line| line.split(';').next().unwrap_or(line));
+        let _ = writeln!(text, "- {what}: {totals}, the first at {}", first.place());
+        found = true;
+    }
+    if !found {
+        text.push_str("None of the patterns that are looked for was found.\n");
+    }
+    text
+}
+
+fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+    let mut text = "## Tests and how to run them\n\n".to_owned();
+    let tests: Vec<_> = survey.tests().collect();
+    match tests
+        .iter()
+        .min_by_key(|file| (file.path.matches('/').count(), &file.path))
+    {
+        Some(first) => {
+            let _ = writeln!(text, "{} test files, for example {}:1.", tests.len(), first.path);
+        }
+        None => text.push_str("No test files were found.\n"),
+    }
+    for (path, lines) in reads {
+        for (command, line) in test_commands(path, lines) {
+            let _ = writeln!(
+                text,
+                "- {command}: `{}` ({path}:{})",
+                sentence_cut(line.text.trim(), 120),
+                line.number
+            );
+        }
+    }
+    for file in &survey.files {
+        if matches!(file_name(&file.path), "runtests.py" | "run_tests.py" | "conftest.py")
+            && file.path.matches('/').count() <= 1
+        {
+            let _ = writeln!(text, "- set-up or runner ({}:1)", file.path);
+        }
+    }
+    text
+}
+
+/// Lines of a manifest that say how tests are run.
+fn test_commands<'l>(path: &str, lines: &'l [Line]) -> Vec<(&'static str, &'l Line)> {
+    let starting = |key: &str| lines.iter().find(|line| line.text.trim_start().starts_with(key));
+    let found = match file_name(path) {
+        "pyproject.toml" => [
+            ("`python -m pytest`", starting("[tool.pytest")),
+            ("`tox`", starting("[tool.tox")),
+        ],
+        "setup.cfg" => [("`python -m pytest`", starting("[tool:pytest]")), ("", None)],
+        "pytest.ini" => [("`python -m pytest`", starting("[pytest]")), ("", None)],
+        "tox.ini" => [
+            ("`tox`", starting("commands")),
+            ("`python -m pytest`", starting("[pytest]")),
+        ],
+        "package.json" => [("`npm test`", starting("\"test\":")), ("", None)],
+        "Makefile" => [("`make test`", starting("test:")), ("", None)],
+        "Cargo.toml" => [
+            ("`cargo test`", starting("[package]").or(starting("[workspace]"))),
+            ("", None),
+        ],
+        "go.mod" => [("`go test ./...`", starting("module ")), ("", None)],
+        _ => return Vec::new(),
+    };
+    found
+        .into_iter()
+        .filter_map(|(command, line)| Some((command, line?)))
+        .collect()
+}
+
+fn left_out(survey: &Survey) -> String {
+    let mut text = "## What this overview does not say\n\n".to_owned();
+    text.push_str(
+        "Purposes and trade-offs that stand in no manifest, comment or README: for those a language model has to \
+         read the code. Ignored files, dependency and build directories and secrets were not looked at.\n",
+    );
+    if !survey.complete {
+        text.push_str("The file list was cut; counts are of the files that were listed.\n");
+    }
+    text
+}
+
+// ---- one file ----
+
+fn next_of_file(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
+    if !evidence.asked("read") {
+        let globs = [literal_glob(&brief.target)];
+        let mut calls = vec![
+            call("read", 1, "read_file", &json!({"path": brief.target, "limit": 2000})),
+            call(
+                "definitions",
+                1,
+                "search_code",
+                &json!({"pattern": DEFINITIONS, "globs": globs, "limit": 200, "case": "sensitive"}),
+            ),
+        ];
+        let stem = file_name(&brief.target).split('.').next().unwrap_or_default();
+        if stem.len() > 2 {
+            let pattern = format!(
+                r"^\s*(from|import|use|require|#include|export)\b.*\b{}\b",
+                regex::escape(stem)
+            );
+            calls.push(call(
+                "importers",
+                1,
+                "search_code",
+                &json!({"pattern": pattern, "limit": 100, "case": "sensitive"}),
+            ));
+        }
+        return Reply::Calls(calls);
+    }
+    if !evidence.asked("uses") {
+        let calls = digs(&symbols(evidence));
+        if !calls.is_empty() {
+            return Reply::Calls(calls);
+        }
+    }
+    Reply::Text(file_overview(brief, evidence))
+}
+
+fn file_overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
+    let path = &brief.target;
+    let read: Vec<Line> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
+    let last = read.last().map_or(0, |line| line.number);
+    let mut text = format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\n");
+    let language = language(path).unwrap_or("text");
+    if let Some((words, number)) = own_words(&read) {
+        let _ = writeln!(text, "{words} ({path}:{number})\n");
+    }
+    let _ = writeln!(text, "A file in {language}, {last} lines read ({path}:1).\n");
+    text.push_str("## Outline\n\n");
+    let definitions: Vec<Hit> = evidence
+        .of("definitions")
+        .flat_map(|answer| hits(answer.text()))
+        .collect();
+    for hit in definitions.iter().take(40) {
+        let _ = writeln!(
+            text,
+            "- `{}` ({})",
+            hit.text.trim().trim_end_matches(['{', ':', ' ']),
+            hit.place()
+        );
+    }
+    if definitions.is_empty() {
+        text.push_str("No definition at the top level was recognised.\n");
+    }
+    text.push_str("\n## What it imports\n\n");
+    text.push_str(&imports(path, &read));
+    text.push_str("\n## Who uses it\n\n");
+    text.push_str(&importers(path, evidence));
+    text.push('\n');
+    text.push_str(&central(evidence));
+    text
+}
+
+fn imports(path: &str, read: &[Line]) -> String {
+    let mut text = String::new();
+    let starts = ["import ", "from ", "use ", "#include", "require "];
+    let is_import = |line: &&Line| {
+        let trimmed = line.text.trim_start();
+        starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
+    };
+    for line in read.iter().filter(is_import).take(20) {
+        let _ = writeln!(text, "- `{}` ({path}:{})", line.text.trim(), line.number);
+    }
+    if text.is_empty() {
+        "Nothing that is recognised.\n".to_owned()
+    } else {
+        text
+    }
+}
+
+fn importers(path: &str, evidence: &Evidence<'_>) -> String {
+    let mut text = String::new();
+    let found = evidence
+        .of("importers")
+        .flat_map(|answer| hits(answer.text()))
+        .filter(|hit| hit.path != *path);
+    for hit in found.take(15) {
+        let _ = writeln!(text, "- `{}` ({})", sentence_cut(hit.text.trim(), 100), hit.place());
+    }
+    if text.is_empty() {
+        "No import of it was found by name.\n".to_owned()
+    } else {
+        text
+    }
+}

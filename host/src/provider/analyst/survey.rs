@@ -1,0 +1,213 @@
+//! The first rounds of every overview: which files there are, and what the manifests declare.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::call;
+use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, listed, size_text};
+use crate::context::scanner::{is_test, language};
+use crate::provider::ToolCall;
+
+/// Pages of the file list that are asked for; with the list's own bound, 20,000 files.
+const PAGES_MAX: usize = 4;
+/// Files on one page.
+const PAGE_FILES: usize = 5000;
+/// A directory that holds more than this share of the sources is looked into, instead of being the only row of a map.
+const DOMINANT_PERCENT: usize = 85;
+/// How far down that goes.
+const DESCENT_MAX: usize = 3;
+
+/// The calls that are still missing, if any.
+pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
+    let list = |number: usize, cursor: Option<String>| {
+        let mut arguments = json!({"path": brief.target, "recursive": true, "limit": PAGE_FILES});
+        if let Some(cursor) = cursor {
+            arguments["cursor"] = cursor.into();
+        }
+        call("list", number, "list_files", &arguments)
+    };
+    if !evidence.asked("list") {
+        return Some(vec![
+            list(1, None),
+            call("dependencies", 1, "analyze_dependencies", &json!({})),
+        ]);
+    }
+    let pages = evidence.of("list").count();
+    let cursor = evidence.of("list").last().and_then(super::evidence::Exchange::cursor)?;
+    (pages < PAGES_MAX).then(|| vec![list(pages + 1, Some(cursor))])
+}
+
+/// What the survey found.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// The files of the target.
+    pub(super) files: Vec<Listed>,
+    /// False where there are more than were listed.
+    pub(super) complete: bool,
+    /// What the manifests declare.
+    pub(super) dependencies: Vec<Dependency>,
+}
+
+/// A row of a table: how many files, how large.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// What is counted.
+    pub(super) name: String,
+    /// Files.
+    pub(super) files: usize,
+    /// Bytes.
+    pub(super) bytes: f64,
+}
+
+impl Row {
+    /// Its size, for people.
+    pub(super) fn size(&self) -> String {
+        size_text(self.bytes)
+    }
+}
+
+impl Survey {
+    /// Reads the survey out of the answers.
+    pub(super) fn read(evidence: &Evidence<'_>) -> Self {
+        let pages: Vec<_> = evidence.of("list").collect();
+        Self {
+            files: pages.iter().flat_map(|page| listed(page.text())).collect(),
+            complete: pages.last().is_some_and(|page| page.cursor().is_none()),
+            dependencies: evidence
+                .of("dependencies")
+                .flat_map(|answer| dependencies(answer.text()))
+                .collect(),
+        }
+    }
+
+    /// Files in a programming language that are not tests.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
+        self.files
+            .iter()
+            .filter(|file| is_source(&file.path) && !is_test(&file.path))
+    }
+
+    /// Test files.
+    pub(super) fn tests(&self) -> impl Iterator<Item = &Listed> {
+        self.files
+            .iter()
+            .filter(|file| is_source(&file.path) && is_test(&file.path))
+    }
+
+    /// Bytes of all files.
+    pub(super) fn bytes(&self) -> f64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// Languages, most files first.
+    pub(super) fn languages(&self) -> Vec<Row> {
+        rows(
+            self.files
+                .iter()
+                .filter_map(|file| Some((language(&file.path)?.to_owned(), file.bytes))),
+        )
+    }
+
+    /// The programming language with the most source files.
+    pub(super) fn main_language(&self) -> Option<&'static str> {
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for file in self.sources() {
+            if let Some(language) = language(&file.path) {
+                *counts.entry(language).or_default() += 1;
+            }
+        }
+        counts
+            .into_iter()
+            .max_by_key(|&(name, count)| (count, std::cmp::Reverse(name)))
+            .map(|(name, _)| name)
+    }
+
+    /// The directory whose parts make the most telling map, and those parts, largest first.
+    pub(super) fn modules(&self, target: &str) -> (String, Vec<Row>) {
+        let mut directory = target.to_owned();
+        for _ in 0..DESCENT_MAX {
+            let parts = self.parts(&directory);
+            let all: usize = parts.iter().map(|part| part.files).sum();
+            match parts.first() {
+                Some(first) if first.name.ends_with('/') && first.files * 100 > all * DOMINANT_PERCENT => {
+                    directory = join(&directory, first.name.trim_end_matches('/'));
+                }
+                _ => return (directory, parts),
+            }
+        }
+        let parts = self.parts(&directory);
+        (directory, parts)
+    }
+
+    /// Direct children of a directory that hold sources; directories end in `/`.
+    fn parts(&self, directory: &str) -> Vec<Row> {
+        rows(self.sources().filter_map(|file| {
+            let rest = beneath(&file.path, directory)?;
+            let name = rest
+                .split_once('/')
+                .map_or(rest.to_owned(), |(first, _)| format!("{first}/"));
+            Some((name, file.bytes))
+        }))
+    }
+
+    /// True where the target holds this file.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.files.iter().any(|file| file.path == path)
+    }
+}
+
+/// The rest of a path beneath a directory; the root is the empty string.
+pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
+    if directory.is_empty() {
+        Some(path)
+    } else {
+        path.strip_prefix(directory)?.strip_prefix('/')
+    }
+}
+
+/// A path of a directory's entry.
+pub(super) fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{directory}/{name}")
+    }
+}
+
+/// Languages that hold definitions, as against those of documents and data.
+pub(super) fn is_source(path: &str) -> bool {
+    const DOCUMENTS: [&str; 14] = [
+        "Markdown",
+        "reStructuredText",
+        "Text",
+        "JSON",
+        "YAML",
+        "TOML",
+        "XML",
+        "HTML",
+        "CSS",
+        "SVG",
+        "INI",
+        "CSV",
+        "Gettext",
+        "AsciiDoc",
+    ];
+    language(path).is_some_and(|language| !DOCUMENTS.contains(&language))
+}
+
+/// Sums by name, most files first.
+fn rows(files: impl Iterator<Item = (String, f64)>) -> Vec<Row> {
+    let mut sums: BTreeMap<String, (usize, f64)> = BTreeMap::new();
+    for (name, bytes) in files {
+        let sum = sums.entry(name).or_default();
+        sum.0 += 1;
+        sum.1 += bytes;
+    }
+    let mut rows: Vec<Row> = sums
+        .into_iter()
+        .map(|(name, (files, bytes))| Row { name, files, bytes })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.files));
+    rows
+}

@@ -1,0 +1,577 @@
+//! The Chat Completions wire: `local`, `router`, and `hosted` with `api = "chat"`.
+//!
+//! A request becomes JSON, the frames of the answer become events. Everything that servers of this wire do in their
+//! own way is settled here, so that the loop sees one form: calls come out whole and only after a proper end, thinking
+//! is told from text, and what was cut off is said to be cut off. No sockets, no time.
+
+mod calls;
+mod text;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Map, Value, json};
+
+use self::calls::Calls;
+use self::text::{Sorted, TextSorter, occurs_in, printed_calls};
+use super::failure::{Class, Failure, one_line};
+use super::sse::Frame;
+use super::wire::{Decoder, Progress, Wire};
+use super::{DATA_RULE, Message, Options, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
+use crate::config::{ProviderName, ProviderSettings};
+
+/// Ids of calls that were printed as text start so; the others are native.
+const PRINTED_ID: &str = "printed_";
+
+/// The wire, bound to a model, with what was learned about the server so far.
+pub(super) struct ChatWire {
+    model: String,
+    text_calls: bool,
+    /// False once the server has refused the field.
+    stream_options: AtomicBool,
+    /// True where the bound of the output is called `max_completion_tokens`.
+    completion_tokens: AtomicBool,
+}
+
+impl ChatWire {
+    pub(super) fn new(settings: &ProviderSettings, options: &Options) -> Self {
+        Self {
+            model: settings.model.clone(),
+            text_calls: options.text_calls,
+            stream_options: AtomicBool::new(true),
+            completion_tokens: AtomicBool::new(settings.name == ProviderName::Hosted),
+        }
+    }
+}
+
+impl Wire for ChatWire {
+    fn path(&self) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/models"
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        key.map(|key| ("authorization", format!("Bearer {key}")))
+            .into_iter()
+            .collect()
+    }
+
+    fn body(&self, request: &Request<'_>) -> Value {
+        let mut body = json!({
+            "model": self.model,
+            "messages": messages(request),
+            "stream": true,
+        });
+        if self.stream_options.load(Ordering::Relaxed) {
+            body["stream_options"] = json!({"include_usage": true});
+        }
+        if !request.tools.is_empty() {
+            body["tools"] = request.tools.iter().map(tool).collect();
+        }
+        if let Some(bound) = request.max_tokens {
+            let field = match self.completion_tokens.load(Ordering::Relaxed) {
+                true => "max_completion_tokens",
+                false => "max_tokens",
+            };
+            body[field] = json!(bound);
+        }
+        body
+    }
+
+    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+        Box::new(ChatDecoder::new(request, self.text_calls))
+    }
+
+    fn adapt(&self, failure: &Failure) -> bool {
+        if !matches!(failure.status, Some(400 | 422)) {
+            return false;
+        }
+        let said = failure.said.to_lowercase();
+        if said.contains("stream_options") || said.contains("include_usage") {
+            return self.stream_options.swap(false, Ordering::Relaxed);
+        }
+        let names_bound = said.contains("max_tokens") || said.contains("max_completion_tokens");
+        let refuses = [
+            "unsupported",
+            "not supported",
+            "unrecognized",
+            "unknown",
+            "extra",
+            "instead",
+        ];
+        if names_bound && refuses.iter().any(|word| said.contains(word)) {
+            // The other name; the transport bounds how often a request is changed.
+            self.completion_tokens.fetch_xor(true, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+}
+
+fn tool(spec: &super::ToolSpec) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": schema::parameters(&spec.parameters),
+        },
+    })
+}
+
+fn messages(request: &Request<'_>) -> Vec<Value> {
+    let system = match request.tools.is_empty() {
+        true => request.system.to_owned(),
+        false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
+    };
+    let mut messages = vec![json!({"role": "system", "content": system})];
+    for message in request.messages {
+        match message {
+            Message::User { text } => push_user(&mut messages, text),
+            Message::Assistant {
+                text,
+                tool_calls,
+                opaque,
+            } => messages.extend(assistant(text, tool_calls, opaque)),
+            Message::ToolResults { results } => {
+                messages.extend(results.iter().map(
+                    |result| json!({"role": "tool", "tool_call_id": result.call_id, "content": result.labelled()}),
+                ))
+            }
+        }
+    }
+    messages
+}
+
+/// Many chat templates refuse two user messages in a row.
+fn push_user(messages: &mut Vec<Value>, text: &str) {
+    let last = messages.last_mut().filter(|last| last["role"] == "user");
+    match last.and_then(|last| last.get_mut("content")) {
+        Some(Value::String(content)) => *content = format!("{content}\n\n{text}"),
+        _ => messages.push(json!({"role": "user", "content": text})),
+    }
+}
+
+/// An empty answer is left out: servers refuse an assistant without content and without calls.
+fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Option<Value> {
+    if text.is_empty() && calls.is_empty() {
+        return None;
+    }
+    let content = if text.is_empty() { Value::Null } else { json!(text) };
+    let mut message = json!({"role": "assistant", "content": content});
+    if !calls.is_empty() {
+        let calls = calls.iter().map(|call| {
+            let arguments = if call.arguments.is_empty() {
+                "{}"
+            } else {
+                &call.arguments
+            };
+            json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+        });
+        message["tool_calls"] = calls.collect();
+    }
+    for (key, value) in opaque.as_object().into_iter().flatten() {
+        message[key] = value.clone();
+    }
+    Some(message)
+}
+
+/// Why the server says that it stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finish {
+    Stop,
+    Length,
+    Refusal,
+}
+
+/// The state of one answer.
+struct ChatDecoder<'a> {
+    request: Request<'a>,
+    text_calls: bool,
+    text: TextSorter,
+    calls: Calls,
+    finish: Option<Finish>,
+    done_mark: bool,
+    /// True once a chunk held any part of an answer.
+    spoke: bool,
+    usage: Option<Usage>,
+    reasoning_content: String,
+    reasoning_details: Vec<Value>,
+}
+
+impl<'a> ChatDecoder<'a> {
+    fn new(request: Request<'a>, text_calls: bool) -> Self {
+        Self {
+            request,
+            text_calls,
+            text: TextSorter::new(!request.tools.is_empty()),
+            calls: Calls::default(),
+            finish: None,
+            done_mark: false,
+            spoke: false,
+            usage: None,
+            reasoning_content: String::new(),
+            reasoning_details: Vec::new(),
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        if let Some(usage) = chunk
+            .get("usage")
+            .or_else(|| chunk.pointer("/x_groq/usage"))
+            .and_then(read_usage)
+        {
+            self.usage = Some(usage);
+        }
+        for choice in chunk.get("choices").and_then(Value::as_array).into_iter().flatten() {
+            // A server that ignores `stream` answers with one `message`.
+            if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
+                self.delta(delta, events);
+            }
+            if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
+                self.take_finish(reason)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) {
+        self.spoke |= delta.as_object().is_some_and(|fields| !fields.is_empty());
+        self.reasoning(delta, events);
+        match delta.get("content") {
+            Some(Value::String(text)) => self.content(text, events),
+            Some(Value::Array(parts)) => parts.iter().for_each(|part| self.part(part, events)),
+            _ => {}
+        }
+        if let Some(text) = delta
+            .get("refusal")
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+        {
+            self.content(text, events);
+            self.finish = Some(Finish::Refusal);
+        }
+        match (delta.get("tool_calls"), delta.get("function_call")) {
+            (Some(Value::Array(entries)), _) => self.calls.take(entries),
+            (_, Some(call @ Value::Object(_))) => self.calls.take(std::slice::from_ref(call)),
+            _ => {}
+        }
+    }
+
+    fn content(&mut self, text: &str, events: &mut Vec<ProviderEvent>) {
+        let mut sorted = Vec::new();
+        self.text.take(text, &mut sorted);
+        events.extend(sorted.into_iter().map(into_event));
+    }
+
+    /// Content as a list of parts, among them thinking.
+    fn part(&mut self, part: &Value, events: &mut Vec<ProviderEvent>) {
+        if let Some(text) = part.get("text").and_then(Value::as_str) {
+            self.content(text, events);
+        }
+        for thought in part.get("thinking").and_then(Value::as_array).into_iter().flatten() {
+            events.extend(
+                thought["text"]
+                    .as_str()
+                    .map(|text| ProviderEvent::Reasoning(text.to_owned())),
+            );
+        }
+    }
+
+    fn reasoning(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) {
+        let field = |key: &str| delta.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(text) = field("reasoning_content") {
+            self.reasoning_content.push_str(text);
+        }
+        let details = delta.get("reasoning_details").and_then(Value::as_array);
+        let details = details.map(Vec::as_slice).unwrap_or_default();
+        // The same thinking comes in more than one field of one chunk; it is shown once.
+        let shown = field("reasoning_content").or(field("reasoning")).map(str::to_owned);
+        let shown = shown.or_else(|| {
+            let texts = details
+                .iter()
+                .filter_map(|detail| detail.get("text").or(detail.get("summary"))?.as_str());
+            Some(texts.collect::<String>()).filter(|text| !text.is_empty())
+        });
+        events.extend(shown.map(ProviderEvent::Reasoning));
+        details.iter().for_each(|detail| self.keep_detail(detail));
+    }
+
+    /// Details come in pieces of one block; the block goes back as a whole, its fields as they came.
+    fn keep_detail(&mut self, detail: &Value) {
+        let joined = self
+            .reasoning_details
+            .last()
+            .and_then(|last| joined_details(last, detail));
+        match (joined, self.reasoning_details.last_mut()) {
+            (Some(joined), Some(last)) => *last = joined,
+            _ => self.reasoning_details.push(detail.clone()),
+        }
+    }
+
+    fn take_finish(&mut self, reason: &str) -> Result<(), Failure> {
+        self.finish = Some(match reason {
+            // Some servers send an empty reason with every chunk.
+            "" => return Ok(()),
+            "length" | "max_tokens" | "model_length" => Finish::Length,
+            "content_filter" | "refusal" | "safety" => Finish::Refusal,
+            "error" | "abort" | "cancelled" => {
+                return Err(Failure::new(
+                    Class::Protocol,
+                    format!("the server ended it with `{reason}`"),
+                ));
+            }
+            _ if self.finish == Some(Finish::Refusal) => Finish::Refusal,
+            _ => Finish::Stop,
+        });
+        Ok(())
+    }
+
+    fn check_end(&self) -> Result<Finish, Failure> {
+        if let Some(finish) = self.finish {
+            let silent = !self.spoke && self.usage.is_none_or(|usage| usage.output_tokens == 0);
+            return match silent && finish == Finish::Stop {
+                true => Err(Failure::new(Class::Empty, "no delta")),
+                false => Ok(finish),
+            };
+        }
+        if !self.spoke {
+            return Err(Failure::new(Class::Empty, "no delta"));
+        }
+        // `[DONE]` ends a text, but tools run only when the server says what the round was.
+        match self.done_mark && self.calls.is_empty() {
+            true => Ok(Finish::Stop),
+            false => Err(Failure::new(Class::Protocol, "the stream ended before the answer did")),
+        }
+    }
+
+    /// Calls that were printed as text, where they count; else the sign that the model needs a hint.
+    fn printed(&self, held: &str) -> Printed {
+        let known = |name: &str| self.request.tools.iter().any(|tool| tool.name == name);
+        let calls = printed_calls(held, known);
+        if calls.is_empty() {
+            return Printed::No;
+        }
+        let accepted = self.text_calls
+            && self.text.held_is_whole()
+            && !native_call_seen(self.request.messages)
+            && !occurs_in(held, texts_from_elsewhere(self.request.messages));
+        if accepted { Printed::Calls(calls) } else { Printed::Hint }
+    }
+
+    fn opaque(&mut self, with_calls: bool) -> Value {
+        let mut fields = Map::new();
+        if !self.reasoning_details.is_empty() {
+            fields.insert(
+                "reasoning_details".into(),
+                std::mem::take(&mut self.reasoning_details).into(),
+            );
+        } else if with_calls && !self.reasoning_content.is_empty() {
+            // Servers that think between calls refuse the next round without their own thinking.
+            fields.insert(
+                "reasoning_content".into(),
+                std::mem::take(&mut self.reasoning_content).into(),
+            );
+        }
+        if fields.is_empty() {
+            Value::Null
+        } else {
+            Value::Object(fields)
+        }
+    }
+
+    /// Our estimate beside the server's count: a count far below means that the prompt was cut in silence.
+    fn truncation_alarm(&self, usage: Usage) -> Option<ProviderEvent> {
+        let estimate = self.request.estimated_tokens();
+        let suspicious = estimate > 2000 && usage.input_tokens > 0 && usage.input_tokens < estimate / 2;
+        suspicious.then(|| {
+            ProviderEvent::Notice(format!(
+                "The server read {} tokens of a prompt of about {estimate}: it may have cut the front in silence. Load \
+                 the model with a larger context.",
+                usage.input_tokens
+            ))
+        })
+    }
+}
+
+enum Printed {
+    Calls(Vec<(String, String)>),
+    Hint,
+    No,
+}
+
+impl Decoder for ChatDecoder<'_> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let data = frame.data.trim();
+        if data == "[DONE]" {
+            self.done_mark = true;
+            return Ok(());
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        let chunk: Value = match serde_json::from_str(data) {
+            Ok(chunk) => chunk,
+            // An event of another type may hold anything.
+            Err(_) if !matches!(frame.event.as_str(), "" | "message" | "error") => return Ok(()),
+            Err(_) => {
+                return Err(Failure::new(
+                    Class::Protocol,
+                    format!("an event is not JSON: {}", one_line(data)),
+                ));
+            }
+        };
+        let is_error = frame.event == "error"
+            || chunk.get("error").is_some_and(|error| !error.is_null())
+            || chunk.get("object").is_some_and(|object| object == "error");
+        if is_error {
+            return Err(Failure::from_value(None, &chunk));
+        }
+        self.chunk(&chunk, events)
+    }
+
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let mut sorted = Vec::new();
+        let held = self.text.finish(&mut sorted);
+        events.extend(sorted.into_iter().map(into_event));
+        let finish = match self.check_end() {
+            Ok(finish) => finish,
+            Err(failure) => {
+                events.extend((!held.is_empty()).then_some(ProviderEvent::Text(held)));
+                return Err(failure);
+            }
+        };
+        let calls = std::mem::take(&mut self.calls);
+        let opaque = self.opaque(!calls.is_empty());
+        let round = self.request.messages.len();
+        let mut reason = match finish {
+            Finish::Stop => StopReason::EndTurn,
+            Finish::Length => StopReason::MaxTokens,
+            Finish::Refusal => StopReason::Refusal,
+        };
+        let mut text = Some(held).filter(|held| !held.is_empty()).map(ProviderEvent::Text);
+        if finish == Finish::Length {
+            events.extend(text.take());
+            events.extend(calls.into_names().map(|name| ProviderEvent::CutOffCall { name }));
+        } else if !calls.is_empty() {
+            events.extend(text.take());
+            let used = used_ids(self.request.messages);
+            events.extend(
+                calls
+                    .into_tool_calls(used, round)
+                    .into_iter()
+                    .map(ProviderEvent::ToolCall),
+            );
+            reason = StopReason::ToolUse;
+        } else if let Some(ProviderEvent::Text(held)) = text.take() {
+            match self.printed(&held) {
+                Printed::Calls(calls) => {
+                    events.extend(printed_tool_calls(calls, round));
+                    reason = StopReason::ToolUse;
+                }
+                Printed::Hint => events.push(ProviderEvent::TextCall { held }),
+                Printed::No => events.push(ProviderEvent::Text(held)),
+            }
+        }
+        if let Some(usage) = self.usage {
+            events.push(ProviderEvent::Usage(usage));
+            events.extend(self.truncation_alarm(usage));
+        }
+        events.push(ProviderEvent::Stop { reason, opaque });
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        match (self.finish.is_some(), self.done_mark) {
+            (true, true) => Progress::Done,
+            (false, false) => Progress::Open,
+            _ => Progress::Closing,
+        }
+    }
+}
+
+fn into_event(sorted: Sorted) -> ProviderEvent {
+    match sorted {
+        Sorted::Answer(text) => ProviderEvent::Text(text),
+        Sorted::Reasoning(text) => ProviderEvent::Reasoning(text),
+    }
+}
+
+fn printed_tool_calls(calls: Vec<(String, String)>, round: usize) -> impl Iterator<Item = ProviderEvent> {
+    calls.into_iter().enumerate().map(move |(number, (name, arguments))| {
+        ProviderEvent::ToolCall(ToolCall {
+            id: format!("{PRINTED_ID}{round}_{number}"),
+            name,
+            arguments,
+        })
+    })
+}
+
+fn calls_of(messages: &[Message]) -> impl Iterator<Item = &ToolCall> {
+    messages.iter().flat_map(|message| match message {
+        Message::Assistant { tool_calls, .. } => tool_calls.as_slice(),
+        _ => &[],
+    })
+}
+
+fn used_ids(messages: &[Message]) -> HashSet<String> {
+    calls_of(messages).map(|call| call.id.clone()).collect()
+}
+
+fn native_call_seen(messages: &[Message]) -> bool {
+    calls_of(messages).any(|call| !call.id.starts_with(PRINTED_ID))
+}
+
+/// Every text that the model may merely quote.
+fn texts_from_elsewhere(messages: &[Message]) -> impl Iterator<Item = &str> {
+    messages.iter().flat_map(|message| match message {
+        Message::User { text } => vec![text.as_str()],
+        Message::ToolResults { results } => results.iter().map(|result| result.text.as_str()).collect(),
+        Message::Assistant { .. } => Vec::new(),
+    })
+}
+
+/// A report of zeros is what servers send that do not count.
+fn read_usage(value: &Value) -> Option<Usage> {
+    let number = |keys: [&str; 2]| keys.iter().find_map(|key| value.get(*key)?.as_u64()).unwrap_or(0);
+    let usage = Usage {
+        input_tokens: number(["prompt_tokens", "input_tokens"]),
+        cached_tokens: value
+            .pointer("/prompt_tokens_details/cached_tokens")
+            .and_then(Value::as_u64)
+            .unwrap_or(0),
+        output_tokens: number(["completion_tokens", "output_tokens"]),
+        estimated: false,
+    };
+    (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
+}
+
+/// Two pieces of one reasoning block as one, or nothing where they are two blocks.
+fn joined_details(left: &Value, right: &Value) -> Option<Value> {
+    const GROWING: [&str; 3] = ["text", "summary", "data"];
+    let (left, right) = (left.as_object()?, right.as_object()?);
+    // Only a stream numbers its pieces; a list without numbers is whole.
+    let index = left.get("index")?;
+    if right.get("index") != Some(index) || left.get("type") != right.get("type") {
+        return None;
+    }
+    let mut joined = left.clone();
+    for (key, value) in right {
+        match (joined.get_mut(key), value) {
+            (Some(Value::String(text)), Value::String(more)) if GROWING.contains(&key.as_str()) => text.push_str(more),
+            (None | Some(Value::Null), value) => {
+                joined.insert(key.clone(), value.clone());
+            }
+            (Some(_), Value::Null) => {}
+            (Some(old), value) if old == value => {}
+            _ => return None,
+        }
+    }
+    Some(Value::Object(joined))
+}
+
+#[cfg(test)]
+mod tests;

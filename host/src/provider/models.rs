@@ -1,0 +1,69 @@
+//! The models that a provider offers, by its own list.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::Value;
+
+use super::{Options, over_http};
+use crate::api::Problem;
+use crate::config::{Api, ProviderSettings};
+use crate::limits::{PROVIDER_MODELS_MAX, PROVIDER_MODELS_SECONDS_MAX};
+
+/// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
+/// repetitions. The analyst offers itself.
+pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem> {
+    if settings.api == Api::Analyst {
+        return Ok(vec![settings.model.clone()]);
+    }
+    let provider = over_http(settings, &Options::default())?;
+    let builder = provider.request(Method::GET, provider.wire().models_path())?;
+    let bound = Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX);
+    let body = super::http::fetch(builder, bound)
+        .await
+        .map_err(|failure| failure.problem(provider.settings(), 0))?;
+    Ok(identifiers(&body))
+}
+
+/// The identifiers in the forms that lists have: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with
+/// `id` or `name`, or of strings.
+fn identifiers(body: &str) -> Vec<String> {
+    let list: Value = serde_json::from_str(body).unwrap_or_default();
+    let entries = [Some(&list), list.get("data"), list.get("models")]
+        .into_iter()
+        .flatten()
+        .find_map(Value::as_array);
+    let mut found = Vec::new();
+    for entry in entries.into_iter().flatten() {
+        let identifier = [Some(entry), entry.get("id"), entry.get("name")]
+            .into_iter()
+            .flatten()
+            .find_map(Value::as_str);
+        let Some(identifier) = identifier else { continue };
+        let identifier = identifier.trim_start_matches("models/").to_owned();
+        if found.len() < PROVIDER_MODELS_MAX && !found.contains(&identifier) {
+            found.push(identifier);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::identifiers;
+
+    #[test]
+    fn models_are_read_in_every_form_of_list() {
+        for body in [
+            r#"{"object":"list","data":[{"id":"a"},{"id":"b"},{"id":"a"},{"no":1}]}"#,
+            r#"{"models":[{"name":"models/a"},{"name":"b"}]}"#,
+            r#"[{"id":"a"},{"id":"b"}]"#,
+            r#"["a","b"]"#,
+        ] {
+            assert_eq!(identifiers(body), ["a", "b"], "{body}");
+        }
+        for body in ["", "<html>", "{}", "null", r#"{"data":{}}"#] {
+            assert!(identifiers(body).is_empty(), "{body}");
+        }
+    }
+}

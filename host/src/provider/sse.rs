@@ -1,0 +1,220 @@
+//! Framing of server-sent events: bytes in, frames out, however the bytes were cut.
+//!
+//! Knows nothing of JSON, of `[DONE]` or of any provider. Line endings may be LF, CR or CRLF; a byte order mark and
+//! comments are dropped; several `data` lines make one frame. A frame that grows beyond its bound is an error, never a
+//! growing buffer.
+
+use crate::limits::SSE_FRAME_BYTES_MAX;
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// The event's type; empty where the stream names none.
+    pub event: String,
+    /// Its data lines, joined by line feeds.
+    pub data: String,
+}
+
+/// A frame that exceeds [`SSE_FRAME_BYTES_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream exceeds {SSE_FRAME_BYTES_MAX} bytes")]
+pub struct FrameTooLarge;
+
+/// The state between two reads.
+#[derive(Debug, Default)]
+pub struct Framer {
+    line: Vec<u8>,
+    event: String,
+    data: Vec<u8>,
+    has_data: bool,
+    past_first_line: bool,
+    after_carriage_return: bool,
+}
+
+impl Framer {
+    /// Takes the next bytes and appends the frames that they complete.
+    pub fn feed(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), FrameTooLarge> {
+        for &byte in bytes {
+            let after_carriage_return = std::mem::take(&mut self.after_carriage_return);
+            match byte {
+                b'\n' if after_carriage_return => {}
+                b'\n' => frames.extend(self.end_line()),
+                b'\r' => {
+                    self.after_carriage_return = true;
+                    frames.extend(self.end_line());
+                }
+                byte => self.line.push(byte),
+            }
+            if self.line.len() + self.data.len() > SSE_FRAME_BYTES_MAX {
+                return Err(FrameTooLarge);
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream is over: servers forget the blank line after the last event, so what is there is a frame.
+    pub fn finish(&mut self) -> Option<Frame> {
+        let last = if self.line.is_empty() { None } else { self.end_line() };
+        last.or_else(|| self.dispatch())
+    }
+
+    fn end_line(&mut self) -> Option<Frame> {
+        let mut line = std::mem::take(&mut self.line);
+        if !std::mem::replace(&mut self.past_first_line, true) && line.starts_with(b"\xEF\xBB\xBF") {
+            line.drain(..3);
+        }
+        if line.is_empty() {
+            return self.dispatch();
+        }
+        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
+        let (field, rest) = line.split_at(colon);
+        let value = rest.strip_prefix(b":").unwrap_or(rest);
+        self.take_field(field, value.strip_prefix(b" ").unwrap_or(value));
+        None
+    }
+
+    fn take_field(&mut self, field: &[u8], value: &[u8]) {
+        match field {
+            b"data" => self.append(value),
+            b"event" => self.event = String::from_utf8_lossy(value).into_owned(),
+            // Not of the standard: an older model server reports a failure as the line `error: {…}`.
+            b"error" => {
+                "error".clone_into(&mut self.event);
+                self.append(value);
+            }
+            _ => {}
+        }
+    }
+
+    fn append(&mut self, value: &[u8]) {
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(value);
+    }
+
+    fn dispatch(&mut self) -> Option<Frame> {
+        let event = std::mem::take(&mut self.event);
+        let data = std::mem::take(&mut self.data);
+        // Only a whole frame is decoded, so a character that was cut between two reads is whole again.
+        std::mem::take(&mut self.has_data).then(|| Frame {
+            event,
+            data: String::from_utf8_lossy(&data).into_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frames(pieces: &[&[u8]]) -> Vec<Frame> {
+        let (mut framer, mut frames) = (Framer::default(), Vec::new());
+        for piece in pieces {
+            framer.feed(piece, &mut frames).expect("the frames are small");
+        }
+        frames.extend(framer.finish());
+        frames
+    }
+
+    fn data(bytes: &[u8]) -> Vec<String> {
+        frames(&[bytes]).into_iter().map(|frame| frame.data).collect()
+    }
+
+    #[test]
+    fn sse_1_data_with_and_without_a_space_and_every_line_ending() {
+        assert_eq!(data(b"data:x\n\ndata: x\n\ndata:  x\n\n"), ["x", "x", " x"]);
+        assert_eq!(data(b"data: a\r\n\r\ndata: b\r\rdata: c\n\n"), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn sse_1_several_data_lines_are_one_frame() {
+        assert_eq!(data(b"data: {\ndata: }\ndata\n\n"), ["{\n}\n"]);
+    }
+
+    #[test]
+    fn sse_1_byte_order_mark_is_dropped_and_only_at_the_start() {
+        assert_eq!(data(b"\xEF\xBB\xBFdata: x\n\n"), ["x"]);
+        assert_eq!(data("data: \u{FEFF}x\n\n".as_bytes()), ["\u{FEFF}x"]);
+    }
+
+    #[test]
+    fn sse_1_a_character_cut_between_reads_is_whole() {
+        let bytes = "data: zoë 🦀\n\n".as_bytes();
+        for cut in 0..=bytes.len() {
+            let (left, right) = bytes.split_at(cut);
+            assert_eq!(frames(&[left, right])[0].data, "zoë 🦀", "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn sse_1_comments_are_no_frames() {
+        assert_eq!(data(b": ping\n\n: PROCESSING\n\ndata: x\n: in between\n\n"), ["x"]);
+    }
+
+    #[test]
+    fn sse_2_unknown_fields_are_ignored_and_event_types_kept() {
+        let got = frames(&[b"id: 7\nretry: 10\nwhatever: y\nevent: ping\ndata: {}\n\nevent: nothing\n\ndata: x\n\n"]);
+        assert_eq!(
+            got,
+            [
+                Frame {
+                    event: "ping".into(),
+                    data: "{}".into()
+                },
+                Frame {
+                    event: String::new(),
+                    data: "x".into()
+                }
+            ]
+        );
+    }
+
+    #[test]
+    fn sse_3_the_last_frame_needs_no_blank_line() {
+        assert_eq!(data(b"data: x\n\ndata: [DONE]"), ["x", "[DONE]"]);
+        assert_eq!(data(b"data: x\n\ndata: [DONE]\n"), ["x", "[DONE]"]);
+        assert_eq!(data(b"data: x\n\n"), ["x"]);
+    }
+
+    #[test]
+    fn sse_5_an_error_line_is_an_error_event() {
+        let got = frames(&[b"error: {\"code\":500}\n\n"]);
+        assert_eq!(
+            (got[0].event.as_str(), got[0].data.as_str()),
+            ("error", "{\"code\":500}")
+        );
+    }
+
+    #[test]
+    fn sse_5_a_frame_without_end_is_an_error_not_a_growing_buffer() {
+        let (mut framer, mut frames) = (Framer::default(), Vec::new());
+        let block = vec![b'x'; 1024 * 1024];
+        let fed = (0..=SSE_FRAME_BYTES_MAX / block.len())
+            .map(|_| framer.feed(&block, &mut frames))
+            .find(Result::is_err);
+        assert_eq!(fed, Some(Err(FrameTooLarge)));
+    }
+
+    proptest! {
+        #[test]
+        fn sse_1_any_split_gives_the_same_frames(
+            lines in prop::collection::vec("(data: ?|event: |: |id:|)[a-zé🦀:\r]{0,6}(\n|\r\n|\r|\n\n|\r\n\r\n)", 0..12),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let text = lines.concat();
+            let bytes = text.as_bytes();
+            let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            at.extend([0, bytes.len()]);
+            at.sort_unstable();
+            let pieces: Vec<&[u8]> = at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(frames(&pieces), frames(&[bytes]));
+        }
+
+        #[test]
+        fn sse_1_hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = frames(&[&bytes]);
+        }
+    }
+}

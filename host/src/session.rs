@@ -1,0 +1,605 @@
+//! Sessions: started by a request, run by one owner task each, kept as a journal, and answered for afterwards.
+//!
+//! The journal of a session (`~/.tool/sessions/<id>/journal.jsonl`) is the truth: streams, tasks, history, results and
+//! the report are views of it, and a daemon that died finds at its next start what was under way, finishes or rolls
+//! back its changes, and closes it as failed. This file decides who may start what, and what becomes of a session
+//! whose client, task or daemon goes away; the work itself is in `run`.
+
+pub mod approvals;
+mod engine;
+pub mod feed;
+pub mod history;
+pub mod journal;
+pub mod report;
+mod run;
+mod store;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{
+    ApprovalAnswer, ExecuteRequest, History, Operation, Problem, ScanRequest, ScanResult, SessionResult, SessionStart,
+    SkillCallRequest, SkillEntry, Status, TaskEntry,
+};
+use crate::config::{Api, PolicySettings, ProviderName, Settings};
+use crate::context;
+use crate::limits;
+use crate::provider::analyst;
+use crate::repository::{self, Repository, RepositoryError};
+use crate::skill::SkillHost;
+use crate::skill::policy::{Cause, Policy};
+pub(crate) use approvals::same as same_secret;
+use approvals::{Approvals, SessionApprover};
+use engine::Engine;
+use feed::{Events, Numbered, Recorder};
+use history::{Filter, Summary};
+use journal::{Start, Work};
+use run::{Job, OperationTask, Outcome, Task};
+use store::Store;
+
+/// Why the sessions of a home cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("the sessions in `{}` cannot be opened", folder.display())]
+pub struct OpenSessionsError {
+    folder: PathBuf,
+    source: io::Error,
+}
+
+/// All sessions of one home: the running ones, and those that are kept.
+pub struct Sessions {
+    home: PathBuf,
+    store: Store,
+    engine: Arc<dyn Engine>,
+    approvals: Arc<Approvals>,
+    calls: Arc<Semaphore>,
+    live: Mutex<HashMap<String, Arc<Live>>>,
+    tasks: TaskTracker,
+    stopping: AtomicBool,
+}
+
+/// A running session.
+struct Live {
+    id: String,
+    recorder: Arc<Recorder>,
+    cancel: CancellationToken,
+    streams: watch::Sender<usize>,
+}
+
+impl Sessions {
+    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks.
+    pub fn open(home: &Path, skills: Arc<SkillHost>) -> Result<Arc<Self>, OpenSessionsError> {
+        Self::with_engine(home, Arc::new(engine::Host(skills)))
+    }
+
+    pub(crate) fn with_engine(home: &Path, engine: Arc<dyn Engine>) -> Result<Arc<Self>, OpenSessionsError> {
+        let folder = home.join("sessions");
+        let store = Store::open(&folder, home).map_err(|source| OpenSessionsError { folder, source })?;
+        Ok(Arc::new(Self {
+            home: home.to_owned(),
+            store,
+            engine,
+            approvals: Arc::default(),
+            calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
+            live: Mutex::default(),
+            tasks: TaskTracker::new(),
+            stopping: AtomicBool::new(false),
+        }))
+    }
+
+    /// Starts an operation. Answers once the request is known to be right; what goes wrong later is told by the
+    /// stream. `environment` is what recipes may see of the starter's environment.
+    pub async fn start(
+        self: &Arc<Self>,
+        request: ExecuteRequest,
+        mut settings: Settings,
+        environment: BTreeMap<String, String>,
+    ) -> Result<SessionStart, Problem> {
+        check_provider(request.provider.as_deref(), settings.provider.name)?;
+        check_target(&request)?;
+        if settings.provider.api == Api::Analyst {
+            analyst::check(request.operation)?;
+        }
+        if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
+            settings.provider.model = model;
+        }
+        let policy_request = run::merged(&settings.policy, &request.policy);
+        let policy = Policy::new(Cause::Operation(request.operation), &policy_request)?;
+        let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
+        let (repository, working_directory) = {
+            let (home, policy) = (self.home.clone(), settings.policy.clone());
+            blocking(move || {
+                let repository = open_repository(&repo_path, &home, &policy)?;
+                let working_directory = working_directory(asked.as_deref(), &repository)?;
+                Ok((repository, working_directory))
+            })
+            .await?
+        };
+        let start = Start {
+            session_id: new_id(),
+            work: Work::Operation(request.operation),
+            target: shown_target(&request),
+            focus: request.focus.clone(),
+            repository: repository.root().to_string_lossy().into_owned(),
+            working_directory: working_directory.to_string_lossy().into_owned(),
+            provider: settings.provider.name.to_string(),
+            model: settings.provider.model.clone(),
+            policy: policy_request,
+            interactive: request.interactive,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let task = Task::Operation(Box::new(OperationTask {
+            operation: request.operation,
+            target: request.target,
+            task: request.task,
+            focus: request.focus,
+            working_directory,
+            settings,
+        }));
+        let launch = Launch {
+            repository,
+            policy,
+            environment,
+            task,
+            attached: request.attached,
+        };
+        self.launch(start, launch).await
+    }
+
+    /// Calls one skill as a session of its own, which ends when its last stream closes.
+    pub async fn call_skill(
+        self: &Arc<Self>,
+        name: &str,
+        request: SkillCallRequest,
+        settings: PolicySettings,
+        environment: BTreeMap<String, String>,
+    ) -> Result<SessionStart, Problem> {
+        self.check_skill(name)?;
+        let policy_request = run::merged(&settings, &request.policy);
+        let policy = Policy::new(Cause::SkillCall, &policy_request)?;
+        let (repo_path, home) = (request.repo_path, self.home.clone());
+        let repository = blocking(move || open_repository(&repo_path, &home, &settings)).await?;
+        let root = repository.root().to_string_lossy().into_owned();
+        let start = Start {
+            session_id: new_id(),
+            work: Work::Skill(name.to_owned()),
+            target: name.to_owned(),
+            focus: None,
+            repository: root.clone(),
+            working_directory: root,
+            provider: String::new(),
+            model: String::new(),
+            policy: policy_request,
+            interactive: request.interactive,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let task = Task::Skill {
+            name: name.to_owned(),
+            arguments: request.arguments,
+        };
+        let launch = Launch {
+            repository,
+            policy,
+            environment,
+            task,
+            attached: true,
+        };
+        self.launch(start, launch).await
+    }
+
+    fn check_skill(&self, name: &str) -> Result<(), Problem> {
+        let entries = self.engine.entries();
+        if entries.iter().any(|entry| entry.name == name) {
+            return Ok(());
+        }
+        let nearest = entries
+            .iter()
+            .min_by_key(|entry| strsim::damerau_levenshtein(name, &entry.name))
+            .filter(|entry| strsim::damerau_levenshtein(name, &entry.name) <= 1 + entry.name.len() / 3);
+        let problem = Problem::new("not-found", format!("There is no skill named `{name}`"));
+        Err(problem.with_hint(match nearest {
+            Some(entry) => format!("did you mean `{}`?", entry.name),
+            None => "`tool skill list` shows them".to_owned(),
+        }))
+    }
+
+    async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat"));
+        }
+        if self.running() >= limits::SESSIONS_RUNNING_MAX as u64 {
+            return Err(Problem::new(
+                "busy",
+                format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX),
+            )
+            .with_hint("wait for one to end, or cancel one"));
+        }
+        let id = start.session_id.clone();
+        let interactive = start.interactive;
+        let folder = self.store.folder(&id);
+        let recorder = blocking(move || {
+            Recorder::create(folder, start).map_err(|error| {
+                Problem::new("journal-failed", format!("The session cannot be recorded: {error}"))
+                    .with_hint("make room, and check that ~/.tool may be written")
+            })
+        })
+        .await?;
+        let secret = approvals::new_secret();
+        let approver = SessionApprover::new(
+            Arc::clone(&self.approvals),
+            Arc::clone(&recorder),
+            Arc::clone(&secret),
+            interactive,
+        );
+        let live = Arc::new(Live {
+            id: id.clone(),
+            recorder: Arc::clone(&recorder),
+            cancel: CancellationToken::new(),
+            streams: watch::Sender::new(0),
+        });
+        let job = Job {
+            engine: Arc::clone(&self.engine),
+            recorder,
+            approver: Arc::new(approver),
+            repository: launch.repository,
+            policy: launch.policy,
+            environment: launch.environment,
+            calls: Arc::clone(&self.calls),
+            cancel: live.cancel.clone(),
+            task: launch.task,
+        };
+        self.lock().insert(id.clone(), Arc::clone(&live));
+        self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached));
+        Ok(SessionStart {
+            session_id: id,
+            status: Status::Running,
+            approval_secret: secret.to_string(),
+        })
+    }
+
+    /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
+    /// that cannot change anything any more once the journal has ended.
+    async fn own(self: Arc<Self>, live: Arc<Live>, job: Job, attached: bool) {
+        let summary = live.recorder.summary();
+        let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
+        let outcome = tokio::select! {
+            outcome = work => outcome.unwrap_or_else(|_| Outcome::failed(run::operation_failed(&summary.start.work))),
+            () = live.overdue() => Outcome::cancelled(),
+            () = live.recorder.keep_up() => unreachable!("it never returns"),
+            () = live.watch(attached) => unreachable!("it never returns"),
+        };
+        drop(job);
+        let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
+        let ended = blocking(move || {
+            sessions.store.end(&ending.recorder, outcome);
+            Ok(())
+        });
+        if ended.await.is_err() {
+            tracing::error!(session = live.id, "a session could not be ended");
+        }
+        self.lock().remove(&live.id);
+    }
+
+    /// What happens in a session, from the event after number `after` on.
+    pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
+        if let Some(live) = self.live(id) {
+            let model = live.recorder.summary().start.model;
+            let events = Events::follow(Arc::clone(&live.recorder), id, after);
+            live.streams.send_modify(|count| *count += 1);
+            let _attached = Some(Attached(live));
+            return Ok(Stream {
+                events,
+                model,
+                _attached,
+            });
+        }
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        Ok(Stream {
+            events: Events::replay(self.store.folder(id), id, after),
+            model: summary.start.model,
+            _attached: None,
+        })
+    }
+
+    /// Cancels a running session.
+    pub fn cancel(&self, id: &str) -> Result<(), Problem> {
+        if let Some(live) = self.live(id) {
+            live.cancel.cancel();
+            return Ok(());
+        }
+        self.store.summary(id).ok_or_else(|| unknown(id))?;
+        Err(Problem::new("session-ended", format!("The session `{id}` has ended")))
+    }
+
+    /// Answers an approval.
+    pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
+        self.approvals.answer(id, &answer.secret, answer.approve)
+    }
+
+    /// How many sessions are under way.
+    pub fn running(&self) -> u64 {
+        self.lock().len() as u64
+    }
+
+    /// The last tasks, running ones first.
+    pub fn tasks(&self, filter: &Filter) -> Vec<TaskEntry> {
+        history::tasks(self.summaries().values().rev(), filter)
+    }
+
+    /// The last ended sessions over all directories.
+    pub fn history(&self, filter: &Filter) -> History {
+        history::history(self.summaries().values().rev(), filter)
+    }
+
+    /// All sessions by id, which is by age.
+    fn summaries(&self) -> BTreeMap<String, Summary> {
+        // The live ones first: a session that ends in between is then in both, and the later one is the right one.
+        let live: Vec<Arc<Live>> = self.lock().values().cloned().collect();
+        let mut summaries: BTreeMap<String, Summary> = live
+            .iter()
+            .map(|live| (live.id.clone(), live.recorder.summary()))
+            .collect();
+        summaries.extend(self.store.summaries());
+        summaries
+    }
+
+    /// A session's result; of a running one, the output so far.
+    pub async fn result(&self, id: &str) -> Result<SessionResult, Problem> {
+        if let Some(live) = self.live(id) {
+            let result = result_of(live.recorder.summary(), live.recorder.output());
+            return result.ok_or_else(|| unknown(id));
+        }
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        let (folder, missing) = (self.store.folder(id), unknown(id));
+        let output = blocking(move || match folder.read() {
+            Ok(parsed) => Ok(history::output(&parsed.lines)),
+            Err(_) => Err(missing),
+        });
+        result_of(summary, output.await?).ok_or_else(|| unknown(id))
+    }
+
+    /// All skills.
+    pub fn skills(&self) -> Vec<SkillEntry> {
+        self.engine.entries()
+    }
+
+    /// Counts what an operation would see of a repository.
+    pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
+        let cancel = CancellationToken::new();
+        // A caller that goes away ends its scan.
+        let _guard = cancel.clone().drop_guard();
+        let home = self.home.clone();
+        blocking(move || {
+            let repository = open_repository(&request.repo_path, &home, &settings)?;
+            context::scan(&repository, &cancel).map_err(Problem::from)
+        })
+        .await
+    }
+
+    /// Cancels what runs and waits, for a bounded time, until it has ended. Nothing starts afterwards.
+    pub async fn drain(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        for live in self.lock().values() {
+            live.cancel.cancel();
+        }
+        self.tasks.close();
+        let patience = Duration::from_secs(limits::STOP_SECONDS_MAX);
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::warn!("sessions are left unended; the next start closes them");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn live(&self, id: &str) -> Option<Arc<Live>> {
+        self.lock().get(id).cloned()
+    }
+}
+
+/// What a session runs on.
+struct Launch {
+    repository: Arc<Repository>,
+    policy: Policy,
+    environment: BTreeMap<String, String>,
+    task: Task,
+    attached: bool,
+}
+
+impl Live {
+    /// Cancels an attached session once nobody follows it any more. Never returns.
+    async fn watch(&self, attached: bool) {
+        let mut streams = self.streams.subscribe();
+        let mut patience = Duration::from_millis(limits::ATTACHED_FIRST_MS);
+        while attached {
+            let followed = streams.wait_for(|count| *count > 0);
+            if tokio::time::timeout(patience, followed).await.is_err() {
+                tracing::info!(session = self.id, "cancelled: its client is gone");
+                self.cancel.cancel();
+                break;
+            }
+            patience = Duration::from_millis(limits::ATTACHED_GRACE_MS);
+            if streams.wait_for(|count| *count == 0).await.is_err() {
+                break;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Returns when a cancelled session has not ended in time.
+    async fn overdue(&self) {
+        self.cancel.cancelled().await;
+        tokio::time::sleep(Duration::from_millis(limits::CANCEL_GRACE_MS)).await;
+    }
+}
+
+/// A follower of a session.
+pub struct Stream {
+    events: Events,
+    model: String,
+    _attached: Option<Attached>,
+}
+
+impl Stream {
+    /// The next events, at least one; absent after the terminal one.
+    pub async fn next(&mut self) -> Option<Vec<Numbered>> {
+        self.events.next().await
+    }
+
+    /// Identifier of the model, for the form that names it in events.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+}
+
+/// Counts a stream for as long as it is open.
+struct Attached(Arc<Live>);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.0.streams.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Blocking work of the manager. A panic in it is a bug and is answered as one.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Problem::new("internal", "The backend failed; its log says more")))
+}
+
+/// Session ids sort by the time of their start.
+fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+fn unknown(id: &str) -> Problem {
+    Problem::new("not-found", format!("There is no session `{id}`")).with_hint("`tool history` lists them")
+}
+
+/// The result of an operation; a call of one skill has none beside its stream.
+fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
+    Some(SessionResult {
+        session_id: summary.id().to_owned(),
+        operation: summary.start.work.operation()?,
+        status: summary.status,
+        output,
+        files_modified: summary.files_modified(),
+        report_path: summary.report_path.clone(),
+        error: summary.problem,
+    })
+}
+
+fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
+    let Some(asserted) = asserted else { return Ok(()) };
+    if !ProviderName::ALL.iter().any(|name| name.name() == asserted) {
+        let message = format!("Unknown provider `{asserted}`: expected hosted, local or router");
+        return Err(Problem::new("invalid-request", message));
+    }
+    if asserted == enabled.name() {
+        return Ok(());
+    }
+    Err(Problem::new(
+        "provider-mismatch",
+        format!("The provider `{asserted}` is not enabled: `{enabled}` is"),
+    )
+    .with_hint(format!(
+        "switch with `tool init --provider {asserted}`, or leave `provider` out"
+    )))
+}
+
+/// Whether a request says what it is about; whether that exists is found out by the session.
+fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
+    let given = |field: &Option<String>| field.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let (missing, sort) = match request.operation {
+        Operation::Explain => (false, ""),
+        Operation::Architect | Operation::Refactor => {
+            (!given(&request.target) && !given(&request.task), "a task or a path")
+        }
+        Operation::TestGen => (!given(&request.target), "a source file"),
+    };
+    match missing {
+        true => Err(Problem::new(
+            "invalid-request",
+            format!("{} needs a `target`: {sort}", request.operation),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What tasks and reports show as the target.
+fn shown_target(request: &ExecuteRequest) -> String {
+    let given = |field: &Option<String>| field.clone().filter(|text| !text.trim().is_empty());
+    match (given(&request.target), given(&request.task)) {
+        (Some(target), Some(task)) if target != task => format!("{target}: {task}"),
+        (Some(target), _) => target,
+        (None, Some(task)) => task,
+        (None, None) => ".".to_owned(),
+    }
+}
+
+fn open_repository(path: &str, home: &Path, settings: &PolicySettings) -> Result<Arc<Repository>, Problem> {
+    let root = Path::new(path);
+    if !root.is_absolute() {
+        let message = format!("`repo_path` must be an absolute path: `{path}`");
+        return Err(Problem::new("invalid-request", message));
+    }
+    let options = repository::Options {
+        state_directory: Some(home.to_owned()),
+        hide: settings.hide.clone(),
+        reveal: settings.reveal.clone(),
+        ..repository::Options::default()
+    };
+    Repository::open(root, &options).map_err(|error| {
+        let hint = std::error::Error::source(&error).map(ToString::to_string);
+        let code = match &error {
+            RepositoryError::Open { .. } => "invalid-repository",
+            RepositoryError::Pattern(_) => "config-invalid",
+            _ => "refused-repository",
+        };
+        let problem = Problem::new(code, error.to_string());
+        match hint {
+            Some(hint) => problem.with_hint(hint),
+            None => problem,
+        }
+    })
+}
+
+/// The folder that gets `session-reports/`: what the request names, if that is a directory of the user's, else the
+/// repository root.
+fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<PathBuf, Problem> {
+    let Some(asked) = asked else {
+        return Ok(repository.root().to_owned());
+    };
+    let invalid = |why: &str| {
+        let message = format!("`working_directory` {why}: `{asked}`");
+        Err(Problem::new("invalid-request", message))
+    };
+    if !Path::new(asked).is_absolute() {
+        return invalid("must be an absolute path");
+    }
+    let Ok(real) = std::fs::canonicalize(asked) else {
+        return invalid("does not exist");
+    };
+    let us = rustix::process::geteuid();
+    match std::fs::metadata(&real) {
+        Ok(metadata) if !metadata.is_dir() => invalid("is no directory"),
+        // The owner of everything may also write in a volume that another user has mounted.
+        Ok(metadata) if us.is_root() || metadata.uid() == us.as_raw() => Ok(real),
+        Ok(_) => invalid("belongs to another user"),
+        Err(_) => invalid("cannot be read"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! The two things that a session is given by the rest of the engine, so that tests can give it others: what answers,
+//! and what runs skills.
+
+use std::sync::Arc;
+
+use crate::api::{Problem, SkillEntry};
+use crate::config::ProviderSettings;
+use crate::provider::{self, Provider, ToolSpec};
+use crate::skill::{Arguments, CallContext, CallReport, SkillHost};
+
+/// See the module.
+pub(crate) trait Engine: Send + Sync + 'static {
+    /// Makes the enabled provider ready for requests.
+    fn connect(&self, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem>;
+
+    /// All skills.
+    fn entries(&self) -> Vec<SkillEntry>;
+
+    /// The ready ones, as a model is told about them.
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Runs one skill. Blocks.
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport;
+}
+
+/// The real one.
+pub(super) struct Host(pub(super) Arc<SkillHost>);
+
+impl Engine for Host {
+    fn connect(&self, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem> {
+        provider::connect(settings)
+    }
+
+    fn entries(&self) -> Vec<SkillEntry> {
+        self.0.entries()
+    }
+
+    fn specs(&self) -> Vec<ToolSpec> {
+        self.0.specs()
+    }
+
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+        self.0.call(context, name, arguments)
+    }
+}

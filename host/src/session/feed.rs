@@ -1,0 +1,621 @@
+//! One session's journal while the session runs: who writes to it, and who follows it.
+//!
+//! A [`Recorder`] gives every entry its sequence number, keeps the newest events in memory for streams, and holds
+//! encoded lines until a group commit writes them. An [`Events`] reader pulls: it takes what it has not seen from that
+//! tail, or from the file where it has fallen behind, so a slow reader costs no memory and no reader slows a session.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+
+use super::history::{Summary, output_of};
+use super::journal::{self, End, Entry, Line, SessionFolder, Start};
+use crate::api::{self, Event, Timestamp};
+use crate::limits;
+use crate::skill::{ChangeJournal, PreparedChange};
+
+/// An event with its sequence number.
+pub type Numbered = (u64, Arc<Event>);
+
+/// The writing end of a session's journal. All methods may be called from any thread; only those that say so block.
+pub struct Recorder {
+    folder: SessionFolder,
+    // Taken before `state` where both are needed, so that lines reach the file in order.
+    file: Mutex<File>,
+    state: Mutex<State>,
+    latest: watch::Sender<u64>,
+    unwritten: Notify,
+    unsent: Notify,
+}
+
+struct State {
+    summary: Summary,
+    next_seq: u64,
+    output: String,
+    text: String,
+    reasoning: String,
+    backlog: Vec<u8>,
+    tail: VecDeque<(Numbered, usize)>,
+    tail_bytes: usize,
+    /// Events up to this number are in the file only.
+    evicted: u64,
+    /// No further change may be prepared.
+    sealed: bool,
+    closed: bool,
+}
+
+impl Recorder {
+    /// Begins the journal of a new session. Blocks.
+    pub fn create(folder: SessionFolder, start: Start) -> io::Result<Arc<Self>> {
+        let file = folder.create()?;
+        let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::now()), 1);
+        recorder.record(Entry::Started(start));
+        recorder.flush()?;
+        Ok(Arc::new(recorder))
+    }
+
+    /// Goes on with the journal of a session that never ended, after its last whole line. Blocks.
+    pub fn resume(folder: SessionFolder, summary: Summary, parsed: &journal::Parsed) -> io::Result<Arc<Self>> {
+        let file = folder.reopen(parsed.whole_bytes)?;
+        let last = parsed.lines.last().map_or(0, |line| line.seq);
+        let recorder = Self::new(folder, file, summary, last + 1);
+        recorder.lock().evicted = last;
+        Ok(Arc::new(recorder))
+    }
+
+    fn new(folder: SessionFolder, file: File, summary: Summary, next_seq: u64) -> Self {
+        Self {
+            folder,
+            file: Mutex::new(file),
+            state: Mutex::new(State {
+                summary,
+                next_seq,
+                output: String::new(),
+                text: String::new(),
+                reasoning: String::new(),
+                backlog: Vec::new(),
+                tail: VecDeque::new(),
+                tail_bytes: 0,
+                evicted: 0,
+                sealed: false,
+                closed: false,
+            }),
+            latest: watch::Sender::new(0),
+            unwritten: Notify::new(),
+            unsent: Notify::new(),
+        }
+    }
+
+    /// Where the session is kept.
+    pub fn folder(&self) -> &SessionFolder {
+        &self.folder
+    }
+
+    /// The session as it stands.
+    pub fn summary(&self) -> Summary {
+        self.lock().summary.clone()
+    }
+
+    /// The answer so far.
+    pub fn output(&self) -> String {
+        let state = self.lock();
+        format!("{}{}", state.output, state.text)
+    }
+
+    /// Adds an entry. Ignored after the end.
+    pub fn record(&self, entry: Entry) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        state.take_in_collected();
+        state.append(entry);
+        self.tell(&state);
+    }
+
+    /// Adds an event.
+    pub fn event(&self, event: Event) {
+        self.record(Entry::Event { event });
+    }
+
+    /// Adds a notice.
+    pub fn notice(&self, message: impl Into<String>, hint: Option<String>) {
+        let message = message.into();
+        self.event(Event::Notice { message, hint });
+    }
+
+    /// Adds a piece of model output; pieces that come close together become one event.
+    pub fn text(&self, piece: &str) {
+        let mut state = self.lock();
+        if state.closed || piece.is_empty() {
+            return;
+        }
+        if !state.reasoning.is_empty() {
+            state.take_in_collected();
+        }
+        state.text.push_str(piece);
+        self.unsent.notify_one();
+    }
+
+    /// Adds a piece of thinking, which streams do not show.
+    pub fn reasoning(&self, piece: &str) {
+        let mut state = self.lock();
+        if state.closed || piece.is_empty() {
+            return;
+        }
+        if !state.text.is_empty() {
+            state.take_in_collected();
+        }
+        state.reasoning.push_str(piece);
+        self.unsent.notify_one();
+    }
+
+    /// Refuses changes from now on and waits for those that are being put in place. Blocks, for a bounded time.
+    pub fn seal(&self) {
+        let deadline = Instant::now() + Duration::from_millis(limits::OPEN_CHANGE_MS_MAX);
+        self.lock().sealed = true;
+        while !self.lock().summary.open_changes.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Ends the session: durable first, then told. Returns whether it is durable. Blocks.
+    pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
+        let published = {
+            let mut state = self.lock();
+            if state.closed {
+                return Ok(());
+            }
+            state.take_in_collected();
+            self.tell(&state);
+            state.append_at(Entry::Ended(end), at);
+            state.closed = true;
+            state.next_seq - 1
+        };
+        let durable = self.sync();
+        self.latest.send_replace(published);
+        self.unwritten.notify_one();
+        durable
+    }
+
+    /// Does what must happen after a while: sends collected text, writes waiting lines. Never returns; the session's
+    /// owner drops it at the end.
+    pub async fn keep_up(self: &Arc<Self>) {
+        let sending = async {
+            loop {
+                self.unsent.notified().await;
+                tokio::time::sleep(Duration::from_millis(limits::TOKEN_COALESCE_MS)).await;
+                let mut state = self.lock();
+                state.take_in_collected();
+                self.tell(&state);
+            }
+        };
+        let writing = async {
+            loop {
+                self.unwritten.notified().await;
+                tokio::time::sleep(Duration::from_millis(limits::JOURNAL_COMMIT_MS)).await;
+                let recorder = Arc::clone(self);
+                // A disk that is full now may have room at the next commit; the end of the session says so if not.
+                let _ = tokio::task::spawn_blocking(move || recorder.flush()).await;
+            }
+        };
+        tokio::join!(sending, writing);
+    }
+
+    /// Writes what waits. Blocks.
+    pub fn flush(&self) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = std::mem::take(&mut self.lock().backlog);
+        let mut written = 0;
+        while written < waiting.len() {
+            match file.write(&waiting[written..]) {
+                Ok(0) => return Err(self.put_back(&waiting[written..], io::ErrorKind::WriteZero.into())),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.put_back(&waiting[written..], error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The unwritten rest goes before what came meanwhile; half a line in the file is completed by the next write.
+    fn put_back(&self, rest: &[u8], error: io::Error) -> io::Error {
+        let mut state = self.lock();
+        let newer = std::mem::replace(&mut state.backlog, rest.to_vec());
+        state.backlog.extend(newer);
+        error
+    }
+
+    /// Writes what waits, and returns once the disk has it. Blocks.
+    pub fn sync(&self) -> io::Result<()> {
+        self.flush()?;
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).sync_data()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic while it was held left whole entries behind: every change of the state is one push or one number.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, state: &State) {
+        self.latest.send_replace(state.next_seq - 1);
+        if !state.backlog.is_empty() {
+            self.unwritten.notify_one();
+        }
+    }
+
+    /// What the tail holds after number `after`.
+    fn tail_after(&self, after: u64) -> Tail {
+        let published = *self.latest.borrow();
+        let state = self.lock();
+        if after < state.evicted {
+            return Tail::Behind(state.evicted);
+        }
+        let fresh = state.tail.iter().map(|(numbered, _)| numbered);
+        let fresh: Vec<Numbered> = fresh
+            .filter(|(seq, _)| *seq > after && *seq <= published)
+            .cloned()
+            .collect();
+        match fresh.is_empty() {
+            true => Tail::Nothing,
+            false => Tail::Events(fresh),
+        }
+    }
+}
+
+impl State {
+    /// Text and thinking that were being collected become entries. At most one of them is there.
+    fn take_in_collected(&mut self) {
+        if !self.text.is_empty() {
+            let content = std::mem::take(&mut self.text);
+            self.append(Entry::Event {
+                event: Event::Token { content },
+            });
+        }
+        if !self.reasoning.is_empty() {
+            let text = std::mem::take(&mut self.reasoning);
+            self.append(Entry::Reasoning { text });
+        }
+    }
+
+    fn append(&mut self, entry: Entry) {
+        self.append_at(entry, api::now());
+    }
+
+    fn append_at(&mut self, entry: Entry, at: Timestamp) {
+        let line = Line {
+            seq: self.next_seq,
+            at,
+            entry,
+        };
+        self.next_seq += 1;
+        let bytes = journal::encode(&line);
+        self.summary.apply(&line);
+        if let Entry::Event { event } = &line.entry {
+            self.output.push_str(output_of(event));
+        }
+        if self.backlog.len() + bytes.len() <= limits::JOURNAL_BACKLOG_BYTES_MAX {
+            self.backlog.extend_from_slice(&bytes);
+        }
+        let event = match line.entry {
+            Entry::Event { event } => Some(event),
+            entry => entry.event(self.summary.id()),
+        };
+        if let Some(event) = event {
+            self.keep((line.seq, Arc::new(event)), bytes.len());
+        }
+    }
+
+    fn keep(&mut self, numbered: Numbered, bytes: usize) {
+        self.tail.push_back((numbered, bytes));
+        self.tail_bytes += bytes;
+        while self.tail_bytes > limits::EVENT_TAIL_BYTES_MAX && self.tail.len() > 1 {
+            if let Some(((seq, _), bytes)) = self.tail.pop_front() {
+                self.tail_bytes -= bytes;
+                self.evicted = seq;
+            }
+        }
+    }
+}
+
+impl ChangeJournal for Recorder {
+    fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
+        let stored = self.folder.store(change)?;
+        {
+            let mut state = self.lock();
+            if state.sealed || state.closed {
+                return Err(io::Error::other("the session has ended"));
+            }
+            state.take_in_collected();
+            state.append(Entry::Prepared(stored));
+            self.tell(&state);
+        }
+        self.sync()
+    }
+
+    fn committed(&self, id: &str) -> io::Result<()> {
+        self.record(Entry::Committed { id: id.to_owned() });
+        self.flush()
+    }
+
+    fn abandoned(&self, id: &str) -> io::Result<()> {
+        self.record(Entry::Abandoned { id: id.to_owned() });
+        self.flush()
+    }
+}
+
+enum Tail {
+    Events(Vec<Numbered>),
+    Behind(u64),
+    Nothing,
+}
+
+/// A reader of one session's events, from any number on.
+pub struct Events {
+    live: Option<(Arc<Recorder>, watch::Receiver<u64>)>,
+    folder: SessionFolder,
+    session_id: String,
+    after: u64,
+    offset: u64,
+    ended: bool,
+}
+
+impl Events {
+    /// Follows a running session.
+    pub fn follow(recorder: Arc<Recorder>, session_id: &str, after: u64) -> Self {
+        let latest = recorder.latest.subscribe();
+        let folder = recorder.folder.clone();
+        let mut events = Self::replay(folder, session_id, after);
+        events.live = Some((recorder, latest));
+        events
+    }
+
+    /// Replays a session that has ended.
+    pub fn replay(folder: SessionFolder, session_id: &str, after: u64) -> Self {
+        Self {
+            live: None,
+            folder,
+            session_id: session_id.to_owned(),
+            after,
+            offset: 0,
+            ended: false,
+        }
+    }
+
+    /// The next events, at least one; absent after the terminal one. May be dropped while it waits: nothing is lost.
+    pub async fn next(&mut self) -> Option<Vec<Numbered>> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            let batch = match self.tail() {
+                Some(Tail::Events(batch)) => batch,
+                Some(Tail::Nothing) => {
+                    let (_, latest) = self.live.as_mut()?;
+                    latest.changed().await.ok()?;
+                    continue;
+                }
+                Some(Tail::Behind(evicted)) => self.from_file(Some(evicted)).await,
+                None => self.from_file(None).await,
+            };
+            let Some((seq, event)) = batch.last() else {
+                continue;
+            };
+            self.after = *seq;
+            self.ended |= event.is_terminal();
+            return Some(batch);
+        }
+    }
+
+    fn tail(&mut self) -> Option<Tail> {
+        let (recorder, latest) = self.live.as_mut()?;
+        latest.mark_unchanged();
+        Some(recorder.tail_after(self.after))
+    }
+
+    /// Events of the next piece of the file. `evicted` is the last number that must come from there; where the file
+    /// has no more, the reader goes on behind it.
+    async fn from_file(&mut self, evicted: Option<u64>) -> Vec<Numbered> {
+        let recorder = self.live.as_ref().map(|(recorder, _)| Arc::clone(recorder));
+        let (path, offset) = (self.folder.journal(), self.offset);
+        let read = move || {
+            if let Some(recorder) = recorder {
+                // What cannot be written yet cannot be replayed; the reader goes on with what is in memory.
+                let _ = recorder.flush();
+            }
+            read_lines(&path, offset)
+        };
+        let piece = tokio::task::spawn_blocking(read).await;
+        let bytes = piece.ok().and_then(Result::ok).unwrap_or_default();
+        if bytes.is_empty() {
+            match evicted {
+                Some(evicted) => self.after = self.after.max(evicted),
+                None => self.ended = true,
+            }
+            return Vec::new();
+        }
+        self.offset += bytes.len() as u64;
+        let lines = journal::parse(&bytes).lines.into_iter();
+        lines
+            .filter(|line| line.seq > self.after)
+            .filter_map(|line| Some((line.seq, Arc::new(line.entry.event(&self.session_id)?))))
+            .collect()
+    }
+}
+
+/// Whole lines of a file from `offset` on: some of them, and at least one where there is one.
+fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    loop {
+        let count = Read::by_ref(&mut file)
+            .take(limits::REPLAY_BYTES_MAX as u64)
+            .read_to_end(&mut bytes)?;
+        if let Some(end) = bytes.iter().rposition(|&byte| byte == b'\n') {
+            bytes.truncate(end + 1);
+            return Ok(bytes);
+        }
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::tests::start;
+    use super::super::journal::Work;
+    use super::*;
+    use crate::api::{Operation, Status};
+    use crate::skill::{FileChange, FileState};
+
+    fn recorder(place: &tempfile::TempDir) -> Arc<Recorder> {
+        let folder = SessionFolder::new(place.path().join("s"));
+        Recorder::create(folder, start("s", Work::Operation(Operation::Explain))).expect("it can be made")
+    }
+
+    fn complete() -> End {
+        End {
+            status: Status::Complete,
+            problem: None,
+            report_path: String::new(),
+            usage: None,
+        }
+    }
+
+    async fn all(mut events: Events) -> Vec<Numbered> {
+        let mut seen = Vec::new();
+        while let Some(batch) = events.next().await {
+            seen.extend(batch);
+        }
+        seen
+    }
+
+    fn texts(events: &[Numbered]) -> String {
+        events.iter().map(|(_, event)| output_of(event)).collect()
+    }
+
+    #[tokio::test]
+    async fn early_late_and_resumed_readers_see_the_same_events() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        let early = tokio::spawn(all(Events::follow(Arc::clone(&recorder), "s", 0)));
+        let keeper = Arc::clone(&recorder);
+        let keeper = tokio::spawn(async move { keeper.keep_up().await });
+        for n in 0..50 {
+            recorder.text(&format!("{n} "));
+            if n % 10 == 0 {
+                recorder.notice("ten more", None);
+                tokio::time::sleep(Duration::from_millis(8)).await;
+            }
+        }
+        recorder.end(complete(), api::now()).expect("it is durable");
+        keeper.abort();
+        let early = early.await.expect("it ends");
+        let late = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
+        let replayed = all(Events::replay(recorder.folder().clone(), "s", 0)).await;
+        let expected: String = (0..50).map(|n| format!("{n} ")).collect();
+        assert_eq!(texts(&early), expected);
+        assert_eq!(early, late);
+        assert_eq!(early, replayed);
+        assert_eq!(early.iter().filter(|(_, event)| event.is_terminal()).count(), 1);
+        assert!(early.len() < 30, "pieces that come close together are one event");
+        let middle = early[early.len() / 2].0;
+        let resumed = all(Events::replay(recorder.folder().clone(), "s", middle)).await;
+        assert_eq!(resumed, early[early.len() / 2 + 1..]);
+        assert_eq!(recorder.output(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_fell_behind_is_served_from_the_file() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
+        let piece = "x".repeat(10_000);
+        let count = 4 * limits::EVENT_TAIL_BYTES_MAX / piece.len();
+        for _ in 0..count {
+            recorder.notice(piece.clone(), None);
+        }
+        let mut seen = reader.next().await.expect("there are events");
+        recorder.end(complete(), api::now()).expect("it is durable");
+        seen.extend(all(reader).await);
+        assert_eq!(seen.len(), count + 1);
+        assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(recorder.lock().tail_bytes <= limits::EVENT_TAIL_BYTES_MAX);
+    }
+
+    #[test]
+    fn nothing_is_recorded_after_the_end() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        recorder.end(complete(), api::now()).expect("it is durable");
+        recorder.notice("late", None);
+        recorder.text("late");
+        recorder.end(complete(), api::now()).expect("it is durable");
+        recorder.flush().expect("it can be written");
+        let parsed = recorder.folder().read().expect("it can be read");
+        assert_eq!(parsed.lines.len(), 2);
+        let change = PreparedChange {
+            id: "c".into(),
+            root: "/r".into(),
+            files: Vec::new(),
+        };
+        assert!(recorder.prepare(&change).is_err(), "no change after the end");
+    }
+
+    #[test]
+    fn a_prepared_change_is_on_disk_before_prepare_returns() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        let file = FileChange {
+            path: "a".into(),
+            before: None,
+            after: Some(FileState {
+                content: b"new".to_vec(),
+                mode: 0o644,
+            }),
+        };
+        let change = PreparedChange {
+            id: "c".into(),
+            root: "/r".into(),
+            files: vec![file],
+        };
+        recorder.prepare(&change).expect("it is durable");
+        let lines = recorder.folder().read().expect("it can be read").lines;
+        let summary = Summary::of(&lines).expect("it begins as a session");
+        assert_eq!(
+            recorder.folder().load(&summary.open_changes[0]).expect("it is stored"),
+            change
+        );
+        recorder.committed("c").expect("it can be written");
+        assert_eq!(recorder.summary().files_modified(), ["a"]);
+    }
+
+    #[tokio::test]
+    async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let first = recorder(&place);
+        first.notice("before", None);
+        first.flush().expect("it can be written");
+        let folder = first.folder().clone();
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(folder.journal())
+            .expect("it can be opened");
+        file.write_all(b"{\"seq\":3,\"at\"").expect("it can be written");
+        let parsed = folder.read().expect("it can be read");
+        let summary = Summary::of(&parsed.lines).expect("it begins as a session");
+        let second = Recorder::resume(folder.clone(), summary, &parsed).expect("it can go on");
+        let reader = Events::follow(Arc::clone(&second), "s", 0);
+        second.end(complete(), api::now()).expect("it is durable");
+        let parsed = folder.read().expect("it can be read");
+        assert_eq!(parsed.damaged, 0);
+        assert_eq!(parsed.lines.iter().map(|line| line.seq).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(all(reader).await.len(), 2);
+    }
+}

@@ -1,0 +1,307 @@
+//! The sessions on disk: found at start, ended, listed, and removed when they are old.
+//!
+//! Beside each journal lies `summary.json`, which only saves reading the journal and is made again where it is missing.
+//! A journal without an end is of a daemon that died: its open changes are recovered and it is closed as failed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::feed::Recorder;
+use super::history::Summary;
+use super::journal::{End, Entry, Line, SessionFolder, create_private_folder};
+use super::report;
+use super::run::{self, Outcome};
+use crate::api::{self, Problem, Status, Timestamp};
+use crate::limits;
+use crate::repository::{self, Repository};
+use crate::skill::changes;
+
+/// File name of the summary in a session's folder.
+const SUMMARY_FILE: &str = "summary.json";
+
+/// See the module.
+pub(super) struct Store {
+    folder: PathBuf,
+    kept: Mutex<BTreeMap<String, Kept>>,
+}
+
+/// An ended session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    summary: Summary,
+    /// Bytes of its folder.
+    bytes: u64,
+}
+
+impl Store {
+    /// Finds the sessions below `folder` and closes those that a daemon left open. Blocks.
+    pub(super) fn open(folder: &Path, home: &Path) -> io::Result<Self> {
+        create_private_folder(folder)?;
+        let store = Self {
+            folder: folder.to_owned(),
+            kept: Mutex::default(),
+        };
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let Some(id) = name.to_str().filter(|name| uuid::Uuid::try_parse(name).is_ok()) else {
+                continue;
+            };
+            match store.load(id, home) {
+                Ok(Some(kept)) => {
+                    store.lock().insert(id.to_owned(), kept);
+                }
+                Ok(None) => tracing::warn!(session = id, "its journal has no beginning; left alone"),
+                Err(error) => tracing::warn!(session = id, %error, "cannot be read; left alone"),
+            }
+        }
+        store.forget_old(api::now());
+        Ok(store)
+    }
+
+    fn load(&self, id: &str, home: &Path) -> io::Result<Option<Kept>> {
+        let folder = self.folder(id);
+        let summary = fs::read(folder.path().join(SUMMARY_FILE)).ok();
+        if let Some(kept) = summary.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
+            && kept.summary.status != Status::Running
+            && kept.summary.open_changes.is_empty()
+        {
+            return Ok(Some(kept));
+        }
+        let parsed = folder.read()?;
+        let Some(summary) = Summary::of(&parsed.lines) else {
+            return Ok(None);
+        };
+        if summary.status != Status::Running && summary.open_changes.is_empty() {
+            return Ok(Some(keep(&folder, summary)));
+        }
+        let ended = summary.status != Status::Running;
+        let recorder = Recorder::resume(folder.clone(), summary, &parsed)?;
+        recover(&recorder, home);
+        if ended {
+            recorder.flush()?;
+        } else {
+            self.end(&recorder, Outcome::failed(interrupted(&recorder.summary())));
+        }
+        Ok(Some(keep(&folder, recorder.summary())))
+    }
+
+    /// The folder of a session.
+    pub(super) fn folder(&self, id: &str) -> SessionFolder {
+        SessionFolder::new(self.folder.join(id))
+    }
+
+    /// Ends a session: report and history first, so that whoever is told the end finds them; then the journal, then
+    /// whoever follows it. Blocks.
+    pub(super) fn end(&self, recorder: &Recorder, outcome: Outcome) {
+        recorder.seal();
+        let at = api::now();
+        let mut end = End {
+            status: outcome.status,
+            problem: outcome.problem,
+            report_path: String::new(),
+            usage: outcome.usage,
+        };
+        let operation = recorder.summary().start.work.operation();
+        if operation.is_some() {
+            match write_report(recorder, &end, at) {
+                Ok(path) => end.report_path = path,
+                Err(error) => {
+                    let problem = report::problem_of(&error);
+                    recorder.notice(problem.message, problem.hint);
+                }
+            }
+        }
+        if let Err(error) = recorder.end(end, at) {
+            tracing::error!(session = recorder.summary().id(), %error, "the end of a session could not be written");
+        }
+        let summary = recorder.summary();
+        let kept = keep(recorder.folder(), summary);
+        self.lock().insert(kept.summary.id().to_owned(), kept);
+        self.forget_old(at);
+    }
+
+    /// A kept session.
+    pub(super) fn summary(&self, id: &str) -> Option<Summary> {
+        self.lock().get(id).map(|kept| kept.summary.clone())
+    }
+
+    /// All kept sessions by id.
+    pub(super) fn summaries(&self) -> BTreeMap<String, Summary> {
+        let kept = self.lock();
+        kept.iter()
+            .map(|(id, kept)| (id.clone(), kept.summary.clone()))
+            .collect()
+    }
+
+    /// Removes what the retention no longer keeps.
+    fn forget_old(&self, now: Timestamp) {
+        let old = to_forget(&self.lock(), now);
+        for id in old {
+            if let Err(error) = fs::remove_dir_all(self.folder(&id).path()) {
+                tracing::warn!(session = id, %error, "an old session could not be removed");
+            }
+            self.lock().remove(&id);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which sessions are kept no longer: beyond the newest hundred of their kind, older than a month, or beyond the bytes
+/// of all. Never one whose change is not settled.
+fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
+    let (mut operations, mut calls, mut bytes) = (0, 0, 0);
+    let oldest = now - chrono::Duration::days(limits::SESSION_DAYS_KEPT);
+    let newest_first = kept.iter().rev();
+    let old = newest_first.filter(|(_, session)| {
+        let count = match session.summary.start.work.operation() {
+            Some(_) => &mut operations,
+            None => &mut calls,
+        };
+        *count += 1;
+        bytes += session.bytes;
+        let beyond = *count > limits::SESSIONS_KEPT || bytes > limits::SESSIONS_BYTES_MAX;
+        (beyond || session.summary.started < oldest) && session.summary.open_changes.is_empty()
+    });
+    old.map(|(id, _)| id.clone()).collect()
+}
+
+/// The summary as it is kept, also on disk; where that cannot be written, the journal is read at the next start.
+fn keep(folder: &SessionFolder, summary: Summary) -> Kept {
+    let kept = Kept {
+        summary,
+        bytes: folder.size_bytes(),
+    };
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder.path())?;
+        file.write_all(&serde_json::to_vec(&kept)?)?;
+        file.persist(folder.path().join(SUMMARY_FILE))?;
+        Ok(())
+    };
+    if let Err(error) = write() {
+        tracing::warn!(session = kept.summary.id(), %error, "its summary could not be written");
+    }
+    kept
+}
+
+/// Writes report and history of a session that is about to end; answers the report's path as results name it.
+fn write_report(recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
+    // What cannot be written is missing from the report too; the end says so.
+    let _ = recorder.flush();
+    let mut lines = recorder.folder().read()?.lines;
+    let last = Line {
+        seq: lines.last().map_or(1, |line| line.seq + 1),
+        at,
+        entry: Entry::Ended(end.clone()),
+    };
+    let mut summary = recorder.summary();
+    summary.apply(&last);
+    lines.push(last);
+    let changes = report::count_changes(&summary, recorder.folder());
+    report::write(&summary, &report::render(&summary, &lines, &changes))?;
+    Ok(report::path_in_results(&summary))
+}
+
+/// Settles the changes that a daemon left open: each becomes whole, before or after.
+fn recover(recorder: &Arc<Recorder>, home: &Path) {
+    let options = repository::Options {
+        state_directory: Some(home.to_owned()),
+        home_confirmed: true,
+        ..repository::Options::default()
+    };
+    for open in recorder.summary().open_changes {
+        let change = recorder.folder().load(&open);
+        let repository = Repository::open(&open.root, &options);
+        match (change, repository) {
+            (Ok(change), Ok(repository)) => {
+                let recovery = changes::recover(&repository, &change);
+                if !recovery.is_whole() {
+                    let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
+                    recorder.notice(
+                        format!(
+                            "An interrupted change was rolled back, but not everywhere: {}",
+                            left.join("; ")
+                        ),
+                        Some("look at these files: they were changed by somebody else since".to_owned()),
+                    );
+                }
+            }
+            (Err(error), _) => recorder.notice(format!("An interrupted change cannot be rolled back: {error}"), None),
+            // A repository that is gone has nothing to recover.
+            (_, Err(error)) => recorder.notice(format!("An interrupted change cannot be rolled back: {error}"), None),
+        }
+        recorder.record(Entry::Abandoned { id: open.id });
+    }
+}
+
+/// What a session ended of whose daemon died.
+fn interrupted(summary: &Summary) -> Problem {
+    Problem {
+        code: "interrupted".to_owned(),
+        hint: Some("the backend stopped while the session ran; run it again".to_owned()),
+        ..run::operation_failed(&summary.start.work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::tests::{at, start};
+    use super::super::journal::{Change, Work};
+    use super::*;
+    use crate::api::Operation;
+
+    fn kept(n: i64, work: Work, bytes: u64) -> (String, Kept) {
+        let id = format!("{n:04}");
+        let mut summary = Summary::begin(start(&id, work), at(n));
+        summary.status = Status::Complete;
+        (id, Kept { summary, bytes })
+    }
+
+    fn explain() -> Work {
+        Work::Operation(Operation::Explain)
+    }
+
+    #[test]
+    fn a_hundred_of_each_kind_are_kept() {
+        let operations = (0..105).map(|n| kept(n, explain(), 1));
+        let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
+        let mut forgotten = to_forget(&operations.chain(calls).collect(), at(400));
+        forgotten.sort();
+        assert_eq!(
+            forgotten,
+            ["0000", "0001", "0002", "0003", "0004", "0200", "0201", "0202"]
+        );
+    }
+
+    #[test]
+    fn old_and_large_ones_go_but_never_one_with_an_open_change() {
+        let month = limits::SESSION_DAYS_KEPT * 24 * 3600;
+        let mut all: BTreeMap<String, Kept> = [
+            kept(1, explain(), 1),
+            kept(2, explain(), 1),
+            kept(3, explain(), limits::SESSIONS_BYTES_MAX),
+            kept(4, explain(), 1),
+        ]
+        .into();
+        assert_eq!(to_forget(&all, at(10)), ["0003", "0002", "0001"]);
+        let open = Change {
+            id: "c".into(),
+            root: "/r".into(),
+            files: Vec::new(),
+        };
+        all.get_mut("0002")
+            .expect("it is there")
+            .summary
+            .open_changes
+            .push(open);
+        assert_eq!(to_forget(&all, at(10)), ["0003", "0001"]);
+        assert_eq!(to_forget(&all, at(4 + month + 1)), ["0004", "0003", "0001"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! Compiled code: built-in, cached on disk by digest, or compiled now.
+//!
+//! Compiled code is native code, and loading it is trusting it. It is loaded at one place, [`deserialize`], from the
+//! program itself or from a file of ours in a folder that only this user can write (mode 0700), whose content is the
+//! one that we wrote (a digest stands in front of it). What does not load is compiled again. A foreign component is
+//! compiled on a thread of its own, one at a time, within a time; the thread of a compilation that takes longer cannot
+//! be stopped, so until it ends no other is begun. The compiler's memory is bounded by the component's size and by the
+//! size of its functions, and by nothing else.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::limits;
+
+/// First bytes of a cache file; the number changes with its form.
+const MAGIC: &[u8; 16] = b"tool compiled 1\n";
+
+/// Bytes before the code: the magic and the code's SHA-256.
+const HEADER_BYTES: usize = MAGIC.len() + 32;
+
+/// Files that stay in the cache: what a team has, with a few versions of each.
+const FILES_MAX: usize = 64;
+
+/// Largest compiled component that is read back; native code is a few times larger than wasm.
+const COMPILED_BYTES_MAX: u64 = 8 * limits::COMPONENT_BYTES_MAX;
+
+/// The folder of compiled code.
+#[derive(Debug)]
+pub(super) struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The cache in a home directory. Nothing is made before something is stored.
+    pub(super) fn new(home: &Path) -> Self {
+        Self {
+            folder: home.join("cache").join("skills"),
+        }
+    }
+
+    /// The component with this digest, compiled for this engine, if it is there and whole.
+    pub(super) fn load(&self, engine: &Engine, digest: &str) -> Option<Component> {
+        let path = self.path(engine, digest);
+        match read(&path) {
+            Ok(Some(code)) => match deserialize(engine, &code) {
+                Ok(component) => Some(component),
+                Err(error) => {
+                    tracing::debug!(path = %path.display(), %error, "compiled code does not load and is made anew");
+                    None
+                }
+            },
+            Ok(None) => None,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "compiled code is not used");
+                None
+            }
+        }
+    }
+
+    /// Keeps compiled code. A cache that cannot be written costs time and nothing else, so a failure is only logged.
+    pub(super) fn store(&self, engine: &Engine, digest: &str, component: &Component) {
+        let path = self.path(engine, digest);
+        let stored = component
+            .serialize()
+            .map_err(std::io::Error::other)
+            .and_then(|code| self.write(&path, &code));
+        match stored {
+            Ok(()) => self.prune(),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "compiled code is not kept"),
+        }
+    }
+
+    fn write(&self, path: &Path, code: &[u8]) -> std::io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        check_private(&fs::symlink_metadata(&self.folder)?)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(MAGIC)?;
+        file.write_all(&Sha256::digest(code))?;
+        file.write_all(code)?;
+        file.persist(path)?;
+        Ok(())
+    }
+
+    /// Removes the oldest beyond what is kept.
+    fn prune(&self) {
+        let Ok(entries) = fs::read_dir(&self.folder) else {
+            return;
+        };
+        let mut files: Vec<(std::time::SystemTime, PathBuf)> = entries
+            .flatten()
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        files.sort_unstable();
+        let excess = files.len().saturating_sub(FILES_MAX);
+        for (_, path) in files.into_iter().take(excess) {
+            // Another process may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// One file a component and engine: another version or configuration of wasmtime compiles differently.
+    fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}-{}.compiled", fingerprint(engine)))
+    }
+}
+
+/// Names the compiler and its configuration.
+pub(super) fn fingerprint(engine: &Engine) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Reads compiled code; nothing where there is none.
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let file = match open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    check_private(&fs::symlink_metadata(folder)?)?;
+    let metadata = file.metadata()?;
+    check_private(&metadata)?;
+    if !metadata.is_file() || metadata.len() > COMPILED_BYTES_MAX {
+        return Err(std::io::Error::other("it is not a cache file"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    file.take(COMPILED_BYTES_MAX).read_to_end(&mut bytes)?;
+    let Some((header, code)) = bytes.split_at_checked(HEADER_BYTES) else {
+        return Err(std::io::Error::other("it is cut short"));
+    };
+    let (magic, digest) = header.split_at(MAGIC.len());
+    if magic != MAGIC || digest != Sha256::digest(code).as_slice() {
+        return Err(std::io::Error::other("its content is not what was written"));
+    }
+    bytes.drain(..HEADER_BYTES);
+    Ok(Some(bytes))
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+}
+
+/// Fails unless this user owns it and nobody else can write it.
+fn check_private(metadata: &fs::Metadata) -> std::io::Result<()> {
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    match is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
+        true => Ok(()),
+        false => Err(std::io::Error::other("others than this user can write it")),
+    }
+}
+
+/// Loads compiled code: the one place where bytes become native code.
+pub(super) fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    #[expect(
+        unsafe_code,
+        reason = "loading compiled code means trusting it; where it comes from is checked above"
+    )]
+    // SAFETY: `code` was made by wasmtime. It is either embedded in this program by its own build, or it was read from
+    // a file that only this user can write and whose digest is the one that we wrote in front of it. wasmtime checks
+    // that its own version, configuration and the processor's features fit.
+    unsafe {
+        Component::deserialize(engine, code)
+    }
+}
+
+/// True while a compilation runs, also one that nobody waits for any more.
+static COMPILING: AtomicBool = AtomicBool::new(false);
+
+/// Compiles a foreign component within its time.
+pub(super) fn compile(engine: &Engine, wasm: Arc<[u8]>, time: Duration) -> Result<Component, String> {
+    let turn = std::time::Instant::now();
+    while COMPILING.swap(true, Ordering::AcqRel) {
+        if turn.elapsed() >= time {
+            return Err("another skill is still being compiled".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (sender, receiver) = mpsc::channel();
+    let engine = engine.clone();
+    let work = move || {
+        let compiled = Component::from_binary(&engine, &wasm);
+        COMPILING.store(false, Ordering::Release);
+        // Nobody listens any more where the time is up.
+        let _ = sender.send(compiled);
+    };
+    if let Err(error) = std::thread::Builder::new().name("skill-compile".to_owned()).spawn(work) {
+        COMPILING.store(false, Ordering::Release);
+        return Err(format!("no thread could be started: {error}"));
+    }
+    match receiver.recv_timeout(time) {
+        Ok(compiled) => compiled.map_err(|error| format!("it does not compile: {error:#}")),
+        Err(mpsc::RecvTimeoutError::Timeout) => Err(format!("compiling it took longer than {} s", time.as_secs())),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            COMPILING.store(false, Ordering::Release);
+            Err("the compiler ended unexpectedly".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::skill::engine::Runtime;
+
+    const DIGEST: &str = "00";
+
+    fn stored() -> (tempfile::TempDir, Cache, PathBuf, &'static Engine) {
+        let home = tempfile::tempdir().expect("the temporary folder is writable");
+        let engine = &Runtime::global().expect("the engine starts").engine;
+        let component = Component::new(engine, b"\0asm\x0d\0\x01\0").expect("an empty component compiles");
+        let cache = Cache::new(home.path());
+        cache.store(engine, DIGEST, &component);
+        let path = cache.path(engine, DIGEST);
+        (home, cache, path, engine)
+    }
+
+    #[test]
+    fn what_was_stored_is_loaded_from_a_private_folder() {
+        let (home, cache, path, engine) = stored();
+        assert!(cache.load(engine, DIGEST).is_some());
+        assert!(cache.load(engine, "01").is_none());
+        let mode = |path: &Path| path.metadata().expect("it is there").mode() & 0o777;
+        assert_eq!(mode(&home.path().join("cache/skills")), 0o700);
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    #[test]
+    fn changed_code_is_not_loaded() {
+        let (_home, cache, path, engine) = stored();
+        let mut bytes = fs::read(&path).expect("it is there");
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&path, bytes).expect("it is writable");
+        assert!(cache.load(engine, DIGEST).is_none());
+    }
+
+    #[test]
+    fn code_that_others_could_have_written_is_not_loaded() {
+        let (_home, cache, path, engine) = stored();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("it is ours");
+        assert!(cache.load(engine, DIGEST).is_none());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        let folder = path.parent().expect("a file has a folder");
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("it is ours");
+        assert!(cache.load(engine, DIGEST).is_none());
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let (home, cache, path, engine) = stored();
+        let elsewhere = home.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).expect("both are ours");
+        std::os::unix::fs::symlink(&elsewhere, &path).expect("the folder is ours");
+        assert!(cache.load(engine, DIGEST).is_none());
+    }
+}

@@ -1,0 +1,482 @@
+//! A call from its turn to its receipt: instances, parts on several cores, cleaning the answer, the commit.
+//!
+//! What one instance may do while it runs is `sandbox`; which skill is called with which arguments was settled by
+//! `registry`. What a call that worked left in its stage goes to `stage` only here, after the guest is gone.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use wasmtime::Store;
+use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
+
+use super::bindings::SkillIndices;
+use super::bindings::tool::skill::types::{self as wit, Failure};
+use super::engine::Runtime;
+use super::policy::Effect;
+use super::sandbox::{self, Call, Grants, State, mebibytes};
+use super::stage::commit;
+use super::text::{beginning, clean};
+use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, wasi};
+use crate::api::Receipt;
+
+/// Codes of the contract; anything else that a skill says is `failed`.
+const CODES: [&str; 6] = [
+    "invalid-arguments",
+    "not-found",
+    "denied",
+    "failed",
+    "unavailable",
+    "limit",
+];
+
+/// Longest message or hint of a failure, and longest cursor.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+
+/// A component, linked: what every call instantiates afresh.
+pub(super) struct Loaded {
+    instance: InstancePre<State>,
+    handler: SkillIndices,
+    sharded: Option<Sharded>,
+}
+
+#[derive(Clone, Copy)]
+struct Sharded {
+    split: ComponentExportIndex,
+    merge: ComponentExportIndex,
+}
+
+type Split = (Result<Vec<String>, Failure>,);
+type Merge = (Result<wit::Outcome, Failure>,);
+
+impl Loaded {
+    /// Links a component. The error is the end of a sentence.
+    pub(super) fn new(runtime: &Runtime, component: &Component) -> Result<Self, String> {
+        let link = || -> wasmtime::Result<Self> {
+            let instance = linker(runtime)?.instantiate_pre(component)?;
+            Ok(Self {
+                handler: SkillIndices::new(&instance)?,
+                sharded: Self::sharded(component),
+                instance,
+            })
+        };
+        link().map_err(|error| format!("it does not link: {error:#}"))
+    }
+
+    fn sharded(component: &Component) -> Option<Sharded> {
+        let interface = component.get_export_index(None, "tool:skill/sharded@1.0.0")?;
+        Some(Sharded {
+            split: component.get_export_index(Some(&interface), "split")?,
+            merge: component.get_export_index(Some(&interface), "merge")?,
+        })
+    }
+
+    /// Asks the component what it is, with every capability denied.
+    pub(super) fn describe(&self, runtime: &Runtime, call: &Arc<Call>) -> Result<wit::Descriptor, CallError> {
+        self.enter(runtime, call, None, |store, instance| {
+            let skill = self.handler.load(&mut *store, instance)?;
+            skill.tool_skill_handler().call_describe(store)
+        })
+        .map(|(descriptor, _)| descriptor)
+    }
+
+    /// Runs something in a fresh store, and hands over what it left in its stage.
+    fn enter<R>(
+        &self,
+        runtime: &Runtime,
+        call: &Arc<Call>,
+        grants: Option<Grants>,
+        work: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<R>,
+    ) -> Result<(R, Option<TempDir>), CallError> {
+        let mut store = sandbox::store(runtime, call, grants);
+        let result = self
+            .instance
+            .instantiate(&mut store)
+            .and_then(|instance| work(&mut store, &instance));
+        match result {
+            Ok(result) => Ok((result, store.data_mut().stage.take())),
+            Err(error) => Err(call.explain(&error, &sandbox::last_words(&store))),
+        }
+    }
+}
+
+/// The linker of every component. Made for each of them: linking is rare, and keeping one costs memory for ever.
+fn linker(runtime: &Runtime) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(&runtime.engine);
+    wasi::link(&mut linker)?;
+    guard::link(&mut linker)?;
+    imports::link(&mut linker)?;
+    Ok(linker)
+}
+
+// ---- turns ----
+
+/// How many calls are at work, and how many wait.
+#[derive(Debug)]
+pub(super) struct Turns {
+    state: Mutex<TurnState>,
+    freed: Condvar,
+    limits: Limits,
+}
+
+#[derive(Debug, Default)]
+struct TurnState {
+    working: usize,
+    waiting: usize,
+}
+
+/// The right to run one store.
+pub(super) struct Turn<'a>(&'a Turns);
+
+/// How often a waiting call looks whether its session has ended.
+const TURN_SLICE: Duration = Duration::from_millis(10);
+
+impl Turns {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            limits,
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, TurnState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn.
+    pub(super) fn take(&self, skill: &str, context: &CallContext) -> Result<Turn<'_>, CallError> {
+        let busy = || CallError::Busy {
+            skill: skill.to_owned(),
+        };
+        let since = Instant::now();
+        let mut state = self.state();
+        if state.working >= self.limits.calls_concurrent {
+            if state.waiting >= self.limits.calls_waiting {
+                return Err(busy());
+            }
+            state.waiting += 1;
+            while state.working >= self.limits.calls_concurrent {
+                let cancelled = context.cancel.is_cancelled();
+                if cancelled || since.elapsed() >= self.limits.turn_wait {
+                    state.waiting -= 1;
+                    return Err(match cancelled {
+                        true => CallError::Cancelled {
+                            skill: skill.to_owned(),
+                        },
+                        false => busy(),
+                    });
+                }
+                let woken = self.freed.wait_timeout(state, TURN_SLICE);
+                (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+            }
+            state.waiting -= 1;
+        }
+        state.working += 1;
+        Ok(Turn(self))
+    }
+
+    /// More turns, as far as they are free and nobody waits for them.
+    fn more(&self, max: usize) -> Vec<Turn<'_>> {
+        let mut state = self.state();
+        let free = match state.waiting {
+            0 => self.limits.calls_concurrent.saturating_sub(state.working),
+            _ => 0,
+        };
+        let count = free.min(max);
+        state.working += count;
+        (0..count).map(|_| Turn(self)).collect()
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.state().working -= 1;
+        self.0.freed.notify_one();
+    }
+}
+
+// ---- calls ----
+
+/// One call, ready to run.
+pub(super) struct Job<'a> {
+    pub(super) runtime: &'a Runtime,
+    pub(super) turns: &'a Turns,
+    pub(super) loaded: &'a Loaded,
+    pub(super) name: &'a str,
+    pub(super) digest: &'a str,
+    pub(super) declared: &'a [Effect],
+    pub(super) arguments: Value,
+    pub(super) context: &'a Arc<CallContext>,
+    pub(super) limits: Limits,
+}
+
+/// What the guest left behind.
+struct Proposal {
+    stage: Option<TempDir>,
+    deletions: Vec<String>,
+}
+
+impl Job<'_> {
+    /// Runs the call. The caller holds a turn.
+    pub(super) fn run(self) -> CallReport {
+        let call = Call::new(self.name, self.limits, &self.context.cancel);
+        self.runtime.watch(&call);
+        let grants = Grants::new(self.context, self.declared);
+        let result = self.outcome(&call, &grants);
+        imports::log::finish(&call);
+        // What still waits for this call in the host ends with it.
+        call.token.cancel();
+        let receipt = self.receipt(&call, &grants, &result);
+        CallReport {
+            result,
+            receipt: Some(receipt),
+        }
+    }
+
+    fn outcome(&self, call: &Arc<Call>, grants: &Grants) -> Result<CallOutcome, CallError> {
+        let reads = Effect::ReadRepository;
+        if grants.declares(reads) && !grants.has(reads) {
+            return Err(sandbox::denied(self.name, reads));
+        }
+        let (outcome, stage) = self.guest(call, grants)?;
+        let mut outcome = self.checked(outcome)?;
+        let proposal = Proposal {
+            stage,
+            deletions: std::mem::take(&mut outcome.deletions),
+        };
+        Ok(CallOutcome {
+            files_modified: self.commit(grants, proposal)?,
+            text: outcome.text,
+            truncated: outcome.truncated,
+            cursor: outcome.cursor,
+        })
+    }
+
+    fn guest(&self, call: &Arc<Call>, grants: &Grants) -> Result<(wit::Outcome, Option<TempDir>), CallError> {
+        let arguments = self.arguments.to_string();
+        let parts = match (self.loaded.sharded, may_be_split(grants)) {
+            (Some(sharded), true) => self.split(call, grants, sharded, &arguments)?,
+            _ => None,
+        };
+        match parts {
+            Some((sharded, parts, turns)) => {
+                let outcomes = self.parts(call, grants, &parts)?;
+                drop(turns);
+                let outcome = self.merge(call, grants, sharded, &arguments, &outcomes)?;
+                Ok((outcome, None))
+            }
+            None => self.plain(call, grants, &arguments),
+        }
+    }
+
+    fn plain(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        arguments: &str,
+    ) -> Result<(wit::Outcome, Option<TempDir>), CallError> {
+        let (answer, stage) = self
+            .loaded
+            .enter(self.runtime, call, Some(grants.clone()), |store, instance| {
+                let skill = self.loaded.handler.load(&mut *store, instance)?;
+                skill.tool_skill_handler().call_call(store, arguments)
+            })?;
+        Ok((answer.map_err(|failure| self.failure(failure))?, stage))
+    }
+
+    /// Asks for parts, as many as there are cores and turns. Nothing where one instance does it all.
+    #[expect(clippy::type_complexity, reason = "three values with one use each")]
+    fn split(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        sharded: Sharded,
+        arguments: &str,
+    ) -> Result<Option<(Sharded, Vec<String>, Vec<Turn<'_>>)>, CallError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut turns = self.turns.more(cores.min(self.limits.parts).saturating_sub(1));
+        if turns.is_empty() {
+            return Ok(None);
+        }
+        let asked = u32::try_from(turns.len() + 1).unwrap_or(u32::MAX);
+        let (parts, _) = self
+            .loaded
+            .enter(self.runtime, call, Some(grants.clone()), |store, instance| {
+                let split = instance.get_typed_func::<(&str, u32), Split>(&mut *store, &sharded.split)?;
+                Ok(split.call(store, (arguments, asked))?.0)
+            })?;
+        let parts = parts.map_err(|failure| self.failure(failure))?;
+        if parts.len() > asked as usize {
+            return Err(CallError::Trap {
+                skill: self.name.to_owned(),
+                reason: format!(
+                    "it split a call into {} parts where {asked} were asked for",
+                    parts.len()
+                ),
+            });
+        }
+        turns.truncate(parts.len().saturating_sub(1));
+        Ok((parts.len() > 1).then_some((sharded, parts, turns)))
+    }
+
+    /// Runs the parts, each on a thread of its own. The first that fails ends the others.
+    fn parts(&self, call: &Arc<Call>, grants: &Grants, parts: &[String]) -> Result<Vec<wit::Outcome>, CallError> {
+        let run = |part: &String| {
+            let result = self.plain(call, grants, part).map(|(outcome, _)| outcome);
+            if result.is_err() {
+                call.token.cancel();
+            }
+            result
+        };
+        let results: Vec<Result<wit::Outcome, CallError>> = std::thread::scope(|scope| {
+            let Some((own, others)) = parts.split_first() else {
+                return Vec::new();
+            };
+            let others: Vec<_> = others.iter().map(|part| scope.spawn(move || run(part))).collect();
+            let own = run(own);
+            let joined = others.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| {
+                    Err(CallError::Trap {
+                        skill: self.name.to_owned(),
+                        reason: "the host failed in one of its parts".to_owned(),
+                    })
+                })
+            });
+            std::iter::once(own).chain(joined).collect()
+        });
+        let failed = |result: &Result<_, CallError>| matches!(result, Err(error) if !matches!(error, CallError::Cancelled { .. }));
+        match results.iter().position(failed) {
+            Some(first) => results.into_iter().nth(first).into_iter().collect(),
+            None => results.into_iter().collect(),
+        }
+    }
+
+    fn merge(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        sharded: Sharded,
+        arguments: &str,
+        outcomes: &[wit::Outcome],
+    ) -> Result<wit::Outcome, CallError> {
+        let (merged, _) = self
+            .loaded
+            .enter(self.runtime, call, Some(grants.clone()), |store, instance| {
+                let merge = instance.get_typed_func::<(&str, &[wit::Outcome]), Merge>(&mut *store, &sharded.merge)?;
+                Ok(merge.call(store, (arguments, outcomes))?.0)
+            })?;
+        merged.map_err(|failure| self.failure(failure))
+    }
+
+    fn failure(&self, failure: Failure) -> CallError {
+        let text = |text: &str| clean(beginning(text, MESSAGE_BYTES_MAX)).into_owned();
+        CallError::Failure {
+            skill: self.name.to_owned(),
+            code: match CODES.contains(&failure.code.as_str()) {
+                true => failure.code,
+                false => "failed".to_owned(),
+            },
+            message: text(&failure.message),
+            hint: failure.hint.as_deref().map(text),
+        }
+    }
+
+    /// An answer within its bounds, cleaned.
+    fn checked(&self, outcome: wit::Outcome) -> Result<wit::Outcome, CallError> {
+        let exceeded = |limit: String, verdict: &'static str| CallError::Limit {
+            skill: self.name.to_owned(),
+            limit,
+            verdict,
+        };
+        if outcome.text.len() > self.limits.output_bytes {
+            return Err(exceeded(
+                format!("{} of text", mebibytes(self.limits.output_bytes as u64)),
+                "output",
+            ));
+        }
+        if outcome
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| cursor.len() > MESSAGE_BYTES_MAX)
+        {
+            return Err(exceeded(
+                format!("{} of cursor", mebibytes(MESSAGE_BYTES_MAX as u64)),
+                "output",
+            ));
+        }
+        if outcome.deletions.len() as u64 > self.limits.staged_entries {
+            return Err(exceeded(format!("{} deletions", self.limits.staged_entries), "stage"));
+        }
+        Ok(wit::Outcome {
+            text: clean(&outcome.text).into_owned(),
+            ..outcome
+        })
+    }
+
+    /// Commits what the call proposes.
+    fn commit(&self, grants: &Grants, proposal: Proposal) -> Result<Vec<String>, CallError> {
+        if proposal.stage.is_none() && proposal.deletions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let writes = Effect::WriteRepository;
+        if !grants.has(writes) {
+            return Err(sandbox::denied(self.name, writes));
+        }
+        let stage = match proposal.stage {
+            Some(stage) => stage,
+            None => TempDir::new().map_err(|error| CallError::Failure {
+                skill: self.name.to_owned(),
+                code: "failed".to_owned(),
+                message: format!("the proposal could not be made: {error}"),
+                hint: None,
+            })?,
+        };
+        commit(self.context, stage.path(), &proposal.deletions).map_err(|failure| self.failure(failure))
+    }
+
+    fn receipt(&self, call: &Call, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {
+        Receipt {
+            skill: self.name.to_owned(),
+            digest: self.digest.to_owned(),
+            arguments: self.arguments.clone(),
+            grants: grants.granted().iter().map(|effect| effect.name().to_owned()).collect(),
+            wall_us: u64::try_from(call.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            peak_memory_bytes: call.memory_peak(),
+            bytes_in: call.read.get(),
+            bytes_out: match result {
+                Ok(outcome) => outcome.text.len() as u64,
+                Err(error) => error.to_string().len() as u64,
+            },
+            files_proposed: result
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |outcome| outcome.files_modified.clone()),
+            verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
+        }
+    }
+}
+
+/// Only calls that cause nothing may run in parts: two proposals could contradict each other, and a question would be
+/// asked twice.
+fn may_be_split(grants: &Grants) -> bool {
+    Effect::ALL
+        .iter()
+        .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit) || !grants.declares(*effect))
+}
+
+impl CallError {
+    /// The receipt's verdict: a failure's code, or what ended the call.
+    pub fn verdict(&self) -> &str {
+        match self {
+            Self::Unknown { .. } => "unknown",
+            Self::Arguments { .. } => "invalid-arguments",
+            Self::Failure { code, .. } => code,
+            Self::Trap { .. } => "trap",
+            Self::Limit { verdict, .. } => verdict,
+            Self::Busy { .. } => "busy",
+            Self::Cancelled { .. } => "cancelled",
+            Self::NotReady { .. } => "not-ready",
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a component asks for, read from its bytes before anything of it is compiled.
+//!
+//! The contract's interfaces and those of WASI 0.2 that this host implements are all a component may import; anything
+//! else is refused by name. Bounds on size are checked here too, because the compiler's memory grows with them.
+
+use std::collections::BTreeMap;
+
+use wasmparser::{Encoding, Parser, Payload};
+
+use super::policy::Effect;
+use crate::limits;
+
+/// The version of the contract that this host speaks.
+const CONTRACT: &str = "1.0.0";
+
+/// Interfaces of WASI that the linker has, in any version 0.2.
+const WASI: [&str; 27] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/stderr",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:cli/terminal-stderr",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/network",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
+/// Interfaces of the contract that need no effect.
+const FREE: [&str; 2] = ["types", "log"];
+
+/// Interfaces of the contract with the effect that each needs.
+const EFFECTS: [(&str, Effect); 5] = [
+    ("repository", Effect::ReadRepository),
+    ("git-read", Effect::ReadGit),
+    ("git-commit", Effect::CommitGit),
+    ("tests", Effect::RunProcess),
+    ("packages", Effect::Install),
+];
+
+/// What a component imports and exports, as far as the host cares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Surface {
+    /// Imported interfaces of the contract by the effect that they need.
+    imports: BTreeMap<Effect, &'static str>,
+    /// True where it exports `sharded`.
+    pub(super) sharded: bool,
+}
+
+impl Surface {
+    /// Refuses imports that the declared effects do not cover.
+    pub(super) fn check_effects(&self, declared: &[Effect]) -> Result<(), String> {
+        match self.imports.iter().find(|(effect, _)| !declared.contains(effect)) {
+            Some((effect, interface)) => Err(format!(
+                "it imports `tool:skill/{interface}` without declaring the effect `{effect}`"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// A declared effect whose interface the component does not import: a promise of the descriptor that the code
+    /// cannot keep. Only a build of ours asks.
+    pub(super) fn unused_effect(&self, declared: &[Effect]) -> Option<(Effect, &'static str)> {
+        EFFECTS
+            .iter()
+            .filter(|(_, effect)| *effect != Effect::ReadRepository)
+            .find(|(_, effect)| declared.contains(effect) && !self.imports.contains_key(effect))
+            .map(|&(interface, effect)| (effect, interface))
+    }
+}
+
+/// Reads a component. The error is the end of a sentence that starts with the component's name.
+pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
+    if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
+        return Err(format!("it is larger than {} bytes", limits::COMPONENT_BYTES_MAX));
+    }
+    let mut surface = Surface::default();
+    let mut handler = false;
+    let mut depth = 0_u32;
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.map_err(|error| format!("it is not a WebAssembly component: {}", error.message()))? {
+            Payload::Version { encoding, .. } => {
+                if depth == 0 && encoding == Encoding::Module {
+                    return Err("it is a WebAssembly module, not a component".to_owned());
+                }
+                depth += 1;
+            }
+            Payload::End(_) => depth -= 1,
+            Payload::CodeSectionEntry(body) if body.range().len() > limits::COMPONENT_FUNCTION_BYTES_MAX => {
+                return Err(format!(
+                    "one of its functions is larger than {} bytes",
+                    limits::COMPONENT_FUNCTION_BYTES_MAX
+                ));
+            }
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    surface.import(import.map_err(|error| error.to_string())?.name.name)?;
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    handler |= surface.export(export.map_err(|error| error.to_string())?.name.name)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    match handler {
+        true => Ok(surface),
+        false => Err(format!(
+            "it exports no `tool:skill/handler@{CONTRACT}`, so it is no skill"
+        )),
+    }
+}
+
+impl Surface {
+    fn import(&mut self, name: &str) -> Result<(), String> {
+        if let Some(interface) = contract_interface(name)? {
+            match EFFECTS.iter().find(|(known, _)| *known == interface) {
+                Some(&(known, effect)) => self.imports.insert(effect, known),
+                None if FREE.contains(&interface) => None,
+                None => return Err(unknown(name)),
+            };
+            return Ok(());
+        }
+        match name.split_once('@') {
+            Some((interface, version)) if version.starts_with("0.2.") && WASI.contains(&interface) => Ok(()),
+            _ => Err(unknown(name)),
+        }
+    }
+
+    /// True for the handler. Exports that the host does not know do no harm: nothing calls them.
+    fn export(&mut self, name: &str) -> Result<bool, String> {
+        let interface = contract_interface(name)?;
+        self.sharded |= interface == Some("sharded");
+        Ok(interface == Some("handler"))
+    }
+}
+
+/// The interface's name where it belongs to the contract, in the one version that this host accepts.
+fn contract_interface(name: &str) -> Result<Option<&str>, String> {
+    let Some(rest) = name.strip_prefix("tool:skill/") else {
+        return Ok(None);
+    };
+    match rest.split_once('@') {
+        Some((interface, CONTRACT)) => Ok(Some(interface)),
+        Some((_, other)) => Err(format!(
+            "it was built for tool:skill@{other}, and this host accepts tool:skill@{CONTRACT}"
+        )),
+        None => Err(format!(
+            "it names `{name}` without a version, and this host accepts tool:skill@{CONTRACT}"
+        )),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    format!("it imports `{name}`, which this host does not provide")
+}

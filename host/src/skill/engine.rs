@@ -1,0 +1,154 @@
+//! The one engine of the process, and the thread that ticks its epoch.
+//!
+//! The same configuration compiles the built-in components ahead of time and loads them later, on whatever x86-64
+//! machine that is, so nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose
+//! deadline has passed while they wait inside the host; it rests while no call runs.
+
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use wasmtime::{Config, Engine, EngineWeak};
+
+use super::SkillHostError;
+use super::sandbox::Call;
+use crate::limits;
+
+/// What the compiler may assume of every x86-64 processor: the level that is called x86-64-v2, which all of them have
+/// had since 2009 and which vector instructions of WebAssembly map onto well.
+const X86_64_BASELINE: [&str; 6] = [
+    "has_sse3",
+    "has_ssse3",
+    "has_sse41",
+    "has_sse42",
+    "has_popcnt",
+    "has_cmpxchg16b",
+];
+
+/// Ticks without any call after which the ticker rests.
+const TICKS_UNTIL_REST: u32 = 100;
+
+/// The engine with its ticker.
+pub(super) struct Runtime {
+    pub(super) engine: Engine,
+    ticker: Arc<Ticker>,
+}
+
+impl Runtime {
+    /// The process's own. Made on first use; fails where the machine cannot run compiled code.
+    pub(super) fn global() -> Result<&'static Self, SkillHostError> {
+        static RUNTIME: LazyLock<Result<Runtime, String>> =
+            LazyLock::new(|| Runtime::new().map_err(|error| format!("{error:#}")));
+        RUNTIME
+            .as_ref()
+            .map_err(|reason| SkillHostError::Engine { reason: reason.clone() })
+    }
+
+    fn new() -> wasmtime::Result<Self> {
+        let engine = Engine::new(&config(baseline_available())?)?;
+        let ticker = Arc::new(Ticker::default());
+        let (weak, shared) = (engine.weak(), Arc::clone(&ticker));
+        std::thread::Builder::new()
+            .name("skill-epoch".to_owned())
+            .spawn(move || shared.run(&weak))?;
+        Ok(Self { engine, ticker })
+    }
+
+    /// Watches a call until it is dropped: its token is cancelled when its time is up.
+    pub(super) fn watch(&self, call: &Arc<Call>) {
+        self.ticker.watch(call);
+    }
+}
+
+/// The configuration for compiling and loading. `baseline` is false only on a processor that lacks it: precompiled
+/// code does not load there, and components are compiled on the machine.
+fn config(baseline: bool) -> wasmtime::Result<Config> {
+    let mut config = Config::new();
+    // Threads and garbage collection are not even built in: see the features in `Cargo.toml`.
+    config
+        .epoch_interruption(true)
+        .wasm_component_model(true)
+        .concurrency_support(false)
+        .memory_init_cow(true)
+        // A named target switches off what the compiler would infer from the processor at hand.
+        .target(TARGET)?;
+    if baseline && cfg!(target_arch = "x86_64") {
+        for flag in X86_64_BASELINE {
+            #[expect(
+                unsafe_code,
+                reason = "the flags name processor features that `baseline_available` has checked"
+            )]
+            // SAFETY: a wrong flag could make the compiler emit instructions that the processor lacks; these are
+            // enabled only where it has them, and code from elsewhere is checked against it before it is loaded.
+            unsafe {
+                config.cranelift_flag_enable(flag);
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// The target of compiled code: this build's own.
+const TARGET: &str = if cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+    "x86_64-unknown-linux-gnu"
+} else if cfg!(all(target_arch = "aarch64", target_os = "linux")) {
+    "aarch64-unknown-linux-gnu"
+} else if cfg!(all(target_arch = "x86_64", target_os = "macos")) {
+    "x86_64-apple-darwin"
+} else {
+    "aarch64-apple-darwin"
+};
+
+#[cfg(target_arch = "x86_64")]
+fn baseline_available() -> bool {
+    std::is_x86_feature_detected!("sse3")
+        && std::is_x86_feature_detected!("ssse3")
+        && std::is_x86_feature_detected!("sse4.1")
+        && std::is_x86_feature_detected!("sse4.2")
+        && std::is_x86_feature_detected!("popcnt")
+        && std::is_x86_feature_detected!("cmpxchg16b")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn baseline_available() -> bool {
+    true
+}
+
+/// Compiles a component for every machine that has the baseline. For the build of the product.
+pub(super) fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    Engine::new(&config(true)?)?.precompile_component(wasm)
+}
+
+/// The calls at work. The thread holds the engine weakly, so that it ends with it.
+#[derive(Default)]
+struct Ticker {
+    calls: Mutex<Vec<Weak<Call>>>,
+    wake: Condvar,
+}
+
+impl Ticker {
+    fn watch(&self, call: &Arc<Call>) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.push(Arc::downgrade(call));
+        if calls.len() == 1 {
+            self.wake.notify_one();
+        }
+    }
+
+    fn run(&self, engine: &EngineWeak) {
+        let mut idle = 0;
+        loop {
+            std::thread::sleep(Duration::from_millis(limits::EPOCH_TICK_MS));
+            let Some(engine) = engine.upgrade() else { return };
+            engine.increment_epoch();
+            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.retain(|call| call.upgrade().is_some_and(|call| call.tick()));
+            idle = if calls.is_empty() { idle + 1 } else { 0 };
+            if idle >= TICKS_UNTIL_REST {
+                drop(engine);
+                let rest = self.wake.wait_while(calls, |calls| calls.is_empty());
+                drop(rest.unwrap_or_else(PoisonError::into_inner));
+                idle = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The contract's imports: the grant is checked here, function by function, and the work is done in the modules below.
+//!
+//! A function whose effect is not granted answers with the failure `denied`, which names the effect and the flag that
+//! grants it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly
+//! what would happen.
+
+mod consent;
+mod failure;
+mod git;
+mod git_commit;
+mod git_read;
+pub(super) mod log;
+mod packages;
+mod recipe;
+mod repository;
+mod tests;
+
+use std::sync::Arc;
+
+use wasmtime::component::{HasSelf, Linker};
+
+use super::CallContext;
+use super::bindings::Skill;
+use super::bindings::tool::skill as wit;
+use super::bindings::tool::skill::types::Failure;
+use super::policy::Effect;
+use super::sandbox::State;
+
+/// Adds the contract's imports.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    Skill::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+impl State {
+    /// The session's context where the effect is granted, else the answer `denied`.
+    fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
+        self.call.check()?;
+        Ok(self.granted(effect).cloned().ok_or_else(|| denied(effect)))
+    }
+
+    fn may_ask(&self, effect: Effect) -> bool {
+        self.grants.as_ref().is_some_and(|grants| grants.may_ask(effect))
+    }
+}
+
+/// The answer of a function whose effect is not granted.
+pub(super) fn denied(effect: Effect) -> Failure {
+    Failure {
+        code: "denied".to_owned(),
+        message: format!("The effect `{effect}` is not granted here."),
+        hint: Some(format!("the user can grant it with `--allow {effect}`")),
+    }
+}
+
+/// Unwraps the context, or answers `denied`.
+macro_rules! granted {
+    ($state:expr, $effect:expr) => {
+        match $state.import($effect)? {
+            Ok(context) => context,
+            Err(denied) => return Ok(Err(denied)),
+        }
+    };
+}
+
+impl wit::types::Host for State {}
+
+impl wit::log::Host for State {
+    fn write(&mut self, level: String, message: String) -> wasmtime::Result<()> {
+        self.call.check()?;
+        log::record(&self.call, &level, &message);
+        Ok(())
+    }
+}
+
+impl wit::repository::Host for State {
+    fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let page = repository::list(self, &context, &query);
+        // A list that was cut short because the call's time is up is no answer.
+        self.call.check()?;
+        Ok(page)
+    }
+
+    fn shown(&mut self, path: String, sha256: String) -> wasmtime::Result<()> {
+        if let Ok(context) = self.import(Effect::ReadRepository)? {
+            repository::shown(&context, &path, &sha256);
+        }
+        Ok(())
+    }
+}
+
+impl wit::git_read::Host for State {
+    fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
+        let context = granted!(self, Effect::ReadGit);
+        Ok(git_read::changes(&context, &query))
+    }
+}
+
+impl wit::git_commit::Host for State {
+    fn create(
+        &mut self,
+        message: String,
+        paths: Vec<String>,
+        all: bool,
+    ) -> wasmtime::Result<Result<wit::git_commit::Commit, Failure>> {
+        let context = granted!(self, Effect::CommitGit);
+        let commit = || git_commit::create(&context, &message, &paths, all);
+        Ok(match self.may_ask(Effect::CommitGit) {
+            true => self.call.unclocked(commit),
+            false => commit(),
+        })
+    }
+}
+
+impl wit::tests::Host for State {
+    fn run(&mut self, mut request: wit::tests::Request) -> wasmtime::Result<Result<wit::tests::Report, Failure>> {
+        let context = granted!(self, Effect::RunProcess);
+        let report = self.call.recipe(|left| {
+            let left = u32::try_from(left.as_secs().max(1)).unwrap_or(u32::MAX);
+            request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
+            tests::run(&context, &request)
+        })?;
+        self.call.check()?;
+        Ok(report)
+    }
+}
+
+impl wit::packages::Host for State {
+    fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
+        let context = granted!(self, Effect::Install);
+        let report = self.call.recipe(|_| packages::install(&context, &request))?;
+        self.call.check()?;
+        Ok(report)
+    }
+}

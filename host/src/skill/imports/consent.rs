@@ -1,0 +1,31 @@
+//! Asking the user, where the policy says so, once it is known what exactly would happen.
+
+use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::policy::{Decision, Effect};
+use crate::skill::{CallContext, Question};
+
+use super::failure::failure;
+
+/// Refuses at once what the policy denies, before any work is done for it.
+pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
+    match context.policy.decide(effect, context.approver.can_ask()) {
+        Decision::Allow | Decision::Ask => Ok(()),
+        Decision::Deny => Err(super::denied(effect)),
+    }
+}
+
+/// Goes on where the policy allows the effect or the user says yes to exactly this.
+pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure> {
+    not_denied(context, question.effect)?;
+    match context.policy.decide(question.effect, context.approver.can_ask()) {
+        Decision::Allow => Ok(()),
+        Decision::Ask if context.approver.ask(question, &context.cancel) => Ok(()),
+        Decision::Ask | Decision::Deny => Err(failure(
+            "denied",
+            format!(
+                "The user did not agree to `{}`. Do not ask again for the same.",
+                question.effect
+            ),
+        )),
+    }
+}

@@ -1,0 +1,416 @@
+//! Commits in real repositories: what goes in, what stays out, and what is refused.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::api::{Operation, PolicyRequest};
+use crate::skill::imports::git::testing::{Answer, Fixture, changed, context};
+use crate::skill::policy::{Cause, Policy};
+
+const ALLOWED: &[&str] = &["commit-git"];
+
+fn commit(fixture: &Fixture, paths: &[&str], all: bool) -> Result<Commit, Failure> {
+    let paths = paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+    create(&fixture.session(ALLOWED), "Say why\n\nAt length.\n\n\n", &paths, all)
+}
+
+fn message(result: Result<Commit, Failure>) -> String {
+    match result {
+        Ok(commit) => panic!("{commit:?}"),
+        Err(failure) => format!("{}: {}", failure.code, failure.message),
+    }
+}
+
+fn started() -> Fixture {
+    let fixture = Fixture::new();
+    for path in ["a.txt", "b.txt", "c.txt", "dir/d.txt"] {
+        fixture.write(path, "1\n");
+    }
+    fixture.commit("first");
+    fixture
+}
+
+#[test]
+fn the_sessions_files_are_committed_and_nothing_else() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    fixture.write("b.txt", "user's own, unstaged\n");
+    fixture.write("c.txt", "user's own, staged\n");
+    fixture.stage("c.txt");
+    fixture.write("new.txt", "new\n");
+    fixture.remove("dir/d.txt");
+    let session = fixture.session(ALLOWED);
+    changed(&session, &["a.txt", "new.txt", "dir/d.txt"]);
+    let commit = create(&session, "Say why\n\nAt length.\n\n\n", &[], false).expect("it can be committed");
+
+    assert_eq!(commit.files, ["a.txt", "dir/d.txt", "new.txt"]);
+    assert_eq!(commit.branch.as_deref(), Some("main"));
+    assert_eq!(commit.author, "Ada Example <ada@example.org>");
+    let head = fixture
+        .git
+        .head()
+        .and_then(|head| head.peel_to_commit())
+        .expect("there is a commit");
+    assert_eq!(head.id().to_string(), commit.id);
+    assert_eq!(head.message(), Ok("Say why\n\nAt length.\n"));
+    assert_eq!(head.author().name(), Ok("Ada Example"));
+    assert_eq!(head.parent_count(), 1);
+    assert_eq!(fixture.committed("a.txt"), Some(("2\n".to_owned(), 0o100_644)));
+    assert_eq!(fixture.committed("b.txt"), Some(("1\n".to_owned(), 0o100_644)));
+    assert_eq!(fixture.committed("c.txt"), Some(("1\n".to_owned(), 0o100_644)));
+    assert_eq!(fixture.committed("new.txt"), Some(("new\n".to_owned(), 0o100_644)));
+    assert_eq!(fixture.committed("dir/d.txt"), None);
+    assert_eq!(
+        fixture.status(),
+        "b.txt Status(WT_MODIFIED)\nc.txt Status(INDEX_MODIFIED)"
+    );
+    let log = fixture.git.reflog("HEAD").expect("there is a log");
+    let newest = log.get(0).expect("it has entries");
+    assert_eq!(newest.message(), Ok(Some("commit: Say why")));
+}
+
+#[test]
+fn named_paths_and_directories_widen() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    fixture.write("dir/d.txt", "2\n");
+    fixture.write("dir/deep/new.txt", "new\n");
+    let done = commit(&fixture, &["dir", "c.txt"], false).expect("it can be committed");
+    assert_eq!(done.files, ["dir/d.txt", "dir/deep/new.txt"]);
+    assert_eq!(fixture.status(), "a.txt Status(WT_MODIFIED)");
+}
+
+#[test]
+fn all_takes_everything_but_what_is_hidden_or_ignored() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    fixture.remove("b.txt");
+    fixture.stage("b.txt");
+    fixture.write(".env", "TOKEN=secret\n");
+    fixture.write("key.txt", "-----BEGIN PRIVATE KEY-----\nsecret\n");
+    fixture.write(".gitignore", "*.log\n");
+    fixture.write("noise.log", "noise\n");
+    let done = commit(&fixture, &[], true).expect("it can be committed");
+    assert_eq!(done.files, [".gitignore", "a.txt", "b.txt"]);
+    assert_eq!(fixture.status(), ".env Status(WT_NEW)\nkey.txt Status(WT_NEW)");
+}
+
+#[test]
+fn hidden_absent_ignored_and_outside_paths_are_refused() {
+    let fixture = started();
+    fixture.write(".env", "TOKEN=secret\n");
+    fixture.write("key.txt", "-----BEGIN PRIVATE KEY-----\nsecret\n");
+    fixture.write(".gitignore", "*.log\n");
+    fixture.write("noise.log", "noise\n");
+    let refusals = [".env", "key.txt", "nowhere.txt", "noise.log", "../a.txt", ".git/config"]
+        .map(|path| message(commit(&fixture, &[path], false)))
+        .join("\n");
+    insta::assert_snapshot!(refusals, @r"
+    denied: `.env` is not committed: it holds environment variables, which are often secrets.
+    denied: `key.txt` is not accessible: it is a private key, so it is not committed.
+    not-found: `nowhere.txt` does not exist, and git does not know it.
+    invalid-arguments: `noise.log` is ignored by git, so it is not committed.
+    invalid-arguments: `../a.txt` is no path in this repository: it lies outside the repository.
+    denied: `.git/config` is not committed: it is a git directory.
+    ");
+}
+
+#[test]
+fn nothing_to_commit_is_said() {
+    let fixture = started();
+    fixture.write("b.txt", "2\n");
+    let none = message(commit(&fixture, &[], false));
+    let unchanged = message(commit(&fixture, &["a.txt"], false));
+    let session = fixture.session(ALLOWED);
+    changed(&session, &["a.txt"]);
+    let session = message(create(&session, "message", &[], false));
+    insta::assert_snapshot!([none, unchanged, session].join("\n"), @r"
+    failed: Nothing to commit: this session has changed no files.
+    failed: Nothing to commit: the named files are as in the last commit.
+    failed: Nothing to commit: the files that this session changed are as in the last commit.
+    ");
+    for text in ["", " \n\n", "a\0b", &"x".repeat(limits::GIT_MESSAGE_BYTES_MAX + 1)] {
+        let answer = message(create(&fixture.session(ALLOWED), text, &[], true));
+        assert!(answer.starts_with("invalid-arguments: The commit message"), "{answer}");
+    }
+}
+
+#[test]
+fn modes_links_and_changes_of_kind_are_kept() {
+    let fixture = started();
+    fixture.executable("run.sh", "echo\n");
+    fixture.link("a.txt", "link");
+    fixture.link("/etc/passwd", "outside");
+    fixture.remove("b.txt");
+    fixture.write("b.txt/inner.txt", "now a directory\n");
+    let done = commit(&fixture, &[], true).expect("it can be committed");
+    assert_eq!(done.files, ["b.txt", "b.txt/inner.txt", "link", "outside", "run.sh"]);
+    assert_eq!(fixture.committed("run.sh"), Some(("echo\n".to_owned(), 0o100_755)));
+    assert_eq!(fixture.committed("link"), Some(("a.txt".to_owned(), 0o120_000)));
+    assert_eq!(
+        fixture.committed("outside"),
+        Some(("/etc/passwd".to_owned(), 0o120_000))
+    );
+    assert_eq!(
+        fixture.committed("b.txt/inner.txt"),
+        Some(("now a directory\n".to_owned(), 0o100_644))
+    );
+    assert_eq!(fixture.status(), "");
+}
+
+#[test]
+fn a_directory_that_became_a_link_is_not_followed() {
+    let fixture = started();
+    std::fs::remove_dir_all(fixture.root().join("dir")).expect("it was there");
+    std::fs::create_dir(fixture.outside("dir")).expect("folders can be made");
+    std::fs::write(fixture.outside("dir/d.txt"), "outside\n").expect("files can be written");
+    fixture.link("../dir", "dir");
+    commit(&fixture, &[], true).expect("it can be committed");
+    assert_eq!(fixture.committed("dir"), Some(("../dir".to_owned(), 0o120_000)));
+}
+
+#[test]
+fn file_modes_that_the_file_system_does_not_keep_stay_as_they_are() {
+    let fixture = started();
+    fixture.configure("core.fileMode", "false");
+    fixture.executable("a.txt", "2\n");
+    commit(&fixture, &["a.txt"], false).expect("it can be committed");
+    assert_eq!(fixture.committed("a.txt"), Some(("2\n".to_owned(), 0o100_644)));
+}
+
+#[test]
+fn line_ends_are_stored_as_git_stores_them() {
+    let fixture = started();
+    fixture.configure("core.autocrlf", "true");
+    fixture.write("a.txt", "1\r\n2\r\n");
+    commit(&fixture, &["a.txt"], false).expect("it can be committed");
+    assert_eq!(fixture.committed("a.txt"), Some(("1\n2\n".to_owned(), 0o100_644)));
+    assert_eq!(fixture.status(), "");
+}
+
+#[test]
+fn the_first_commit_and_a_detached_head_work() {
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "1\n");
+    let first = commit(&fixture, &[], true).expect("it can be committed");
+    assert_eq!(first.branch.as_deref(), Some("main"));
+    fixture
+        .git
+        .set_head_detached(first.id.parse().expect("an id"))
+        .expect("it can be detached");
+    fixture.write("a.txt", "2\n");
+    let second = commit(&fixture, &[], true).expect("it can be committed");
+    assert_eq!(second.branch, None);
+    let head = fixture
+        .git
+        .head()
+        .and_then(|head| head.peel_to_commit())
+        .expect("there is a commit");
+    assert_eq!(head.id().to_string(), second.id);
+    assert_eq!(
+        fixture.git.refname_to_id("refs/heads/main").map(|id| id.to_string()),
+        Ok(first.id)
+    );
+}
+
+#[test]
+fn a_root_in_a_subdirectory_commits_only_what_lies_beneath_it() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    fixture.write("dir/d.txt", "2\n");
+    let session = context(&fixture.root().join("dir"), ALLOWED, Answer::new(false));
+    let done = create(&session, "message", &[], true).expect("it can be committed");
+    assert_eq!(done.files, ["d.txt"]);
+    assert_eq!(fixture.committed("dir/d.txt"), Some(("2\n".to_owned(), 0o100_644)));
+    assert_eq!(fixture.status(), "a.txt Status(WT_MODIFIED)");
+}
+
+#[test]
+fn files_that_a_sparse_checkout_left_out_stay_in_the_commit() {
+    let fixture = started();
+    let mut index = fixture.git.index().expect("there is an index");
+    let mut entry = index.get_path(Path::new("c.txt"), 0).expect("it is tracked");
+    entry.flags |= git2::IndexEntryFlag::EXTENDED.bits();
+    entry.flags_extended |= git2::IndexEntryExtendedFlag::SKIP_WORKTREE.bits();
+    index.add(&entry).expect("it can be flagged");
+    index.write().expect("the index can be written");
+    fixture.remove("c.txt");
+    fixture.write("a.txt", "2\n");
+    let done = commit(&fixture, &[], true).expect("it can be committed");
+    assert_eq!(done.files, ["a.txt"]);
+    assert!(fixture.committed("c.txt").is_some());
+}
+
+#[test]
+fn what_git_would_do_otherwise_is_refused() {
+    let attempt = |prepare: &dyn Fn(&Fixture)| {
+        let fixture = started();
+        fixture.write("a.txt", "2\n");
+        let before = fixture.git.refname_to_id("HEAD").expect("there is a commit");
+        prepare(&fixture);
+        let answer = message(commit(&fixture, &["a.txt"], false));
+        assert_eq!(fixture.git.refname_to_id("HEAD"), Ok(before));
+        answer
+    };
+    let into_git =
+        |name: &'static str, text: &'static str| move |fixture: &Fixture| fixture.write(&format!(".git/{name}"), text);
+    let forget_author = |fixture: &Fixture| {
+        let mut config = fixture.git.config().expect("there is a configuration");
+        config.remove("user.name").expect("it was set");
+    };
+    let cases: Vec<(&str, Box<dyn Fn(&Fixture)>)> = vec![
+        (
+            "signing",
+            Box::new(|fixture| fixture.configure("commit.gpgsign", "true")),
+        ),
+        (
+            "LFS",
+            Box::new(|fixture| fixture.write(".gitattributes", "*.txt filter=lfs diff=lfs merge=lfs -text\n")),
+        ),
+        (
+            "encoding",
+            Box::new(|fixture| fixture.write(".gitattributes", "*.txt working-tree-encoding=UTF-16\n")),
+        ),
+        ("no author", Box::new(forget_author)),
+        (
+            "merge",
+            Box::new(into_git("MERGE_HEAD", "0000000000000000000000000000000000000001\n")),
+        ),
+        ("rebase", Box::new(into_git("rebase-merge/interactive", ""))),
+        ("lock", Box::new(into_git("index.lock", ""))),
+    ];
+    let answers = cases
+        .iter()
+        .map(|(name, prepare)| format!("{name}: {}", attempt(prepare)))
+        .collect::<Vec<_>>();
+    insta::assert_snapshot!(answers.join("\n"), @r"
+    signing: failed: The git configuration wants every commit signed (`commit.gpgsign`), which cannot be done here.
+    LFS: failed: `a.txt` has the attribute `filter=lfs`: git would change its content by a program on the way.
+    encoding: failed: `a.txt` has the attribute `working-tree-encoding=UTF-16`: git would change its content by a program on the way.
+    no author: unavailable: git knows no author: `user.name` or `user.email` is not set.
+    merge: failed: A merge is under way in this repository.
+    rebase: failed: A rebase is under way in this repository.
+    lock: failed: Another git process holds the repository's lock.
+    ");
+}
+
+#[test]
+fn no_hook_and_no_program_of_the_configuration_runs() {
+    let fixture = started();
+    let marker = fixture.booby_trap();
+    fixture.write(".gitattributes", "*.txt diff=evil merge=evil\n");
+    fixture.write("a.txt", "2\n");
+    commit(&fixture, &[], true).expect("it can be committed");
+    assert_eq!(fixture.committed("a.txt"), Some(("2\n".to_owned(), 0o100_644)));
+    assert!(
+        !marker.exists(),
+        "{}",
+        std::fs::read_to_string(&marker).unwrap_or_default()
+    );
+}
+
+#[test]
+fn the_user_sees_exactly_what_will_be_committed() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    fixture.executable("run.sh", "echo\n");
+    fixture.remove("b.txt");
+    let user = Answer::new(true);
+    let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
+    create(&session, "Say why\n\nAt length.", &[], true).expect("the user agrees");
+    let questions = user.questions();
+    assert_eq!(questions.len(), 1);
+    assert_eq!(questions[0].effect, Effect::CommitGit);
+    assert_eq!(questions[0].title, "Commit 3 files: Say why");
+    insta::assert_snapshot!(questions[0].detail, @r"
+    Commit 3 files on branch main as Ada Example <ada@example.org>
+
+        Say why
+
+        At length.
+
+    tree a37ac9ca454fdbee078a84be8ed53708c9983837
+
+    diff --git a/a.txt b/a.txt
+    --- a/a.txt
+    +++ b/a.txt
+    @@ -1 +1 @@
+    -1
+    +2
+    diff --git a/b.txt b/b.txt
+    deleted file mode 100644
+    --- a/b.txt
+    +++ /dev/null
+    @@ -1 +0,0 @@
+    -1
+    diff --git a/run.sh b/run.sh
+    new file mode 100755
+    --- /dev/null
+    +++ b/run.sh
+    @@ -0,0 +1 @@
+    +echo
+    ");
+}
+
+#[test]
+fn a_no_and_a_denial_change_nothing() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let before = fixture.git.refname_to_id("HEAD").expect("there is a commit");
+    let user = Answer::new(false);
+    let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
+    let refused = create(&session, "message", &[], true).expect_err("the user refuses");
+    assert_eq!((refused.code.as_str(), user.questions().len()), ("denied", 1));
+
+    let mut session = context(&fixture.root(), &[], Arc::clone(&user) as _);
+    session.policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("valid");
+    let denied = create(&session, "message", &[], true).expect_err("it is denied");
+    assert_eq!((denied.code.as_str(), user.questions().len()), ("denied", 1));
+    assert_eq!(
+        denied.hint.as_deref(),
+        Some("the user can grant it with `--allow commit-git`")
+    );
+    assert_eq!(fixture.git.refname_to_id("HEAD"), Ok(before));
+    assert_eq!(fixture.status(), "a.txt Status(WT_MODIFIED)");
+}
+
+#[test]
+fn what_was_shown_is_what_is_committed_even_if_the_file_changes_meanwhile() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let file = fixture.root().join("a.txt");
+    let user = Answer::after(true, move || {
+        std::fs::write(&file, "changed while asking\n").expect("it can be written")
+    });
+    let session = context(&fixture.root(), &[], user);
+    create(&session, "message", &["a.txt".to_owned()], false).expect("the user agrees");
+    assert_eq!(fixture.committed("a.txt"), Some(("2\n".to_owned(), 0o100_644)));
+    assert_eq!(fixture.status(), "a.txt Status(WT_MODIFIED)");
+}
+
+#[test]
+fn a_branch_that_moved_while_the_user_was_asked_is_left_alone() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let root = fixture.root();
+    let user = Answer::after(true, move || {
+        let git = git2::Repository::open(&root).expect("it is one");
+        let head = git
+            .head()
+            .and_then(|head| head.peel_to_commit())
+            .expect("there is a commit");
+        let tree = head.tree().expect("it has a tree");
+        let author = head.author();
+        git.commit(Some("HEAD"), &author, &author, "meanwhile", &tree, &[&head])
+            .expect("it can be committed");
+    });
+    let session = context(&fixture.root(), &[], user);
+    let failure = create(&session, "message", &["a.txt".to_owned()], false).expect_err("the branch has moved");
+    assert_eq!(failure.message, "The branch has moved since the commit was prepared.");
+    let head = fixture
+        .git
+        .head()
+        .and_then(|head| head.peel_to_commit())
+        .expect("there is a commit");
+    assert_eq!(head.message(), Ok("meanwhile"));
+}

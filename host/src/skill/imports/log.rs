@@ -1,0 +1,38 @@
+//! A guest's messages, on their way to our log: cleaned, bounded, and never to the model.
+
+use std::sync::atomic::Ordering;
+
+use crate::skill::sandbox::Call;
+use crate::skill::text::{beginning, clean};
+
+/// Longest single message.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// Logs one message, as far as the call's bound allows; what it does not allow is counted.
+pub(in crate::skill) fn record(call: &Call, level: &str, message: &str) {
+    let message = beginning(message.trim_end_matches('\n'), MESSAGE_BYTES_MAX);
+    if message.is_empty() {
+        return;
+    }
+    let before = call.logged.fetch_add(message.len() as u64, Ordering::Relaxed);
+    if before + message.len() as u64 > call.limits.log_bytes as u64 {
+        call.log_dropped.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let (skill, message) = (call.skill.as_str(), clean(message));
+    match level {
+        "error" => tracing::error!(target: "skill", skill, "{message}"),
+        "warn" => tracing::warn!(target: "skill", skill, "{message}"),
+        "info" => tracing::info!(target: "skill", skill, "{message}"),
+        _ => tracing::debug!(target: "skill", skill, "{message}"),
+    }
+}
+
+/// Says at a call's end how much was dropped.
+pub(in crate::skill) fn finish(call: &Call) {
+    let dropped = call.log_dropped.load(Ordering::Relaxed);
+    if dropped > 0 {
+        let skill = call.skill.as_str();
+        tracing::warn!(target: "skill", skill, dropped, "messages beyond the call's bound were dropped");
+    }
+}

@@ -1,0 +1,254 @@
+//! The file list in pages, and the note of what the model has been shown.
+
+use std::sync::{Arc, PoisonError};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::limits;
+use crate::repository::{EntryKind, FileList, OpenError, ScanError, normalise};
+use crate::skill::CallContext;
+use crate::skill::bindings::tool::skill::repository::{Entry, Page, Query};
+use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::sandbox::State;
+
+/// One page of a list.
+pub(super) fn list(state: &mut State, context: &CallContext, query: &Query) -> Result<Page, Failure> {
+    let under = normalise(&query.under).map_err(|error| {
+        failure(
+            "invalid-arguments",
+            format!("`{}` cannot be listed: {error}", query.under),
+        )
+    })?;
+    let globs = Globs::new(&query.globs)?;
+    if query.recursive {
+        let files = file_list(state, context)?;
+        // A path that nothing lies beneath is a file, is empty, or is to be explained.
+        let opened = context.repository.open_at(&under).map_err(|error| refusal(&error))?;
+        let files = match opened.kind {
+            EntryKind::Directory => files.beneath(&opened.path),
+            _ => files.find(&opened.path).map_or(&[][..], std::slice::from_ref),
+        };
+        let entries = files
+            .iter()
+            .map(|file| (file.path.as_str(), EntryKind::File, file.size));
+        return Ok(page(entries, &globs, query.after.as_deref(), 0));
+    }
+    let (entries, left_out) = match context.repository.entries(&under) {
+        Ok(listed) => listed,
+        Err(error) => return file_alone(context, &under, &error),
+    };
+    let entries = entries
+        .iter()
+        .map(|entry| (entry.path.as_str(), entry.kind, entry.size));
+    Ok(page(entries, &globs, query.after.as_deref(), left_out))
+}
+
+/// The list of a path that is a file: itself.
+fn file_alone(context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
+    match context.repository.open_at(path) {
+        Ok(opened) if opened.kind == EntryKind::File => Ok(Page {
+            entries: vec![entry(&opened.path, opened.kind, opened.size)],
+            next: None,
+            left_out: 0,
+        }),
+        _ => Err(refusal(error)),
+    }
+}
+
+/// The whole list, walked once a call so that its pages agree.
+fn file_list(state: &mut State, context: &CallContext) -> Result<Arc<FileList>, Failure> {
+    if let Some(files) = &state.files {
+        return Ok(Arc::clone(files));
+    }
+    let files = context
+        .repository
+        .list(&state.call.token)
+        .map_err(|error| match error {
+            ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
+            ScanError::Unreadable { .. } => failure("failed", error.to_string()),
+        })?;
+    state.files = Some(Arc::clone(&files));
+    Ok(files)
+}
+
+fn page<'a>(
+    entries: impl Iterator<Item = (&'a str, EntryKind, u64)>,
+    globs: &Globs,
+    after: Option<&str>,
+    left_out: u32,
+) -> Page {
+    let mut page = Page {
+        entries: Vec::new(),
+        next: None,
+        left_out,
+    };
+    let mut bytes = 0;
+    let selected = entries
+        .filter(|(path, _, _)| after.is_none_or(|after| *path > after))
+        .filter(|(path, _, _)| globs.select(path));
+    for (path, kind, size) in selected {
+        let is_full = page.entries.len() >= limits::LIST_PAGE_ENTRIES_MAX || bytes >= limits::LIST_PAGE_BYTES_MAX;
+        if let (true, Some(last)) = (is_full, page.entries.last()) {
+            page.next = Some(last.path.clone());
+            return page;
+        }
+        bytes += path.len();
+        page.entries.push(entry(path, kind, size));
+    }
+    page
+}
+
+fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
+    Entry {
+        path: path.to_owned(),
+        kind: match kind {
+            EntryKind::File => "file",
+            EntryKind::Directory => "directory",
+            EntryKind::Symlink => "symlink",
+        }
+        .to_owned(),
+        size,
+    }
+}
+
+/// Notes that the model is shown a file with this content.
+pub(super) fn shown(context: &CallContext, path: &str, sha256: &str) {
+    let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let Ok(path) = normalise(path) else { return };
+    // Only what can be opened can have been read; this also keeps the note from growing without bound.
+    if !is_digest || context.repository.open_file(&path).is_err() {
+        return;
+    }
+    let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    files.seen.insert(path, sha256.to_owned());
+}
+
+/// The globs of a query.
+struct Globs {
+    including: Option<GlobSet>,
+    excluding: GlobSet,
+}
+
+impl Globs {
+    fn new(globs: &[String]) -> Result<Self, Failure> {
+        if globs.len() > limits::LIST_GLOBS_MAX {
+            let message = format!("there are more than {} globs", limits::LIST_GLOBS_MAX);
+            return Err(failure("invalid-arguments", message));
+        }
+        let (excluding, including): (Vec<&str>, Vec<&str>) =
+            globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
+        let excluding: Vec<&str> = excluding.into_iter().map(|glob| &glob[1..]).collect();
+        Ok(Self {
+            including: match including.is_empty() {
+                true => None,
+                false => Some(set(&including)?),
+            },
+            excluding: set(&excluding)?,
+        })
+    }
+
+    fn select(&self, path: &str) -> bool {
+        self.including.as_ref().is_none_or(|globs| globs.is_match(path)) && !self.excluding.is_match(path)
+    }
+}
+
+/// A glob without `/` matches the file name, wherever the file lies.
+fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs {
+        let invalid = |why: &str| failure("invalid-arguments", format!("the glob `{glob}` is not valid: {why}"));
+        if glob.len() > limits::LIST_GLOB_BYTES_MAX {
+            return Err(invalid("it is too long"));
+        }
+        let anchored = match glob.strip_prefix('/').unwrap_or(glob) {
+            inner if inner.contains('/') || inner.len() < glob.len() => inner.to_owned(),
+            name => format!("**/{name}"),
+        };
+        let compiled = GlobBuilder::new(&anchored)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| invalid(&error.kind().to_string()))?;
+        builder.add(compiled);
+    }
+    builder.build().map_err(|error| {
+        failure(
+            "invalid-arguments",
+            format!("the globs are not valid: {}", error.kind()),
+        )
+    })
+}
+
+fn refusal(error: &OpenError) -> Failure {
+    let code = match error {
+        OpenError::NotFound { .. } => "not-found",
+        OpenError::Denied { .. } | OpenError::NotRegular { .. } => "denied",
+        _ => "failed",
+    };
+    failure(code, error.to_string())
+}
+
+fn failure(code: &str, message: String) -> Failure {
+    Failure {
+        code: code.to_owned(),
+        message,
+        hint: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(globs: &[&str]) -> Vec<&'static str> {
+        let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
+        let globs = Globs::new(&globs).expect("the globs are valid");
+        let paths = ["a.rs", "b.py", "src/a.rs", "src/deep/c.rs", "tests/a.rs"];
+        paths.into_iter().filter(|path| globs.select(path)).collect()
+    }
+
+    #[test]
+    fn globs_match_names_paths_and_exclude() {
+        assert_eq!(selected(&[]).len(), 5);
+        assert_eq!(selected(&["*.rs"]), ["a.rs", "src/a.rs", "src/deep/c.rs", "tests/a.rs"]);
+        assert_eq!(selected(&["src/*.rs"]), ["src/a.rs"]);
+        assert_eq!(selected(&["src/**"]), ["src/a.rs", "src/deep/c.rs"]);
+        assert_eq!(
+            selected(&["src/**/*.rs", "*.py"]),
+            ["b.py", "src/a.rs", "src/deep/c.rs"]
+        );
+        assert_eq!(selected(&["*.rs", "!tests/**"]), ["a.rs", "src/a.rs", "src/deep/c.rs"]);
+        assert_eq!(selected(&["!*.rs"]), ["b.py"]);
+        assert_eq!(selected(&["/*.rs"]), ["a.rs"]);
+    }
+
+    #[test]
+    fn an_invalid_glob_is_named() {
+        let globs = ["a[".to_owned()];
+        let failure = Globs::new(&globs).err().expect("the glob is not closed");
+        assert_eq!(failure.code, "invalid-arguments");
+        assert!(
+            failure.message.starts_with("the glob `a[` is not valid"),
+            "{}",
+            failure.message
+        );
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_gap() {
+        let paths: Vec<String> = (0..limits::LIST_PAGE_ENTRIES_MAX * 2 + 3)
+            .map(|number| format!("{number:08}"))
+            .collect();
+        let globs = Globs::new(&[]).expect("no glob is valid");
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
+            let page = page(entries, &globs, after.as_deref(), 0);
+            seen.extend(page.entries.into_iter().map(|entry| entry.path));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(seen, paths);
+    }
+}

@@ -1,0 +1,449 @@
+//! One call: a fresh store with its limits, its clock, and what it may touch; and what ended it.
+//!
+//! Everything that a guest can use up is counted in [`Call`], which the parts of a sharded call share. A bound that is
+//! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill. What the guest may see
+//! of the world is the business of `wasi`, `guard` and `imports`, which are implemented on [`State`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
+use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
+use wasmtime_wasi::sockets::WasiSocketsCtx;
+
+use super::engine::Runtime;
+use super::guard::{OpenFiles, Stage};
+use super::policy::{Decision, Effect};
+use super::text::{beginning, clean};
+use super::{CallContext, CallError, Limits};
+
+/// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Stop {
+    /// A bound was reached.
+    #[error("the limit of {limit} was exceeded")]
+    Limit {
+        /// For people.
+        limit: String,
+        /// For the receipt.
+        verdict: &'static str,
+    },
+    /// The session ended, or another part of the same call failed.
+    #[error("cancelled")]
+    Cancelled,
+    /// The guest caused an effect that is not granted and that has no answer of its own.
+    #[error("the effect `{0}` is not granted")]
+    Denied(Effect),
+    /// The guest called `exit`.
+    #[error("it exited with status {0}")]
+    Exit(u8),
+}
+
+impl Stop {
+    pub(super) fn limit(limit: impl Into<String>, verdict: &'static str) -> Self {
+        Self::Limit {
+            limit: limit.into(),
+            verdict,
+        }
+    }
+}
+
+/// What one call uses up, and when it must end.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) skill: String,
+    pub(super) limits: Limits,
+    /// Cancelled when the session ends, when the time is up, or when a part has failed: all waits listen to it.
+    pub(super) token: CancellationToken,
+    pub(super) started: Instant,
+    session: CancellationToken,
+    clock: Mutex<Clock>,
+    memory: AtomicU64,
+    memory_peak: AtomicU64,
+    memory_refused: AtomicBool,
+    pub(super) tables: Counter,
+    pub(super) random: Counter,
+    pub(super) read: Counter,
+    pub(super) walked: Counter,
+    pub(super) logged: AtomicU64,
+    pub(super) log_dropped: AtomicU64,
+    pub(super) files_open: OpenFiles,
+}
+
+/// Wall time of a call: its own, and what recipes took.
+#[derive(Debug)]
+struct Clock {
+    budget: Duration,
+    /// Time since the start that does not count.
+    excluded: Duration,
+    /// Set while the clock stands still.
+    paused: Option<Instant>,
+    /// What is left for recipes.
+    recipes: Duration,
+}
+
+/// Something that only grows.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds, unless the sum would exceed `max`.
+    pub(super) fn add(&self, amount: u64, max: u64, stop: impl FnOnce() -> Stop) -> Result<(), Stop> {
+        let before = self.0.fetch_add(amount, Ordering::Relaxed);
+        match before.checked_add(amount) {
+            Some(sum) if sum <= max => Ok(()),
+            _ => Err(stop()),
+        }
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Call {
+    pub(super) fn new(skill: &str, limits: Limits, session: &CancellationToken) -> Arc<Self> {
+        let clock = Clock {
+            budget: limits.wall,
+            excluded: Duration::ZERO,
+            paused: None,
+            recipes: limits.recipes,
+        };
+        Arc::new(Self {
+            skill: skill.to_owned(),
+            token: session.child_token(),
+            started: Instant::now(),
+            session: session.clone(),
+            clock: Mutex::new(clock),
+            memory: AtomicU64::new(0),
+            memory_peak: AtomicU64::new(0),
+            memory_refused: AtomicBool::new(false),
+            tables: Counter::default(),
+            random: Counter::default(),
+            read: Counter::default(),
+            walked: Counter::default(),
+            logged: AtomicU64::new(0),
+            log_dropped: AtomicU64::new(0),
+            files_open: OpenFiles::default(),
+            limits,
+        })
+    }
+
+    /// One tick of the epoch: ends the call when its time is up. False once it is over.
+    pub(super) fn tick(&self) -> bool {
+        if self.expired() {
+            self.token.cancel();
+        }
+        !self.token.is_cancelled()
+    }
+
+    /// Fails once the call must end.
+    pub(super) fn check(&self) -> Result<(), Stop> {
+        if !self.token.is_cancelled() {
+            return Ok(());
+        }
+        if !self.session.is_cancelled() && self.expired() {
+            return Err(Stop::limit(seconds(self.limits.wall), "timeout"));
+        }
+        Err(Stop::Cancelled)
+    }
+
+    fn expired(&self) -> bool {
+        let clock = self.clock();
+        clock.paused.is_none() && self.started.elapsed().saturating_sub(clock.excluded) >= clock.budget
+    }
+
+    fn clock(&self) -> std::sync::MutexGuard<'_, Clock> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs something that a human may have to answer first: it does not count.
+    pub(super) fn unclocked<R>(&self, work: impl FnOnce() -> R) -> R {
+        // Only one part of a call can be here: a skill that causes such effects is not sharded.
+        self.clock().paused = Some(Instant::now());
+        let result = work();
+        let mut clock = self.clock();
+        if let Some(since) = clock.paused.take() {
+            clock.excluded += since.elapsed();
+        }
+        result
+    }
+
+    /// Runs a recipe, which has a budget of its own. `work` gets what is left of it.
+    pub(super) fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
+        let left = self.clock().recipes;
+        if left.is_zero() {
+            return Err(Stop::limit(
+                format!("{} in recipes", seconds(self.limits.recipes)),
+                "timeout",
+            ));
+        }
+        let started = Instant::now();
+        let result = self.unclocked(|| work(left));
+        let mut clock = self.clock();
+        clock.recipes = clock.recipes.saturating_sub(started.elapsed());
+        Ok(result)
+    }
+
+    pub(super) fn memory_peak(&self) -> u64 {
+        self.memory_peak.load(Ordering::Relaxed)
+    }
+
+    /// Takes more linear memory, where the bound allows it.
+    fn grow_memory(&self, bytes: u64) -> bool {
+        let before = self.memory.fetch_add(bytes, Ordering::Relaxed);
+        let sum = before.saturating_add(bytes);
+        if sum > self.limits.memory_bytes {
+            self.memory.fetch_sub(bytes, Ordering::Relaxed);
+            self.memory_refused.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.memory_peak.fetch_max(sum, Ordering::Relaxed);
+        true
+    }
+
+    /// What ended a guest, as a typed error. `stderr` is what it last said.
+    pub(super) fn explain(&self, error: &wasmtime::Error, stderr: &str) -> CallError {
+        tracing::debug!(skill = %self.skill, error = ?error, "a skill ended early");
+        let skill = self.skill.clone();
+        if let Some(stop) = error.downcast_ref::<Stop>() {
+            return match stop.clone() {
+                Stop::Limit { limit, verdict } => CallError::Limit { skill, limit, verdict },
+                Stop::Cancelled => CallError::Cancelled { skill },
+                Stop::Denied(effect) => denied(&skill, effect),
+                Stop::Exit(_) => CallError::Trap {
+                    skill,
+                    reason: reason(&stop.to_string(), stderr),
+                },
+            };
+        }
+        if let Some(ResourceTableError::Full) = error.downcast_ref() {
+            let (limit, verdict) = (format!("{} handles", self.limits.handles), "handles");
+            return CallError::Limit { skill, limit, verdict };
+        }
+        // A guest that was refused memory nearly always ends itself with a trap; the refusal is the reason.
+        if self.memory_refused.load(Ordering::Relaxed) {
+            let (limit, verdict) = (format!("{} of memory", mebibytes(self.limits.memory_bytes)), "memory");
+            return CallError::Limit { skill, limit, verdict };
+        }
+        let words = error
+            .downcast_ref::<wasmtime::Trap>()
+            .map_or_else(|| error.root_cause().to_string(), ToString::to_string);
+        if words.contains("fuel allocated for hostcalls") {
+            let limit = format!(
+                "{} in one answer or host call",
+                mebibytes(self.limits.host_call_bytes as u64)
+            );
+            return CallError::Limit {
+                skill,
+                limit,
+                verdict: "output",
+            };
+        }
+        CallError::Trap {
+            skill,
+            reason: reason(&words, stderr),
+        }
+    }
+}
+
+/// The answer to an effect that is not granted.
+pub(super) fn denied(skill: &str, effect: Effect) -> CallError {
+    CallError::Failure {
+        skill: skill.to_owned(),
+        code: "denied".to_owned(),
+        message: format!("`{skill}` needs the effect `{effect}`, which is not granted here."),
+        hint: Some(format!("the user can grant it with `--allow {effect}`")),
+    }
+}
+
+/// A trap in words: what the guest said last, and how it ended.
+fn reason(words: &str, stderr: &str) -> String {
+    let words = words.trim_start_matches("wasm trap: ");
+    let cleaned = clean(stderr);
+    // Advice about environment variables that a guest cannot have helps nobody.
+    let said: Vec<&str> = cleaned
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("note: "))
+        .collect();
+    match said.is_empty() {
+        true => beginning(words, 500).to_owned(),
+        false => format!("{} ({})", beginning(&said.join(" "), 1_000), beginning(words, 200)),
+    }
+}
+
+pub(super) fn seconds(duration: Duration) -> String {
+    match duration.as_millis() {
+        millis if millis % 60_000 == 0 && millis >= 120_000 => format!("{} min", millis / 60_000),
+        millis if millis % 1_000 == 0 => format!("{} s", millis / 1_000),
+        millis => format!("{millis} ms"),
+    }
+}
+
+pub(super) fn mebibytes(bytes: u64) -> String {
+    match bytes {
+        _ if bytes % (1024 * 1024) == 0 && bytes > 0 => format!("{} MiB", bytes / (1024 * 1024)),
+        _ if bytes % 1024 == 0 && bytes > 0 => format!("{} KiB", bytes / 1024),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+/// What a call may do: the session's context, and the effects that are declared and not denied.
+#[derive(Clone)]
+pub(super) struct Grants {
+    pub(super) context: Arc<CallContext>,
+    declared: Vec<Effect>,
+    granted: Vec<Effect>,
+}
+
+impl Grants {
+    pub(super) fn new(context: &Arc<CallContext>, declared: &[Effect]) -> Self {
+        let can_ask = context.approver.can_ask();
+        let granted = declared
+            .iter()
+            .copied()
+            .filter(|&effect| context.policy.decide(effect, can_ask) != Decision::Deny)
+            .collect();
+        Self {
+            context: Arc::clone(context),
+            declared: declared.to_vec(),
+            granted,
+        }
+    }
+
+    pub(super) fn declares(&self, effect: Effect) -> bool {
+        self.declared.contains(&effect)
+    }
+
+    pub(super) fn has(&self, effect: Effect) -> bool {
+        self.granted.contains(&effect)
+    }
+
+    pub(super) fn granted(&self) -> &[Effect] {
+        &self.granted
+    }
+
+    /// True where the effect may cause a question to a human.
+    pub(super) fn may_ask(&self, effect: Effect) -> bool {
+        self.context.policy.decide(effect, self.context.approver.can_ask()) == Decision::Ask
+    }
+}
+
+/// The data of one store.
+pub(super) struct State {
+    pub(super) call: Arc<Call>,
+    /// Absent while a component describes itself: every capability is denied.
+    pub(super) grants: Option<Grants>,
+    pub(super) table: ResourceTable,
+    pub(super) sockets: WasiSocketsCtx,
+    pub(super) stage: Stage,
+    pub(super) stderr: Vec<u8>,
+    /// The file list, once the guest has asked for it: its pages must agree with each other.
+    pub(super) files: Option<Arc<crate::repository::FileList>>,
+    memory: u64,
+}
+
+impl State {
+    fn new(call: &Arc<Call>, grants: Option<Grants>) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(call.limits.handles);
+        Self {
+            call: Arc::clone(call),
+            grants,
+            table,
+            sockets: WasiSocketsCtx::default(),
+            stage: Stage::default(),
+            stderr: Vec::new(),
+            files: None,
+            memory: 0,
+        }
+    }
+
+    pub(super) fn granted(&self, effect: Effect) -> Option<&Arc<CallContext>> {
+        let grants = self.grants.as_ref()?;
+        grants.has(effect).then_some(&grants.context)
+    }
+
+    /// Puts something of ours behind a handle whose type the interface names.
+    ///
+    /// The interface's own types (`Descriptor`, `DynInputStream`, …) serve as names only: nothing of those types is
+    /// ever made, so every handle that the guest holds leads to something of ours.
+    pub(super) fn push<T: Send + 'static, R: 'static>(&mut self, entry: T) -> Result<Resource<R>, ResourceTableError> {
+        Ok(Resource::new_own(self.table.push(entry)?.rep()))
+    }
+
+    pub(super) fn entry<T: 'static, R: 'static>(&self, handle: &Resource<R>) -> Result<&T, ResourceTableError> {
+        self.table.get(&Resource::new_borrow(handle.rep()))
+    }
+
+    pub(super) fn entry_mut<T: 'static, R: 'static>(
+        &mut self,
+        handle: &Resource<R>,
+    ) -> Result<&mut T, ResourceTableError> {
+        self.table.get_mut(&Resource::new_borrow(handle.rep()))
+    }
+
+    pub(super) fn remove<T: 'static, R: 'static>(&mut self, handle: &Resource<R>) -> Result<T, ResourceTableError> {
+        self.table.delete(Resource::new_own(handle.rep()))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.call.memory.fetch_sub(self.memory, Ordering::Relaxed);
+    }
+}
+
+impl ResourceLimiter for State {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let more = desired.saturating_sub(current) as u64;
+        let granted = self.call.grow_memory(more);
+        if granted {
+            self.memory += more;
+        }
+        Ok(granted)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let max = self.call.limits.table_elements;
+        let more = desired.saturating_sub(current) as u64;
+        self.call
+            .tables
+            .add(more, max, || Stop::limit(format!("{max} table elements"), "tables"))?;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        self.call.limits.instances
+    }
+
+    fn tables(&self) -> usize {
+        self.call.limits.instances
+    }
+
+    fn memories(&self) -> usize {
+        self.call.limits.instances
+    }
+}
+
+/// A fresh store for one instance of a call.
+pub(super) fn store(runtime: &Runtime, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
+    let mut store = Store::new(&runtime.engine, State::new(call, grants));
+    store.limiter(|state| state);
+    store.set_hostcall_fuel(call.limits.host_call_bytes);
+    store.set_max_component_handles(call.limits.handles);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|context| {
+        context.data().call.check()?;
+        Ok(UpdateDeadline::Continue(1))
+    });
+    store
+}
+
+/// What a guest last wrote to standard error, for the words of its end.
+pub(super) fn last_words(store: &Store<State>) -> String {
+    String::from_utf8_lossy(&store.data().stderr).into_owned()
+}

@@ -1,0 +1,475 @@
+//! Proposals: what a successful call left in its stage, checked as a whole and committed as a whole.
+//!
+//! The guest's files are read, never linked or moved: no inode of a guest enters the repository. Nothing is touched
+//! before every path is judged and the change, old contents included, is durable in the journal. How files are put
+//! in place is the business of `skill::changes`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::PoisonError;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::bindings::tool::skill::types::Failure;
+use super::changes::{self, Obstacle, ReadError, RolledBack};
+use super::policy::{Decision, Effect, Writes};
+use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
+use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
+use crate::repository::{self, path};
+
+/// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
+///
+/// All or nothing: where one path is refused, none is changed. An empty proposal is fine and changes nothing.
+pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Result<Vec<String>, Failure> {
+    let mut proposal = collect(stage)?;
+    for path in deletions {
+        proposal.delete(path)?;
+    }
+    if proposal.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = changes::write_lock(&context.repository);
+    let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in proposal.files.keys() {
+        judge_path(context, path)?;
+    }
+    judge_shape(context, &proposal)?;
+    let change = prepare(context, proposal)?;
+    if change.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    judge_effect(context, &change)?;
+    if context.cancel.is_cancelled() {
+        return Err(failure(
+            "failed",
+            "The session was cancelled; nothing was changed",
+            None,
+        ));
+    }
+    put_in_place(context, &change)?;
+    let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    change.files.iter().for_each(|file| files.note(file));
+    let mut paths: Vec<String> = change.files.into_iter().map(|file| file.path).collect();
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// SHA-256 in lower-case hexadecimal: how [`SessionFiles::seen`] names a content.
+pub fn digest(content: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(content) {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+    }
+    text
+}
+
+/// What a call proposes: for each path its new content, or `None` for its removal.
+#[derive(Debug, Default)]
+struct Proposal {
+    files: BTreeMap<String, Option<Vec<u8>>>,
+    bytes: u64,
+}
+
+impl Proposal {
+    fn delete(&mut self, path: &str) -> Result<(), Failure> {
+        let normal = path::normalise(path)
+            .map_err(|error| failure("denied", format!("`{}` cannot be deleted: {error}", shown(path)), None))?;
+        check_name(&normal)?;
+        if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
+            let message = format!("`{path}` is both written and deleted by the same proposal");
+            return Err(failure("invalid-arguments", message, None));
+        }
+        self.check_count()
+    }
+
+    fn write(&mut self, path: String, content: Vec<u8>) -> Result<(), Failure> {
+        self.bytes += content.len() as u64;
+        self.files.insert(path, Some(content));
+        self.check_count()
+    }
+
+    fn check_count(&self) -> Result<(), Failure> {
+        if self.files.len() as u64 > STAGED_ENTRIES_MAX {
+            let message = format!("The proposal has more than {STAGED_ENTRIES_MAX} files");
+            return Err(failure("limit", message, Some("propose fewer files in one call")));
+        }
+        Ok(())
+    }
+}
+
+/// Reads the stage: regular files with exactly one name, and the directories above them.
+fn collect(stage: &Path) -> Result<Proposal, Failure> {
+    let failed = |errno: Errno| failure("failed", format!("The stage cannot be read: {errno}"), None);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = rustix::fs::open(stage, flags, Mode::empty()).map_err(failed)?;
+    let mut proposal = Proposal::default();
+    let mut todo = vec![String::new()];
+    while let Some(directory) = todo.pop() {
+        let relative = if directory.is_empty() { "." } else { &directory };
+        let handle = rustix::fs::openat(&root, relative, flags, Mode::empty()).map_err(failed)?;
+        for name in names(&handle).map_err(failed)? {
+            let name = name.map_err(|name| {
+                let message = format!("The proposal has a file name that is not UTF-8: `{}`", shown(&name));
+                failure("denied", message, None)
+            })?;
+            let path = path::join(&directory, &name);
+            check_name(&path)?;
+            let stat = rustix::fs::statat(&handle, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => todo.push(path),
+                FileType::RegularFile => {
+                    let left = STAGED_BYTES_MAX - proposal.bytes;
+                    let content = read_staged(&handle, &name, &path, left)?;
+                    proposal.write(path, content)?;
+                }
+                _ => return Err(not_regular(&path)),
+            }
+        }
+    }
+    Ok(proposal)
+}
+
+/// The entries of a directory; an error holds what can be shown of a name that is not UTF-8.
+fn names(handle: &OwnedFd) -> Result<Vec<Result<String, String>>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(handle)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            let text = name.to_str().map(str::to_owned);
+            names.push(text.map_err(|_| name.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(names)
+}
+
+fn read_staged(directory: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<Vec<u8>, Failure> {
+    let failed = |errno: Errno| failure("failed", format!("The proposed `{path}` cannot be read: {errno}"), None);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let handle = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(failed)?;
+    let stat = rustix::fs::fstat(&handle).map_err(failed)?;
+    // A second name would let something else change the file while it is read.
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
+        return Err(not_regular(path));
+    }
+    changes::read_bounded(handle, bytes_max).map_err(|error| match error {
+        ReadError::TooLarge { .. } => {
+            let megabytes = STAGED_BYTES_MAX / (1024 * 1024);
+            failure("limit", format!("The proposal has more than {megabytes} MiB"), None)
+        }
+        ReadError::Io(error) => failure("failed", format!("The proposed `{path}` cannot be read: {error}"), None),
+    })
+}
+
+fn not_regular(path: &str) -> Failure {
+    let message = format!("`{path}` is proposed as something else than a regular file with one name");
+    failure("denied", message, Some("write plain files into `/stage`"))
+}
+
+/// Refuses names that a terminal, a log or the system cannot bear.
+fn check_name(path: &str) -> Result<(), Failure> {
+    if path.is_empty() {
+        return Err(failure("invalid-arguments", "The repository root is no file", None));
+    }
+    if path.len() > PROPOSAL_PATH_BYTES_MAX {
+        let message = format!("A path of the proposal has more than {PROPOSAL_PATH_BYTES_MAX} bytes");
+        return Err(failure("limit", message, None));
+    }
+    if path.chars().any(is_unfit) {
+        let message = format!("`{}` contains control characters", shown(path));
+        return Err(failure("denied", message, Some("use a name of visible characters")));
+    }
+    Ok(())
+}
+
+/// Control characters and those that reorder text.
+fn is_unfit(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}'..='\u{2029}')
+}
+
+fn shown(path: &str) -> String {
+    path.chars()
+        .map(|character| if is_unfit(character) { '\u{fffd}' } else { character })
+        .collect()
+}
+
+/// Refuses a change that the policy does not grant, and asks where it says so.
+///
+/// A skill that was not granted `write-repository` has no stage, but may still answer with deletions.
+fn judge_effect(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
+    let effect = Effect::WriteRepository;
+    let denied = |message: &str| Err(failure("denied", message, None));
+    match context.policy.decide(effect, context.approver.can_ask()) {
+        Decision::Allow => Ok(()),
+        Decision::Deny => denied("Changing files is not allowed in this operation"),
+        Decision::Ask => {
+            let question = Question {
+                effect,
+                title: format!("Change {} file(s)?", change.files.len()),
+                detail: change.files.iter().map(unified_diff).collect(),
+            };
+            let granted = context.approver.ask(&question, &context.cancel);
+            if granted {
+                Ok(())
+            } else {
+                denied("The user did not allow this change")
+            }
+        }
+    }
+}
+
+fn unified_diff(file: &FileChange) -> String {
+    let text = |state: &Option<FileState>| {
+        let content = state
+            .as_ref()
+            .map(|state| String::from_utf8_lossy(&state.content).into_owned());
+        content.unwrap_or_default()
+    };
+    let name = |prefix: &str, state: &Option<FileState>| match state {
+        Some(_) => format!("{prefix}/{}", file.path),
+        None => "/dev/null".to_owned(),
+    };
+    similar::TextDiff::from_lines(text(&file.before), text(&file.after))
+        .unified_diff()
+        .header(&name("a", &file.before), &name("b", &file.after))
+        .to_string()
+}
+
+/// Refuses protected and hidden paths, unless the user allowed exactly this one.
+fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
+    let (word, reason) = match context.repository.hidden(path, false) {
+        Some(reason) => ("hidden", reason),
+        None => match context.repository.rules().protected(path) {
+            Some(reason) => ("protected", reason),
+            None => return Ok(()),
+        },
+    };
+    if reason != repository::STATE && is_allowed(context, path) {
+        return Ok(());
+    }
+    let hint = format!("only the user can allow it, with `--allow-path {path}`");
+    Err(failure(
+        "denied",
+        format!("`{path}` is {word}: it {reason}"),
+        Some(&hint),
+    ))
+}
+
+fn is_allowed(context: &CallContext, path: &str) -> bool {
+    let allowed = context.policy.allow_paths().iter();
+    allowed
+        .filter_map(|allowed| path::normalise(allowed).ok())
+        .any(|allowed| allowed == path)
+}
+
+/// Refuses a proposal that would turn a directory into a git directory: git takes its configuration, which runs
+/// commands, from any directory of that shape.
+fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
+    const SHAPE: [&str; 3] = ["head", "objects", "refs"];
+    let written: BTreeSet<String> = proposal
+        .files
+        .iter()
+        .filter(|(_, content)| content.is_some())
+        .flat_map(|(path, _)| path::ancestors(path).chain(std::iter::once(path.as_str())))
+        .map(|path| path.to_lowercase())
+        .collect();
+    for (path, _) in proposal.files.iter().filter(|(_, content)| content.is_some()) {
+        for part in path::ancestors(path).chain(std::iter::once(path.as_str())) {
+            let (directory, name) = path::split(part);
+            if !SHAPE.contains(&name.to_lowercase().as_str()) || is_allowed(context, path) {
+                continue;
+            }
+            let exists = |name: &&str| {
+                let folded = path::join(&directory.to_lowercase(), name);
+                let real = if *name == "head" { "HEAD" } else { name };
+                let real = path::join(directory, real);
+                let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
+                written.contains(&folded) || found.is_ok()
+            };
+            if SHAPE.iter().all(exists) {
+                let place = if directory.is_empty() {
+                    "the repository root"
+                } else {
+                    directory
+                };
+                let message = format!("`{path}` would turn `{place}` into a git directory");
+                return Err(failure("denied", message, None));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is there now and judges whether it may be replaced. Deletions come first, so that a directory may take
+/// the place of a file.
+fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, Failure> {
+    let (deleted, written): (Vec<_>, Vec<_>) = proposal.files.into_iter().partition(|(_, content)| content.is_none());
+    let deleted_paths: BTreeSet<String> = deleted.iter().map(|(path, _)| path.clone()).collect();
+    let mut files = Vec::new();
+    let mut left = REPLACED_BYTES_MAX;
+    for (path, content) in deleted.into_iter().chain(written) {
+        let before = match changes::current(context.repository.handle(), &path, left) {
+            // The file in the way goes first.
+            Err(Obstacle::NoDirectory { .. }) if path::ancestors(&path).any(|above| deleted_paths.contains(above)) => {
+                None
+            }
+            before => before.map_err(|obstacle| refused(context, &path, &obstacle))?,
+        };
+        left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
+        judge_content(context, &path, before.as_ref())?;
+        let after = content.map(|content| FileState {
+            content,
+            mode: before
+                .as_ref()
+                .map_or_else(changes::new_file_mode, |before| before.mode & 0o777),
+        });
+        if before.is_none() && after.is_none() {
+            let message = format!("`{path}` cannot be deleted: it does not exist");
+            return Err(failure("not-found", message, None));
+        }
+        let is_same = |before: &FileState, after: &FileState| before.content == after.content;
+        if !before
+            .as_ref()
+            .zip(after.as_ref())
+            .is_some_and(|(before, after)| is_same(before, after))
+        {
+            files.push(FileChange { path, before, after });
+        }
+    }
+    Ok(PreparedChange {
+        id: uuid::Uuid::now_v7().simple().to_string(),
+        root: context.repository.root().to_owned(),
+        files,
+    })
+}
+
+/// Refuses to replace or remove what the model has not seen as it is, and what the operation may not change.
+fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) -> Result<(), Failure> {
+    let Some(before) = before else { return Ok(()) };
+    let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_ours = files.changed.get(path) == Some(&ChangeKind::Created);
+    if context.policy.writes() == Writes::OnlyCreated && !is_ours {
+        let message = format!("`{path}` existed before this session, and this operation changes only what it created");
+        return Err(failure("denied", message, Some("write to a new file")));
+    }
+    match files.seen.get(path) {
+        Some(seen) if *seen == digest(&before.content) => Ok(()),
+        Some(_) => Err(failure(
+            "denied",
+            format!("`{path}` has changed since it was read in this session: read it again"),
+            Some("read the file and base the change on what it holds now"),
+        )),
+        None => Err(failure(
+            "denied",
+            format!("`{path}` has not been read in this session: read it first"),
+            Some("read the whole file, then propose the change again"),
+        )),
+    }
+}
+
+/// Says why a path cannot be replaced, and what to propose instead.
+fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
+    let real = || {
+        let real = context.repository.open_at(path).ok()?.path;
+        Some(format!("propose the real path `{real}`"))
+    };
+    match obstacle {
+        Obstacle::Link { .. } => failure("denied", obstacle.to_string(), real().as_deref()),
+        Obstacle::TooLarge { .. } => failure("limit", obstacle.to_string(), None),
+        Obstacle::Io { .. } => failure("failed", obstacle.to_string(), None),
+        _ => failure("denied", obstacle.to_string(), None),
+    }
+}
+
+/// Journals the change, puts it in place, and notes how that ended.
+fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
+    let unchanged = |error: &dyn std::fmt::Display| failure("failed", format!("{error}; nothing was changed"), None);
+    let journal = &context.changes;
+    journal
+        .prepare(change)
+        .map_err(|error| unchanged(&format!("The change cannot be journalled: {error}")))?;
+    let Err((obstacle, rolled_back)) = changes::apply(context.repository.handle(), change) else {
+        return journal
+            .committed(&change.id)
+            .map_err(|error| take_back(context, change, &error));
+    };
+    if rolled_back == RolledBack::InPart {
+        let message =
+            format!("{obstacle}; the proposal was taken back, but not wholly: the user is shown what is left");
+        return Err(failure("failed", message, None));
+    }
+    abandon(context, change);
+    Err(match obstacle {
+        Obstacle::Changed { path } => {
+            let message = format!("`{path}` has changed since it was read in this session: read it again");
+            failure("denied", message, None)
+        }
+        obstacle => unchanged(&obstacle),
+    })
+}
+
+/// What is not in the journal as committed would be rolled back at the next start; better now, and said.
+fn take_back(context: &CallContext, change: &PreparedChange, error: &std::io::Error) -> Failure {
+    let recovery = changes::recover_locked(&context.repository, change);
+    if recovery.is_whole() {
+        abandon(context, change);
+    }
+    failure(
+        "failed",
+        format!("The change cannot be journalled: {error}; it was taken back"),
+        None,
+    )
+}
+
+/// A change that is not noted as abandoned is found open at the next start, and found to need nothing.
+fn abandon(context: &CallContext, change: &PreparedChange) {
+    if let Err(error) = context.changes.abandoned(&change.id) {
+        tracing::warn!(change = %change.id, %error, "a change that was taken back cannot be noted as such");
+    }
+}
+
+impl SessionFiles {
+    /// Takes note of a file that is in place: the model knows what it wrote.
+    fn note(&mut self, file: &FileChange) {
+        match &file.after {
+            Some(after) => self.seen.insert(file.path.clone(), digest(&after.content)),
+            None => self.seen.remove(&file.path),
+        };
+        let previous = self.changed.remove(&file.path);
+        if let Some(kind) = combined(previous, file.before.is_some(), file.after.is_some()) {
+            self.changed.insert(file.path.clone(), kind);
+        }
+    }
+}
+
+/// What a session did to a file, seen from its start, given what it did so far and whether the file was there before
+/// and is there after the newest change.
+fn combined(previous: Option<ChangeKind>, before: bool, after: bool) -> Option<ChangeKind> {
+    let existed_at_start = match previous {
+        Some(ChangeKind::Created) => false,
+        Some(ChangeKind::Modified | ChangeKind::Deleted) => true,
+        None => before,
+    };
+    match (existed_at_start, after) {
+        (false, true) => Some(ChangeKind::Created),
+        (true, true) => Some(ChangeKind::Modified),
+        (true, false) => Some(ChangeKind::Deleted),
+        (false, false) => None,
+    }
+}
+
+fn failure(code: &str, message: impl Into<String>, hint: Option<&str>) -> Failure {
+    Failure {
+        code: code.to_owned(),
+        message: message.into(),
+        hint: hint.map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,632 @@
+//! The loop against a provider and tools that follow a script.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use serde_json::json;
+
+use super::*;
+use crate::provider::EventStream;
+
+/// Answers with one list of events a request, and remembers the conversations.
+struct Scripted {
+    rounds: Mutex<VecDeque<Vec<Result<ProviderEvent, ProviderError>>>>,
+    asked: Mutex<Vec<Vec<Message>>>,
+}
+
+impl Scripted {
+    fn new(rounds: Vec<Vec<ProviderEvent>>) -> Self {
+        Self::failing(
+            rounds
+                .into_iter()
+                .map(|round| round.into_iter().map(Ok).collect())
+                .collect(),
+        )
+    }
+
+    fn failing(rounds: Vec<Vec<Result<ProviderEvent, ProviderError>>>) -> Self {
+        Self {
+            rounds: Mutex::new(rounds.into()),
+            asked: Mutex::default(),
+        }
+    }
+
+    fn asked(&self) -> Vec<Vec<Message>> {
+        self.asked.lock().expect("no test panics here").clone()
+    }
+}
+
+impl Provider for Scripted {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn model(&self) -> &str {
+        "scripted"
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>, _cancel: CancellationToken) -> EventStream<'a> {
+        self.asked
+            .lock()
+            .expect("no test panics here")
+            .push(request.messages.to_vec());
+        match self.rounds.lock().expect("no test panics here").pop_front() {
+            Some(events) => Box::pin(stream::iter(events)),
+            // A model that never answers.
+            None => Box::pin(stream::pending()),
+        }
+    }
+}
+
+/// `echo` answers with its arguments, `slow` after a while, `forever` never, `fail` with an error.
+#[derive(Default)]
+struct Fakes {
+    ran: Mutex<Vec<String>>,
+    running: Mutex<(usize, usize)>,
+    stopped: CancellationToken,
+}
+
+impl Fakes {
+    fn ran(&self) -> Vec<String> {
+        self.ran.lock().expect("no test panics here").clone()
+    }
+}
+
+impl Tools for Fakes {
+    fn specs(&self) -> Vec<ToolSpec> {
+        ["echo", "slow", "forever", "read_file", "fail"]
+            .map(|name| ToolSpec {
+                name: name.into(),
+                description: String::new(),
+                parameters: json!({"type": "object"}),
+            })
+            .into()
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
+        Box::pin(async move {
+            self.ran.lock().expect("no test panics here").push(call.id.clone());
+            {
+                let mut running = self.running.lock().expect("no test panics here");
+                running.0 += 1;
+                running.1 = running.1.max(running.0);
+            }
+            match call.name.as_str() {
+                "slow" => tokio::time::sleep(Duration::from_millis(50)).await,
+                "forever" => self.stopped.cancelled().await,
+                "fail" => tokio::time::sleep(Duration::from_millis(10)).await,
+                _ => {}
+            }
+            self.running.lock().expect("no test panics here").0 -= 1;
+            ToolResult {
+                call_id: "not mine to say".into(),
+                name: String::new(),
+                text: format!("{} {}", call.name, call.arguments),
+                is_error: call.name == "fail",
+            }
+        })
+    }
+
+    fn stop(&self) {
+        self.stopped.cancel();
+    }
+}
+
+/// Writes down what happens, a line each.
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl Log {
+    fn text(&self) -> String {
+        self.0.lock().expect("no test panics here").join("\n")
+    }
+}
+
+impl Observer for Log {
+    fn step(&self, step: Step<'_>) {
+        let line = match step {
+            Step::Text(text) => format!("text {text:?}"),
+            Step::Reasoning(text) => format!("reasoning {text:?}"),
+            Step::ToolStarted(call) => format!("start {} {}", call.name, call.arguments),
+            Step::ToolFinished(call, result) => {
+                format!("finish {} error={}: {}", call.name, result.is_error, result.text)
+            }
+            Step::Usage(usage) => format!(
+                "usage {}+{} {}",
+                usage.input_tokens, usage.output_tokens, usage.estimated
+            ),
+            Step::Notice(text) => format!("notice {text}"),
+        };
+        self.0.lock().expect("no test panics here").push(line);
+    }
+}
+
+fn text(text: &str) -> ProviderEvent {
+    ProviderEvent::Text(text.into())
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> ProviderEvent {
+    ProviderEvent::ToolCall(ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    })
+}
+
+fn used(input_tokens: u64, output_tokens: u64) -> ProviderEvent {
+    ProviderEvent::Usage(Usage {
+        input_tokens,
+        output_tokens,
+        ..Usage::default()
+    })
+}
+
+fn stop(reason: StopReason) -> ProviderEvent {
+    ProviderEvent::Stop {
+        reason,
+        opaque: Value::Null,
+    }
+}
+
+fn ask() -> Vec<Message> {
+    vec![Message::User {
+        text: "What is this?".into(),
+    }]
+}
+
+struct Ran {
+    report: TurnReport,
+    log: String,
+    asked: Vec<Vec<Message>>,
+    tools: Fakes,
+}
+
+async fn run_with(provider: Scripted, change: impl FnOnce(&mut Turn<'_>)) -> Ran {
+    let (tools, log) = (Fakes::default(), Log::default());
+    let report = {
+        let mut turn = Turn::new(&provider, &tools, &log, "Be brief.", ask());
+        change(&mut turn);
+        run(turn).await
+    };
+    Ran {
+        report,
+        log: log.text(),
+        asked: provider.asked(),
+        tools,
+    }
+}
+
+async fn run_script(rounds: Vec<Vec<ProviderEvent>>) -> Ran {
+    run_with(Scripted::new(rounds), |_| {}).await
+}
+
+fn results(message: &Message) -> Vec<(&str, &str, bool)> {
+    match message {
+        Message::ToolResults { results } => results
+            .iter()
+            .map(|result| (result.call_id.as_str(), result.text.as_str(), result.is_error))
+            .collect(),
+        other => panic!("no results: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_round_of_parallel_calls_and_a_second_round() {
+    let ran = run_script(vec![
+        vec![
+            text("Let me "),
+            text("look."),
+            call("a", "slow", "{\"n\":1}"),
+            call("b", "echo", "{\"n\":2}"),
+            call("c", "fail", "{}"),
+            used(10, 5),
+            stop(StopReason::ToolUse),
+        ],
+        vec![text("It is a test."), used(30, 7), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
+    insta::assert_snapshot!(ran.log, @r#"
+    text "Let me "
+    text "look."
+    usage 10+5 false
+    start slow {"n":1}
+    start echo {"n":2}
+    finish echo error=false: echo {"n":2}
+    start fail {}
+    finish fail error=true: fail {}
+    finish slow error=false: slow {"n":1}
+    text "\n\n"
+    text "It is a test."
+    usage 40+12 false
+    "#);
+    // Answers come in the calls' order, each id once, whatever finished first.
+    assert_eq!(
+        results(&ran.report.messages[2]),
+        [
+            ("a", "slow {\"n\":1}", false),
+            ("b", "echo {\"n\":2}", false),
+            ("c", "fail {}", true)
+        ]
+    );
+    assert_eq!(ran.report.text, "Let me look.\n\nIt is a test.");
+    assert_eq!(
+        (ran.report.usage.input_tokens, ran.report.usage.output_tokens),
+        (40, 12)
+    );
+    assert_eq!(ran.report.steps, 2);
+    assert_eq!(ran.asked[1].len(), 3);
+    assert_eq!(ran.report.messages.len(), 4);
+}
+
+#[tokio::test]
+async fn chat_15_unknown_tools_and_wrong_case_are_answered_with_the_nearest_name() {
+    let ran = run_script(vec![
+        vec![
+            call("a", "Read_File", "{}"),
+            call("b", "xyzzy", "{}"),
+            stop(StopReason::ToolUse),
+        ],
+        vec![text("Done."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    let answers = results(&ran.report.messages[2]);
+    assert_eq!(
+        answers[0].1,
+        "There is no tool named `Read_File`. Did you mean `read_file`? The tools are `echo`, `slow`, `forever`, \
+         `read_file`, `fail`."
+    );
+    assert!(!answers[1].1.contains("Did you mean"), "{}", answers[1].1);
+    assert!(answers.iter().all(|answer| answer.2));
+    assert!(ran.tools.ran().is_empty());
+}
+
+#[tokio::test]
+async fn chat_15_arguments_that_are_no_object_are_a_tool_error() {
+    let ran = run_script(vec![
+        vec![
+            call("a", "echo", "[1]"),
+            call("b", "echo", "{\"half"),
+            stop(StopReason::ToolUse),
+        ],
+        vec![text("Done."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    let answers = results(&ran.report.messages[2]);
+    assert_eq!(
+        answers[0].1,
+        "Invalid arguments for `echo`: at ``: expected a JSON object, got an array."
+    );
+    assert!(
+        answers[1].1.contains("got text that is not JSON (EOF while parsing"),
+        "{}",
+        answers[1].1
+    );
+    assert!(ran.tools.ran().is_empty());
+}
+
+#[tokio::test]
+async fn sse_3_no_tool_runs_when_the_stream_ended_improperly() {
+    let failed = ProviderError::Failed(Problem::new(codes::STREAM, "It broke."));
+    for round in [
+        vec![Ok(text("Let me")), Ok(call("a", "echo", "{}")), Err(failed.clone())],
+        vec![Ok(text("Let me")), Ok(call("a", "echo", "{}"))],
+    ] {
+        let ran = run_with(Scripted::failing(vec![round]), |_| {}).await;
+        assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::STREAM));
+        assert!(ran.tools.ran().is_empty());
+        // What came is kept, without the call that nobody will answer.
+        assert_eq!(ran.report.text, "Let me");
+        assert_eq!(
+            ran.report.messages[1],
+            Message::Assistant {
+                text: "Let me".into(),
+                tool_calls: vec![],
+                opaque: Value::Null
+            }
+        );
+    }
+}
+
+#[tokio::test]
+async fn chat_14_a_call_that_was_cut_off_is_told_and_never_run() {
+    let cut_off = |name: &str| ProviderEvent::CutOffCall { name: name.into() };
+    let ran = run_script(vec![
+        vec![text("Writing."), cut_off("write_file"), stop(StopReason::MaxTokens)],
+        // A wire that passes a call on all the same changes nothing.
+        vec![call("a", "echo", "{}"), stop(StopReason::MaxTokens)],
+        vec![text("In pieces."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
+    assert!(ran.tools.ran().is_empty());
+    assert!(matches!(&ran.asked[1][2], Message::User { text } if text.contains("a call of `write_file`")));
+    assert!(
+        ran.log
+            .contains("notice The output limit cut off a call of `write_file`; it was not run.")
+    );
+    assert!(ran.log.contains("cut off a call of `echo`"));
+
+    let again = || vec![cut_off("write_file"), stop(StopReason::MaxTokens)];
+    let ran = run_script(vec![again(), again(), again(), again()]).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Output)));
+    assert_eq!(ran.report.steps, limits::CUT_OFF_ROUNDS_MAX);
+}
+
+#[tokio::test]
+async fn text_that_the_output_limit_cut_off_is_partial() {
+    let ran = run_script(vec![vec![text("It is"), stop(StopReason::MaxTokens)]]).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Output)));
+    assert!(
+        ran.log
+            .contains("notice The answer is partial: the model's output limit cut it off.")
+    );
+    assert_eq!(ran.report.text, "It is");
+}
+
+#[tokio::test]
+async fn chat_16_a_printed_call_gets_one_hint_and_one_retry() {
+    let printed = || ProviderEvent::TextCall {
+        held: "{\"name\":\"echo\"}".into(),
+    };
+    let ran = run_script(vec![
+        vec![printed(), stop(StopReason::EndTurn)],
+        vec![text("Sorry."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(ran.report.text, "Sorry.");
+    assert!(matches!(&ran.asked[1][2], Message::User { text } if text.contains("Nothing was run")));
+
+    // The second time it is the answer.
+    let ran = run_script(vec![
+        vec![printed(), stop(StopReason::EndTurn)],
+        vec![printed(), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
+    assert_eq!(ran.report.text, "{\"name\":\"echo\"}");
+}
+
+#[tokio::test]
+async fn a_pause_is_continued_with_what_was_said() {
+    let opaque = json!({"kept": [1]});
+    let ran = run_script(vec![
+        vec![
+            text("Part one."),
+            ProviderEvent::Stop {
+                reason: StopReason::Pause,
+                opaque: opaque.clone(),
+            },
+        ],
+        vec![text("Part two."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
+    assert!(matches!(&ran.asked[1][1], Message::Assistant { opaque: kept, .. } if *kept == opaque));
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_apart() {
+    let ran = run_script(vec![vec![text("No."), stop(StopReason::Refusal)]]).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Refused));
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_asked_for_once_and_then_a_failure() {
+    let empty = || vec![stop(StopReason::EndTurn)];
+    let ran = run_script(vec![empty(), vec![text("Here."), stop(StopReason::EndTurn)]]).await;
+    assert_eq!(
+        (ran.report.end, ran.report.text.as_str()),
+        (Ok(TurnEnd::Complete), "Here.")
+    );
+    let ran = run_script(vec![empty(), empty()]).await;
+    assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::EMPTY));
+}
+
+#[tokio::test]
+async fn the_limit_of_rounds_ends_with_a_closing_answer() {
+    let calls = |id: &str, n: u32| vec![call(id, "echo", &format!("{{\"n\":{n}}}")), stop(StopReason::ToolUse)];
+    let provider = Scripted::new(vec![
+        calls("a", 1),
+        calls("b", 2),
+        vec![text("What I know."), call("c", "echo", "{}"), stop(StopReason::ToolUse)],
+    ]);
+    let ran = run_with(provider, |turn| turn.steps_max = 2).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Steps)));
+    assert_eq!(ran.report.text, "What I know.");
+    assert_eq!(ran.tools.ran(), ["a"]);
+    assert_eq!(
+        results(&ran.report.messages[4]),
+        [("b", "Not run: the limit of rounds is reached.", true)]
+    );
+    assert!(
+        ran.log
+            .ends_with("notice The answer is partial: the limit of rounds is reached.")
+    );
+}
+
+#[tokio::test]
+async fn the_same_call_with_the_same_answer_ends_the_turn() {
+    let mut rounds: Vec<_> = (0..limits::TOOL_CALL_REPEATS_MAX)
+        .map(|n| vec![call(&format!("a{n}"), "echo", "{\"n\":1}"), stop(StopReason::ToolUse)])
+        .collect();
+    rounds.push(vec![text("I am stuck."), stop(StopReason::EndTurn)]);
+    let ran = run_script(rounds).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Repetition)));
+    assert_eq!(ran.report.text, "I am stuck.");
+    assert_eq!(ran.tools.ran().len(), limits::TOOL_CALL_REPEATS_MAX);
+}
+
+#[tokio::test]
+async fn the_limit_of_tokens_ends_before_the_next_request() {
+    let provider = Scripted::new(vec![vec![
+        text("Looking."),
+        call("a", "echo", "{}"),
+        used(900, 200),
+        stop(StopReason::ToolUse),
+    ]]);
+    let ran = run_with(provider, |turn| turn.tokens_max = Some(1000)).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Tokens)));
+    assert_eq!(ran.report.steps, 1);
+    assert_eq!(ran.report.text, "Looking.");
+}
+
+#[tokio::test]
+async fn the_time_limit_ends_a_silent_model_and_a_running_tool() {
+    let ran = run_with(Scripted::new(vec![]), |turn| {
+        turn.timeout = Some(Duration::from_millis(60))
+    })
+    .await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
+
+    let provider = Scripted::new(vec![vec![
+        call("a", "forever", "{}"),
+        call("b", "echo", "{}"),
+        stop(StopReason::ToolUse),
+    ]]);
+    let ran = run_with(provider, |turn| turn.timeout = Some(Duration::from_millis(60))).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
+    assert!(ran.tools.stopped.is_cancelled());
+    // The tool saw the stop and answered for itself.
+    assert_eq!(
+        results(&ran.report.messages[2]),
+        [("a", "forever {}", false), ("b", "echo {}", false)]
+    );
+}
+
+#[tokio::test]
+async fn cancel_ends_a_silent_model_at_once() {
+    let started = Instant::now();
+    let ran = run_with(Scripted::new(vec![]), |turn| {
+        let cancel = turn.cancel.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            cancel.cancel();
+        });
+    })
+    .await;
+    assert_eq!(ran.report.end, Err(ProviderError::Cancelled));
+    assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+/// Ignores every sign that it should stop.
+struct Deaf;
+
+impl Tools for Deaf {
+    fn specs(&self) -> Vec<ToolSpec> {
+        Fakes::default().specs()
+    }
+
+    fn run<'a>(&'a self, _call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn cancel_leaves_no_call_without_an_answer() {
+    let provider = Scripted::new(vec![vec![
+        text("Running."),
+        call("a", "forever", "{}"),
+        stop(StopReason::ToolUse),
+    ]]);
+    let (log, started) = (Log::default(), Instant::now());
+    let mut turn = Turn::new(&provider, &Deaf, &log, "", ask());
+    let cancel = turn.cancel.clone();
+    turn.timeout = Some(Duration::from_secs(3600));
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        cancel.cancel();
+    });
+    let report = run(turn).await;
+    assert_eq!(report.end, Err(ProviderError::Cancelled));
+    assert_eq!(
+        results(&report.messages[2]),
+        [("a", "Stopped: the session ended while it ran.", true)]
+    );
+    assert!(started.elapsed() < Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX + 1));
+    assert!(log.text().contains("finish forever error=true"));
+}
+
+#[tokio::test]
+async fn calls_run_at_the_same_time_but_not_all_and_a_flood_is_refused() {
+    let mut round: Vec<_> = (0..limits::TOOL_CALLS_PER_ROUND_MAX + 1)
+        .map(|n| call(&format!("c{n}"), "slow", &format!("{{\"n\":{n}}}")))
+        .collect();
+    round.push(stop(StopReason::ToolUse));
+    let ran = run_script(vec![round, vec![text("Done."), stop(StopReason::EndTurn)]]).await;
+    assert_eq!(ran.tools.ran().len(), limits::TOOL_CALLS_PER_ROUND_MAX);
+    assert_eq!(
+        ran.tools.running.lock().expect("no test panics here").1,
+        limits::TOOL_CALLS_CONCURRENT_MAX
+    );
+    let answers = results(&ran.report.messages[2]);
+    assert_eq!(answers.len(), limits::TOOL_CALLS_PER_ROUND_MAX + 1);
+    assert!(
+        answers[limits::TOOL_CALLS_PER_ROUND_MAX]
+            .1
+            .starts_with("Not run: at most")
+    );
+}
+
+#[tokio::test]
+async fn chat_12_usage_is_summed_and_estimated_where_it_was_never_reported() {
+    let ran = run_script(vec![vec![text("Twelve bytes"), stop(StopReason::EndTurn)]]).await;
+    assert!(ran.report.usage.estimated);
+    assert_eq!(ran.report.usage.output_tokens, 3);
+    assert!(ran.report.usage.input_tokens > 3);
+    let ran = run_script(vec![vec![text("x"), used(3, 1), used(5, 2), stop(StopReason::EndTurn)]]).await;
+    assert_eq!((ran.report.usage.input_tokens, ran.report.usage.output_tokens), (5, 2));
+    assert!(!ran.report.usage.estimated);
+}
+
+#[tokio::test]
+async fn an_overflow_is_tried_once_more_without_the_old_results() {
+    let overflow = || {
+        vec![Err(ProviderError::Failed(Problem::new(
+            codes::CONTEXT_LENGTH,
+            "Too long.",
+        )))]
+    };
+    let calls = |id: &str, n: &str| {
+        vec![
+            Ok(call(id, "echo", &format!("{{\"n\":\"{n}\"}}"))),
+            Ok(stop(StopReason::ToolUse)),
+        ]
+    };
+    let long = "x".repeat(2000);
+    let provider = Scripted::failing(vec![
+        calls("a", &long),
+        calls("b", "2"),
+        overflow(),
+        vec![Ok(text("Now it fits.")), Ok(stop(StopReason::EndTurn))],
+    ]);
+    let ran = run_with(provider, |_| {}).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
+    assert!(
+        ran.log
+            .contains("notice The conversation grew long: 1 old tool results were dropped from it.")
+    );
+
+    let ran = run_with(Scripted::failing(vec![overflow()]), |_| {}).await;
+    assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::CONTEXT_LENGTH));
+}
+
+#[tokio::test]
+async fn long_results_are_cut() {
+    let long = "é".repeat(limits::TOOL_RESULT_BYTES_MAX);
+    let ran = run_script(vec![
+        vec![
+            call("a", "echo", &format!("{{\"n\":\"{long}\"}}")),
+            stop(StopReason::ToolUse),
+        ],
+        vec![text("Done."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    let answer = results(&ran.report.messages[2])[0].1.to_owned();
+    assert!(answer.len() < limits::TOOL_RESULT_BYTES_MAX + 100);
+    assert!(
+        answer.ends_with("bytes; ask for less at once]"),
+        "{}",
+        &answer[answer.len() - 60..]
+    );
+}

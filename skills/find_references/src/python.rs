@@ -1,0 +1,233 @@
+//! Which uses of a name in a Python file are references to the symbol.
+//!
+//! A bare name means every use of it. A dotted name is compared with what each use stands for: through the imports of
+//! its file, the class around `self`, and the file's own dotted name. Types are not inferred; what they would decide
+//! is `possible`.
+
+use std::collections::HashMap;
+
+use skill_sdk::Failure;
+use syntax::{Module, Use, UseKind, names};
+
+use crate::Request;
+use crate::tally::{Kind, Match, Tally};
+
+/// What is looked for.
+pub(crate) struct Symbol {
+    /// As it was asked for.
+    pub(crate) written: String,
+}
+
+impl Symbol {
+    /// Takes an identifier or a dotted name.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let written = text.trim();
+        let written = written.strip_suffix("()").unwrap_or(written);
+        // `$` is a letter in other languages.
+        let word = |part: &str| names::is_identifier(&part.replace('$', "_"));
+        if written.split('.').all(word) {
+            return Ok(Self {
+                written: written.to_owned(),
+            });
+        }
+        Err(
+            Failure::invalid(format!("`{text}` is not an identifier or a dotted name"))
+                .with_hint("use search_code for regular expressions and other text"),
+        )
+    }
+
+    /// The last part.
+    pub(crate) fn last(&self) -> &str {
+        self.written.rsplit('.').next().unwrap_or(&self.written)
+    }
+
+    fn is_dotted(&self) -> bool {
+        self.written.contains('.')
+    }
+}
+
+/// Adds the references of one file.
+pub(crate) fn search(request: &Request, path: &str, module: &Module<'_>, tally: &mut Tally) {
+    let symbol = &request.symbol;
+    let scope = FileNames::new(path, module, symbol);
+    let mut wanted: Vec<&str> = vec![symbol.last()];
+    wanted.extend(scope.aliases.iter().map(String::as_str));
+    let mut file = tally.file(request, path, module.source());
+    for found in module.uses(&wanted) {
+        if let Some(kind) = scope.judge(&found) {
+            file.push(Match::at(kind, found.at));
+        }
+    }
+    file.close();
+    if let [first, ..] = module.faults(1).as_slice() {
+        tally.broken.push(format!("{path}:{}", first.line));
+    }
+}
+
+/// What names mean in one file.
+struct FileNames<'a> {
+    path: &'a str,
+    module: String,
+    symbol: &'a Symbol,
+    /// Local names of imports, and what they stand for.
+    imports: HashMap<String, String>,
+    /// Other names under which the file imports the symbol.
+    aliases: Vec<String>,
+    /// Names that the file itself defines.
+    own: Vec<String>,
+    /// Qualified names of what its classes define.
+    members: Vec<String>,
+    /// True where `from x import *` may bring any name.
+    star: bool,
+}
+
+impl<'a> FileNames<'a> {
+    fn new(path: &'a str, module: &Module<'_>, symbol: &'a Symbol) -> Self {
+        let imports = module.imports();
+        let taken = |import: &&syntax::Import| {
+            let name = import.name.as_deref().unwrap_or(&import.module);
+            names::ends_with(name, symbol.last())
+                && (!symbol.is_dotted() || names::ends_with(&import.meaning(path), &symbol.written))
+        };
+        Self {
+            path,
+            module: names::module_of(path),
+            symbol,
+            aliases: imports
+                .iter()
+                .filter(taken)
+                .filter_map(|import| import.alias.clone())
+                .filter(|alias| alias != symbol.last())
+                .collect(),
+            own: if symbol.is_dotted() {
+                module.top_level_names()
+            } else {
+                Vec::new()
+            },
+            members: if symbol.is_dotted() {
+                members(module)
+            } else {
+                Vec::new()
+            },
+            star: imports.iter().any(|import| import.name.as_deref() == Some("*")),
+            imports: imports
+                .iter()
+                .filter_map(|import| Some((import.local()?.to_owned(), import.meaning(path))))
+                .collect(),
+        }
+    }
+
+    fn judge(&self, found: &Use) -> Option<Kind> {
+        let kind = match found.kind {
+            UseKind::Definition => Kind::Definition,
+            UseKind::Call => Kind::Call,
+            UseKind::Import => Kind::Import,
+            UseKind::Attribute => Kind::Attribute,
+            UseKind::Name => Kind::Name,
+        };
+        let name = found.dotted.rsplit('.').next().unwrap_or(&found.dotted);
+        if self.aliases.iter().any(|alias| alias == name) {
+            // Another name of the symbol, unless it belongs to some object.
+            return (found.dotted == name && matches!(kind, Kind::Call | Kind::Name)).then_some(kind);
+        }
+        if !self.symbol.is_dotted() {
+            return Some(kind);
+        }
+        match self.compare(found) {
+            Judgement::Same => Some(kind),
+            Judgement::Unknown => Some(Kind::Possible),
+            Judgement::Other => None,
+        }
+    }
+
+    fn compare(&self, found: &Use) -> Judgement {
+        let symbol = self.symbol.written.as_str();
+        let same = |meaning: &str| names::ends_with(meaning, symbol);
+        let dotted = found.dotted.as_str();
+        match found.kind {
+            UseKind::Definition => return Judgement::of(same(&self.defined(found))),
+            UseKind::Import => return Judgement::of(same(&names::absolute(self.path, dotted))),
+            _ => {}
+        }
+        let (head, rest) = dotted.split_once('.').unwrap_or((dotted, ""));
+        if matches!(head, "self" | "cls")
+            && let Some(class) = self.class_around(found)
+        {
+            let member = format!("{class}.{rest}");
+            // What the class does not define itself it may inherit from the one that is meant.
+            return match same(&self.full(&member)) {
+                true => Judgement::Same,
+                false => Judgement::unless_other(!self.members.contains(&member)),
+            };
+        }
+        if let Some(meaning) = self.imports.get(head) {
+            let meaning = if rest.is_empty() {
+                meaning.clone()
+            } else {
+                format!("{meaning}.{rest}")
+            };
+            return Judgement::of(same(&meaning));
+        }
+        if self.own.iter().any(|own| own == head) {
+            // An object that the module makes, or a class of its own.
+            let meaning = self.full(dotted);
+            let is_class = head.starts_with(|first: char| first.is_uppercase());
+            return match same(&meaning) {
+                true => Judgement::Same,
+                false if rest.is_empty() || is_class => Judgement::Other,
+                false => Judgement::Unknown,
+            };
+        }
+        if same(dotted) {
+            return Judgement::Same;
+        }
+        // Without a dot it is a local name, or one from a star import.
+        if rest.is_empty() {
+            Judgement::unless_other(self.star)
+        } else {
+            Judgement::Unknown
+        }
+    }
+
+    fn defined(&self, found: &Use) -> String {
+        let mut parts: Vec<&str> = found.scopes.iter().map(|scope| scope.name.as_str()).collect();
+        parts.push(&found.dotted);
+        self.full(&parts.join("."))
+    }
+
+    /// The qualified name of the innermost class around a place.
+    fn class_around(&self, found: &Use) -> Option<String> {
+        let class = found.scopes.iter().rposition(|scope| scope.is_class)?;
+        let parts: Vec<&str> = found.scopes[..=class].iter().map(|scope| scope.name.as_str()).collect();
+        Some(parts.join("."))
+    }
+
+    fn full(&self, qualified: &str) -> String {
+        format!("{}.{qualified}", self.module)
+    }
+}
+
+fn members(module: &Module<'_>) -> Vec<String> {
+    let definitions = module.definitions().into_iter();
+    definitions
+        .filter(|definition| definition.parent.is_some())
+        .map(|definition| definition.qualified)
+        .collect()
+}
+
+/// What comparing a use with the symbol gave.
+enum Judgement {
+    Same,
+    Other,
+    Unknown,
+}
+
+impl Judgement {
+    fn of(same: bool) -> Self {
+        if same { Self::Same } else { Self::Other }
+    }
+
+    fn unless_other(unknown: bool) -> Self {
+        if unknown { Self::Unknown } else { Self::Other }
+    }
+}

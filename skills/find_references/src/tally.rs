@@ -1,0 +1,363 @@
+//! What a search has found, as far as one page needs it, and the text of a page.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use skill_sdk::Outcome;
+
+use crate::Request;
+
+/// Where a line is cut; the match stays in sight.
+const LINE_BYTES_MAX: usize = 200;
+/// Paths that a note names.
+const NOTED_MAX: usize = 5;
+
+/// What a match is, in the order of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Definition,
+    Call,
+    Import,
+    Attribute,
+    Name,
+    Possible,
+    Text,
+}
+
+impl Kind {
+    const ALL: [Self; 7] = [
+        Self::Definition,
+        Self::Call,
+        Self::Import,
+        Self::Attribute,
+        Self::Name,
+        Self::Possible,
+        Self::Text,
+    ];
+
+    fn word(self) -> &'static str {
+        ["definition", "call", "import", "attribute", "name", "possible", "text"][self as usize]
+    }
+}
+
+/// A match in a file whose line is not yet looked up.
+pub(crate) struct Match {
+    kind: Kind,
+    at: usize,
+}
+
+impl Match {
+    pub(crate) fn at(kind: Kind, at: usize) -> Self {
+        Self { kind, at }
+    }
+}
+
+/// Where a match stands in the order of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub(crate) struct Place {
+    pub(crate) kind: Kind,
+    pub(crate) path: String,
+    pub(crate) line: usize,
+}
+
+impl Place {
+    /// Reads a cursor.
+    pub(crate) fn parse(cursor: &str) -> Option<Self> {
+        let mut parts = cursor.splitn(3, ':');
+        let word = parts.next()?;
+        Some(Self {
+            kind: Kind::ALL.into_iter().find(|kind| kind.word() == word)?,
+            line: parts.next()?.parse().ok()?,
+            path: parts.next()?.to_owned(),
+        })
+    }
+
+    fn cursor(&self) -> String {
+        format!("{}:{}:{}", self.kind.word(), self.line, self.path)
+    }
+}
+
+/// The sum of a search: counts of everything, and the lines that a page may need.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Tally {
+    /// Lines by kind, each counted once a kind.
+    counts: [u64; 7],
+    /// Files with a match.
+    files: u64,
+    /// Lines for the page, with their text.
+    lines: Vec<(Place, String)>,
+    /// True where lines were left out for want of room on the page.
+    more: bool,
+    python: u64,
+    others: u64,
+    pub(crate) binary: u64,
+    pub(crate) unread: u64,
+    /// Files that are too large to search.
+    pub(crate) large: Vec<String>,
+    /// Python files that are too large to parse.
+    pub(crate) unparsed: Vec<String>,
+    /// `path:line` of the first place in a file that does not parse.
+    pub(crate) broken: Vec<String>,
+}
+
+impl Tally {
+    /// Counts a file.
+    pub(crate) fn searched(&mut self, python: bool) {
+        if python {
+            self.python += 1;
+        } else {
+            self.others += 1;
+        }
+    }
+
+    /// Takes the matches of one file.
+    pub(crate) fn file<'a>(&'a mut self, request: &'a Request, path: &'a str, source: &'a [u8]) -> FileTally<'a> {
+        FileTally {
+            tally: self,
+            request,
+            path,
+            source,
+            matches: Vec::new(),
+        }
+    }
+
+    /// Keeps the lines that come first.
+    pub(crate) fn cut(&mut self, limit: usize) {
+        self.lines.sort();
+        self.more |= self.lines.len() > limit;
+        self.lines.truncate(limit);
+    }
+
+    /// Adds what another part found.
+    pub(crate) fn add(&mut self, other: Self, limit: usize) {
+        for (sum, count) in self.counts.iter_mut().zip(other.counts) {
+            *sum += count;
+        }
+        self.files += other.files;
+        self.python += other.python;
+        self.others += other.others;
+        self.binary += other.binary;
+        self.unread += other.unread;
+        self.more |= other.more;
+        self.lines.extend(other.lines);
+        self.large.extend(other.large);
+        self.unparsed.extend(other.unparsed);
+        self.broken.extend(other.broken);
+        self.cut(limit);
+    }
+
+    /// The page.
+    pub(crate) fn render(self, request: &Request) -> Outcome {
+        let mut text = String::new();
+        for (place, line) in &self.lines {
+            let _ = writeln!(text, "{}:{}: {}: {line}", place.path, place.line, place.kind.word());
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        self.summary(&mut text, request);
+        self.notes(&mut text, request);
+        let cursor = self.lines.last().filter(|_| self.more).map(|(place, _)| place.cursor());
+        if self.more {
+            text.push_str("There are more matches: pass the cursor, or narrow with `kinds` or `path`.\n");
+        }
+        Outcome {
+            text,
+            truncated: self.more,
+            cursor,
+            deletions: Vec::new(),
+        }
+    }
+
+    fn summary(&self, text: &mut String, request: &Request) {
+        let symbol = &request.symbol.written;
+        let place = if request.under.is_empty() {
+            String::new()
+        } else {
+            format!(" in {}", request.under)
+        };
+        let total: u64 = self.counts.iter().sum();
+        if total == 0 {
+            let _ = write!(text, "No references to `{symbol}`{place}.");
+        } else {
+            let counts: Vec<String> = Kind::ALL
+                .into_iter()
+                .zip(self.counts)
+                .filter(|(_, count)| *count > 0)
+                .map(|(kind, count)| counted(count, kind))
+                .collect();
+            let lines = if total == 1 { "reference" } else { "references" };
+            let _ = write!(
+                text,
+                "{total} {lines} to `{symbol}`{place} in {}: {}.",
+                files("", self.files),
+                counts.join(", ")
+            );
+        }
+        let _ = writeln!(
+            text,
+            " Searched: {} by syntax tree, {} by whole word.",
+            files("Python ", self.python),
+            files("other ", self.others)
+        );
+        if !request.kinds.is_empty() {
+            let kinds: Vec<&str> = request.kinds.iter().map(|kind| kind.word()).collect();
+            let _ = writeln!(text, "Listed: {} only.", kinds.join(", "));
+        }
+    }
+
+    fn notes(&self, text: &mut String, request: &Request) {
+        if self.counts[Kind::Text as usize] > 0 {
+            text.push_str("text: files that are not Python, matched by whole word, strings and comments included.\n");
+        }
+        if self.counts[Kind::Possible as usize] > 0 {
+            let _ = writeln!(
+                text,
+                "possible: `{}` of an object or a star import; the syntax does not show whether it is this one.",
+                request.symbol.last()
+            );
+        }
+        let mut note = |what: &str, paths: &[String]| {
+            if paths.is_empty() {
+                return;
+            }
+            let more = paths.len().saturating_sub(NOTED_MAX);
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            let shown = paths.iter().take(NOTED_MAX).cloned().collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "{what}: {shown}{more}");
+        };
+        note(
+            "Does not parse whole, so matches there may be missing or misjudged",
+            &self.broken,
+        );
+        note("Python too large to parse, matched by whole word", &self.unparsed);
+        note("Too large, not searched", &self.large);
+        if self.unread > 0 {
+            let _ = writeln!(text, "Could not be read: {}.", files("", self.unread));
+        }
+    }
+}
+
+fn files(which: &str, count: u64) -> String {
+    format!("{count} {which}{}", if count == 1 { "file" } else { "files" })
+}
+
+fn counted(count: u64, kind: Kind) -> String {
+    let plural = if count == 1 || matches!(kind, Kind::Possible | Kind::Text) {
+        ""
+    } else {
+        "s"
+    };
+    format!("{count} {}{plural}", kind.word())
+}
+
+/// Takes the matches of one file into a tally.
+pub(crate) struct FileTally<'a> {
+    tally: &'a mut Tally,
+    request: &'a Request,
+    path: &'a str,
+    source: &'a [u8],
+    matches: Vec<Match>,
+}
+
+impl FileTally<'_> {
+    /// Takes a match.
+    pub(crate) fn push(&mut self, found: Match) {
+        self.matches.push(found);
+    }
+
+    /// Counts the matches, one a line and kind, and keeps the lines that the page may need.
+    pub(crate) fn close(mut self) {
+        self.matches.sort_by_key(|found| found.at);
+        let (mut line, mut start) = (1, 0);
+        let mut last: [Option<usize>; 7] = [None; 7];
+        let mut kept = [0usize; 7];
+        for found in &self.matches {
+            line += memchr::memchr_iter(b'\n', &self.source[start..found.at]).count();
+            start = found.at;
+            let kind = found.kind as usize;
+            if last[kind].replace(line) == Some(line) {
+                continue;
+            }
+            self.tally.counts[kind] += 1;
+            let place = Place {
+                kind: found.kind,
+                path: self.path.to_owned(),
+                line,
+            };
+            if !self.request.wants(&place) {
+                continue;
+            }
+            kept[kind] += 1;
+            // A page holds no more than this of one kind from one file.
+            if kept[kind] > self.request.limit {
+                self.tally.more = true;
+                continue;
+            }
+            self.tally.lines.push((place, line_text(self.source, found.at)));
+        }
+        if last.iter().any(Option::is_some) {
+            self.tally.files += 1;
+        }
+        // Room for many files with many matches each, without sorting after every one.
+        if self.tally.lines.len() > 8 * self.request.limit {
+            self.tally.cut(self.request.limit);
+        }
+    }
+}
+
+/// The line around an offset without its indentation; of a long one the part around the offset.
+fn line_text(source: &[u8], at: usize) -> String {
+    let start = memchr::memrchr(b'\n', &source[..at]).map_or(0, |at| at + 1);
+    let end = memchr::memchr(b'\n', &source[at..]).map_or(source.len(), |end| at + end);
+    let line = source[start..end].trim_ascii();
+    if line.len() <= LINE_BYTES_MAX {
+        return String::from_utf8_lossy(line).into_owned();
+    }
+    let from = if at - start < LINE_BYTES_MAX / 2 {
+        start
+    } else {
+        at - LINE_BYTES_MAX / 4
+    };
+    let to = end.min(from + LINE_BYTES_MAX);
+    let part = String::from_utf8_lossy(&source[from..to]);
+    // A character that the cut went through is shown as nothing.
+    let part = part.trim_matches(['\u{fffd}', ' ', '\t']);
+    let (before, after) = (if from > start { "…" } else { "" }, if to < end { "…" } else { "" });
+    format!("{before}{part}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_come_back_as_they_went() {
+        let place = Place {
+            kind: Kind::Attribute,
+            path: "a:b/c d.py".to_owned(),
+            line: 12,
+        };
+        assert_eq!(Place::parse(&place.cursor()), Some(place));
+        assert_eq!(Place::parse("call:x:y"), None);
+        assert_eq!(Place::parse("nothing:1:y"), None);
+    }
+
+    #[test]
+    fn long_lines_show_the_part_around_the_match() {
+        let source = format!("{} needle {}", "é".repeat(500), "x".repeat(500));
+        let at = source.find("needle").expect("it is there");
+        let text = line_text(source.as_bytes(), at);
+        assert!(
+            text.contains("needle") && text.starts_with('…') && text.ends_with('…'),
+            "{text}"
+        );
+        assert!(text.len() <= LINE_BYTES_MAX + 6);
+        assert!(!text.contains('\u{fffd}'));
+    }
+}

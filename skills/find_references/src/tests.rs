@@ -1,0 +1,237 @@
+use skill_sdk::serde_json::Value;
+use skill_sdk::testing::FakeHost;
+
+use super::*;
+
+fn host() -> FakeHost {
+    FakeHost::new(&[
+        (
+            "pkg/store.py",
+            "\"\"\"run in a docstring\"\"\"\n# run in a comment\n\nclass Store:\n    def run(self, again=None):\n        \
+             return self.run(again)\n\ndef run():\n    return \"run\"\n",
+        ),
+        (
+            "pkg/app.py",
+            "from .store import Store, run\nfrom pkg.store import run as go\nimport pkg.store\n\ndef main(job):\n    \
+             run()\n    go(1)\n    job.run()\n    Store.run(job)\n    pkg.store.run\n    callback(run)\n    \
+             f\"{run()} run\"\n",
+        ),
+        (
+            "pkg/other.py",
+            "import subprocess\n\nsubprocess.run(['ls'])\nrunner = 1\nclass Job:\n    def run(self): pass\n",
+        ),
+        ("web/a.js", "// run it\nrun();\nrerun();\n"),
+        ("data.bin", "\0run"),
+    ])
+}
+
+fn call(host: &FakeHost, arguments: Value) -> Result<Outcome, Failure> {
+    FindReferences::call(host, &arguments.to_string())
+}
+
+fn text(host: &FakeHost, arguments: Value) -> String {
+    call(host, arguments).expect("a search answers").text
+}
+
+#[test]
+fn a_bare_name_finds_every_use_by_kind() {
+    insta::assert_snapshot!(text(&host(), json!({"symbol": "run"})), @r#"
+        pkg/other.py:6: definition: def run(self): pass
+        pkg/store.py:5: definition: def run(self, again=None):
+        pkg/store.py:8: definition: def run():
+        pkg/app.py:6: call: run()
+        pkg/app.py:7: call: go(1)
+        pkg/app.py:8: call: job.run()
+        pkg/app.py:9: call: Store.run(job)
+        pkg/app.py:12: call: f"{run()} run"
+        pkg/other.py:3: call: subprocess.run(['ls'])
+        pkg/store.py:6: call: return self.run(again)
+        pkg/app.py:1: import: from .store import Store, run
+        pkg/app.py:2: import: from pkg.store import run as go
+        pkg/app.py:10: attribute: pkg.store.run
+        pkg/app.py:11: name: callback(run)
+        web/a.js:1: text: // run it
+        web/a.js:2: text: run();
+
+        16 references to `run` in 4 files: 3 definitions, 7 calls, 2 imports, 1 attribute, 1 name, 2 text. Searched: 3 Python files by syntax tree, 1 other file by whole word.
+        text: files that are not Python, matched by whole word, strings and comments included.
+        "#);
+}
+
+#[test]
+fn a_function_of_a_module_is_told_from_others_of_its_name() {
+    insta::assert_snapshot!(text(&host(), json!({"symbol": "store.run"})), @r#"
+        pkg/store.py:8: definition: def run():
+        pkg/app.py:6: call: run()
+        pkg/app.py:7: call: go(1)
+        pkg/app.py:12: call: f"{run()} run"
+        pkg/app.py:1: import: from .store import Store, run
+        pkg/app.py:2: import: from pkg.store import run as go
+        pkg/app.py:10: attribute: pkg.store.run
+        pkg/app.py:11: name: callback(run)
+        pkg/app.py:8: possible: job.run()
+
+        9 references to `store.run` in 2 files: 1 definition, 3 calls, 2 imports, 1 attribute, 1 name, 1 possible. Searched: 3 Python files by syntax tree, 1 other file by whole word.
+        possible: `run` of an object or a star import; the syntax does not show whether it is this one.
+        "#);
+}
+
+#[test]
+fn a_method_is_told_from_others_of_its_name() {
+    insta::assert_snapshot!(text(&host(), json!({"symbol": "Store.run()"})), @r"
+        pkg/store.py:5: definition: def run(self, again=None):
+        pkg/app.py:9: call: Store.run(job)
+        pkg/store.py:6: call: return self.run(again)
+        pkg/app.py:8: possible: job.run()
+
+        4 references to `Store.run` in 2 files: 1 definition, 2 calls, 1 possible. Searched: 3 Python files by syntax tree, 1 other file by whole word.
+        possible: `run` of an object or a star import; the syntax does not show whether it is this one.
+        ");
+}
+
+#[test]
+fn kinds_and_paths_narrow() {
+    insta::assert_snapshot!(
+        text(&host(), json!({"symbol": "run", "kinds": ["definition", "text"], "path": "pkg/other.py"})),
+        @r"
+        pkg/other.py:6: definition: def run(self): pass
+
+        2 references to `run` in pkg/other.py in 1 file: 1 definition, 1 call. Searched: 1 Python file by syntax tree, 0 other files by whole word.
+        Listed: definition, text only.
+        "
+    );
+}
+
+#[test]
+fn nothing_found_is_an_answer() {
+    insta::assert_snapshot!(text(&host(), json!({"symbol": "absent"})), @"No references to `absent`. Searched: 3 Python files by syntax tree, 1 other file by whole word.");
+}
+
+#[test]
+fn a_broken_file_still_answers() {
+    let source = "def good():\n    return 1\n\nx = (1 +\n\ndef bad(:\n    good()\n\ndef last():\n    return good()\n";
+    let host = FakeHost::new(&[("a.py", source)]);
+    let text = text(&host, json!({"symbol": "good"}));
+    assert!(text.contains("a.py:1: definition: def good():\n"), "{text}");
+    assert!(text.contains("a.py:10: call: return good()\n"), "{text}");
+    assert!(
+        text.contains("Does not parse whole, so matches there may be missing or misjudged: a.py:4\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn pages_go_on_where_they_ended() {
+    let files: Vec<(String, String)> = (0..7)
+        .map(|number| (format!("m{number}.py"), "def f(): pass\nf()\nx = f\n".to_owned()))
+        .collect();
+    let host = FakeHost::new(&files);
+    let whole = text(&host, json!({"symbol": "f"}));
+    let whole: Vec<&str> = whole.lines().filter(|line| line.starts_with('m')).collect();
+    assert_eq!(whole.len(), 21);
+    let mut cursor = Value::Null;
+    let mut pages: Vec<String> = Vec::new();
+    for _ in 0..5 {
+        let mut arguments = json!({"symbol": "f", "limit": 5});
+        if !cursor.is_null() {
+            arguments["cursor"] = cursor;
+        }
+        let outcome = call(&host, arguments).expect("a search answers");
+        assert!(
+            outcome
+                .text
+                .contains("21 references to `f` in 7 files: 7 definitions, 7 calls, 7 names.")
+        );
+        assert_eq!(outcome.truncated, outcome.cursor.is_some());
+        pages.extend(
+            outcome
+                .text
+                .lines()
+                .filter(|line| line.starts_with('m'))
+                .map(str::to_owned),
+        );
+        cursor = outcome.cursor.map_or(Value::Null, Value::String);
+    }
+    assert!(cursor.is_null());
+    assert_eq!(pages, whole);
+}
+
+#[test]
+fn a_split_call_answers_as_a_whole_one() {
+    let filler = format!("# {}\n", "x".repeat(400_000));
+    let files: Vec<(String, String)> = (0..20)
+        .map(|number| {
+            (
+                format!("m{number:02}.py"),
+                format!("{filler}def f(): pass\nf()\nx.f()\n"),
+            )
+        })
+        .chain([("z.js".to_owned(), "f()".to_owned())])
+        .collect();
+    let host = FakeHost::new(&files);
+    for arguments in [
+        json!({"symbol": "f"}),
+        json!({"symbol": "f", "limit": 7}),
+        json!({"symbol": "m03.f"}),
+    ] {
+        let whole = call(&host, arguments.clone()).expect("a search answers");
+        let parts = FindReferences::split(&host, &arguments.to_string(), 4).expect("it splits");
+        assert_eq!(parts.len(), 4);
+        let outcomes: Vec<Outcome> = parts
+            .iter()
+            .map(|part| FindReferences::call(&host, part).expect("a part answers"))
+            .collect();
+        let merged = FindReferences::merge(&arguments.to_string(), outcomes).expect("they merge");
+        assert_eq!(merged, whole);
+    }
+}
+
+#[test]
+fn parts_cover_every_file_once() {
+    let entry = |number: u64| Entry {
+        path: format!("f{number:04}"),
+        kind: EntryKind::File,
+        size: (number * 7919) % 200_000,
+    };
+    let files: Vec<Entry> = (0..500).map(entry).collect();
+    for parts in [1, 2, 3, 8] {
+        let ranges = ranges(&files, parts);
+        assert_eq!(ranges.len(), parts as usize);
+        assert_eq!((ranges[0].from.as_str(), &ranges[ranges.len() - 1].before), ("", &None));
+        assert!(
+            ranges
+                .windows(2)
+                .all(|pair| pair[0].before.as_deref() == Some(pair[1].from.as_str()))
+        );
+    }
+    assert_eq!(ranges(&files[..3], 8).len(), 1);
+    assert_eq!(ranges(&[], 8).len(), 1);
+}
+
+#[test]
+fn what_is_no_name_is_refused() {
+    for symbol in ["a b", "a(", "", ".a", "a..b", "/x"] {
+        let failure = call(&host(), json!({"symbol": symbol})).expect_err("it is no name");
+        assert_eq!(failure.code, "invalid-arguments", "{symbol}");
+        assert!(failure.hint.expect("there is advice").contains("search_code"));
+    }
+    assert_eq!(
+        call(&host(), json!({"symbol": "a", "path": "none"}))
+            .expect_err("it is absent")
+            .code,
+        "not-found"
+    );
+    assert_eq!(
+        call(&host(), json!({"symbol": "a", "cursor": "?"}))
+            .expect_err("it is no cursor")
+            .code,
+        "invalid-arguments"
+    );
+}
+
+#[test]
+fn the_schema_lists_every_kind() {
+    let listed = &FindReferences::describe().parameters["properties"]["kinds"]["items"]["enum"];
+    let kinds: Vec<Kind> = serde_json::from_value(listed.clone()).expect("each is a kind");
+    assert_eq!(kinds.len(), 7);
+}

@@ -1,0 +1,198 @@
+//! `git_commit`: commits, by default just what the session changed.
+//!
+//! The host chooses the files, asks the user where the policy says so, and commits without hooks. Here only the
+//! arguments are checked and the result is written down.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+use skill_sdk::serde_json::json;
+use skill_sdk::text::{counted, one_line};
+use skill_sdk::{Commit, Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+
+/// Longest message: far beyond what anybody reads.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// Files named in the answer.
+const FILES_MAX: usize = 100;
+/// Digits of an object id that are shown: unambiguous in the largest repositories.
+const ID_DIGITS: usize = 12;
+
+/// The skill.
+#[derive(Debug)]
+pub struct GitCommit;
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    message: String,
+    #[serde(default)]
+    paths: Vec<String>,
+    #[serde(default)]
+    all: bool,
+}
+
+impl Skill for GitCommit {
+    const EFFECTS: &'static [&'static str] = &["commit-git"];
+
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "git_commit",
+            version: "1.0.0",
+            description: "Commits changes to the current branch. By default it commits just the files that this \
+                session changed; `paths` or `all` widen that. Nothing is pushed, no hook runs, and the user may be \
+                asked first. Commit only when the user wants a commit, and look at git_diff before.",
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "message": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "Commit message: a subject of at most 72 characters that says what the change \
+                            does; then, if there is more to say, an empty line and a body that says why."
+                    },
+                    "paths": {
+                        "type": "array",
+                        "items": {"type": "string", "minLength": 1},
+                        "description": "Commit exactly these files or directories, relative to the repository root, \
+                            instead of what this session changed."
+                    },
+                    "all": {
+                        "type": "boolean",
+                        "description": "Commit every change in the repository, untracked files included. \
+                            Default: false."
+                    }
+                },
+                "required": ["message"],
+                "additionalProperties": false
+            }),
+            effects: Self::EFFECTS,
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let message = message(&arguments.message)?;
+        if arguments.all && !arguments.paths.is_empty() {
+            return Err(Failure::invalid("give `paths` or `all`, not both"));
+        }
+        let mut paths = Vec::new();
+        for path in &arguments.paths {
+            let path = clean_path(path)?;
+            if path.is_empty() {
+                return Err(Failure::invalid("the repository root is not a path to commit")
+                    .with_hint("set `all` to true to commit everything"));
+            }
+            paths.push(path);
+        }
+        let commit = host.git_commit(&message, &paths, arguments.all)?;
+        Ok(Outcome::text(answer(&commit, &message)))
+    }
+}
+
+/// The message as git keeps it: no space at the ends of lines, no empty lines around it, one line break at its end.
+fn message(given: &str) -> Result<String, Failure> {
+    let lines: Vec<&str> = given.lines().map(str::trim_end).collect();
+    let message = lines.join("\n").trim_matches('\n').to_owned();
+    if message.trim().is_empty() {
+        return Err(Failure::invalid("the commit message is empty"));
+    }
+    if message.len() > MESSAGE_BYTES_MAX || message.contains('\0') {
+        return Err(Failure::invalid("the commit message is too long, or is not text"));
+    }
+    Ok(message + "\n")
+}
+
+fn answer(commit: &Commit, message: &str) -> String {
+    let id = commit.id.get(..ID_DIGITS).unwrap_or(&commit.id);
+    let branch = commit.branch.as_deref().unwrap_or("no branch (detached head)");
+    let subject = message.lines().next().unwrap_or_default();
+    let files = counted(commit.files.len() as u64, "file", "files");
+    let mut text = format!(
+        "Committed {id} on {branch}: {subject}\nAuthor: {}\n{files}:",
+        commit.author
+    );
+    for path in commit.files.iter().take(FILES_MAX) {
+        let _ = write!(text, "\n  {}", one_line(path));
+    }
+    if commit.files.len() > FILES_MAX {
+        let _ = write!(text, "\n  … and {} more", commit.files.len() - FILES_MAX);
+    }
+    text
+}
+
+export_skill!(GitCommit);
+
+#[cfg(test)]
+mod tests {
+    use skill_sdk::testing::{FakeHost, check_description};
+
+    use super::*;
+
+    fn host(files: usize) -> FakeHost {
+        let mut host = FakeHost::new::<&str, &str>(&[]);
+        host.commit = Some(Commit {
+            id: "0123456789abcdef0123456789abcdef01234567".to_owned(),
+            branch: Some("main".to_owned()),
+            author: "Ada <ada@example.org>".to_owned(),
+            files: (0..files).map(|n| format!("src/f{n}.py")).collect(),
+        });
+        host
+    }
+
+    #[test]
+    fn description() {
+        check_description::<GitCommit>();
+    }
+
+    #[test]
+    fn a_commit_is_told() {
+        let host = host(2);
+        let arguments = json!({"message": "\nMend the parser  \r\n\r\nIt lost a byte.\n\n"});
+        let answer = GitCommit::call(&host, &arguments.to_string()).expect("the commit works");
+        insta::assert_snapshot!(answer.text, @r"
+        Committed 0123456789ab on main: Mend the parser
+        Author: Ada <ada@example.org>
+        2 files:
+          src/f0.py
+          src/f1.py
+        ");
+        assert_eq!(
+            *host.requests.borrow(),
+            [r#""Mend the parser\n\nIt lost a byte.\n" [] false"#]
+        );
+    }
+
+    #[test]
+    fn paths_and_all_widen() {
+        let host = host(120);
+        let answer = GitCommit::call(&host, r#"{"message": "x", "paths": ["./a/", "b.py"]}"#).expect("it works");
+        assert!(answer.text.ends_with("\n  … and 20 more"));
+        GitCommit::call(&host, r#"{"message": "x", "all": true}"#).expect("it works");
+        assert_eq!(
+            *host.requests.borrow(),
+            [r#""x\n" ["a", "b.py"] false"#, r#""x\n" [] true"#]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_committed_says_why() {
+        let host = host(1);
+        let message = |arguments: &str| GitCommit::call(&host, arguments).expect_err("it is refused").message;
+        assert_eq!(message(r#"{"message": " \n "}"#), "the commit message is empty");
+        assert_eq!(
+            message(r#"{"message": "x", "all": true, "paths": ["a"]}"#),
+            "give `paths` or `all`, not both"
+        );
+        assert_eq!(
+            message(r#"{"message": "x", "paths": ["."]}"#),
+            "the repository root is not a path to commit"
+        );
+        assert_eq!(
+            message(r#"{"message": "x", "paths": ["../a"]}"#),
+            "`../a` leaves the repository"
+        );
+        assert!(host.requests.borrow().is_empty(), "nothing reached the host");
+        let refusing = FakeHost::new::<&str, &str>(&[]);
+        let failure = GitCommit::call(&refusing, r#"{"message": "x"}"#).expect_err("it is not granted");
+        assert_eq!(failure.code, "denied");
+    }
+}

@@ -1,0 +1,226 @@
+//! What an installation came to, read from what pip or npm printed.
+
+use skill_sdk::{Failure, Outcome, RunReport, code};
+
+use crate::Manager;
+
+/// Lines from the end of an output that says nothing known.
+const TAIL_LINES: usize = 25;
+/// Where a line is cut: pip lists every version there is.
+const LINE_BYTES_MAX: usize = 300;
+
+/// The answer, or the failure with the words of the specification where it has some.
+pub(crate) fn read(manager: Manager, report: &RunReport) -> Result<Outcome, Failure> {
+    if report.timed_out {
+        return Err(Failure::new(
+            code::LIMIT,
+            format!("`{}` was stopped by the time limit", command(report)),
+        )
+        .with_hint("install fewer packages at a time"));
+    }
+    if report.exit_code != Some(0) {
+        return Err(failure(manager, report));
+    }
+    let lines = match manager {
+        Manager::Pip => pip_lines(&report.output),
+        Manager::Npm => npm_lines(&report.output),
+    };
+    let mut text = format!(
+        "INSTALLED in {:.1} s\ncommand: {}\n",
+        report.duration_ms as f64 / 1000.0,
+        command(report)
+    );
+    text.push_str(&format!("sandbox: {}\n", report.sandbox));
+    for line in if lines.is_empty() { tail(&report.output) } else { lines } {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text.push_str(match manager {
+        Manager::Pip => "note: pip records nothing in the repository: declare the package in its manifest as well\n",
+        Manager::Npm => "note: npm records the package in package.json and package-lock.json\n",
+    });
+    Ok(Outcome::text(text))
+}
+
+fn pip_lines(output: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in output.lines() {
+        if let Some(packages) = line.strip_prefix("Successfully installed ") {
+            lines.push("installed:".to_owned());
+            lines.extend(
+                packages
+                    .split_whitespace()
+                    .map(|package| match package.rsplit_once('-') {
+                        Some((name, version)) => format!("  {name} {version}"),
+                        None => format!("  {package}"),
+                    }),
+            );
+        } else if line.starts_with("Requirement already satisfied: ") && !line.contains(" (from ") {
+            // What only a dependency asks for is no news.
+            let package = line.trim_start_matches("Requirement already satisfied: ");
+            let name = package.split(" in ").next().unwrap_or(package);
+            let version = package
+                .rsplit_once(" (")
+                .map_or("", |(_, version)| version.trim_end_matches(')'));
+            lines.push(format!("already there: {name} {version}").trim_end().to_owned());
+        } else if line.starts_with("WARNING: ") {
+            lines.push(cut(line));
+        }
+    }
+    lines
+}
+
+fn npm_lines(output: &str) -> Vec<String> {
+    let says = |line: &str| {
+        [
+            "added ",
+            "changed ",
+            "removed ",
+            "up to date",
+            "npm warn deprecated",
+            "npm WARN deprecated",
+        ]
+        .iter()
+        .any(|start| line.starts_with(start))
+    };
+    output.lines().filter(|line| says(line)).map(cut).collect()
+}
+
+fn failure(manager: Manager, report: &RunReport) -> Failure {
+    let output = &report.output;
+    if let Some(path) = denied_path(output) {
+        return Failure::new(code::DENIED, format!("Permission denied: {path}"))
+            .with_hint("install locally: into a virtual environment (.venv) for pip, into node_modules for npm");
+    }
+    if output.contains("externally-managed-environment") {
+        return Failure::new(
+            code::DENIED,
+            "Permission denied: this Python is managed by the system and takes no packages",
+        )
+        .with_hint("make a virtual environment in the repository first: python3 -m venv .venv");
+    }
+    if output.contains("No module named pip") {
+        return Failure::new(code::UNAVAILABLE, "ModuleNotFoundError: No module named pip")
+            .with_hint("make a virtual environment in the repository first: python3 -m venv .venv");
+    }
+    let unreachable = [
+        "Failed to establish a new connection",
+        "getaddrinfo",
+        "ENOTFOUND",
+        "ECONNREFUSED",
+        "EAI_AGAIN",
+        "ETIMEDOUT",
+    ];
+    // Checked first: pip ends with "No matching distribution" after these, too.
+    if unreachable.iter().any(|sign| output.contains(sign)) {
+        return Failure::new(code::UNAVAILABLE, "the package registry cannot be reached")
+            .with_hint("tell the user; installing needs the network");
+    }
+    match manager {
+        Manager::Pip => pip_failure(report),
+        Manager::Npm => npm_failure(report),
+    }
+}
+
+fn pip_failure(report: &RunReport) -> Failure {
+    let missing = report
+        .output
+        .lines()
+        .find_map(|line| line.strip_prefix("ERROR: No matching distribution found for "));
+    if let Some(name) = missing {
+        let versions = report
+            .output
+            .lines()
+            .find_map(|line| line.split_once("(from versions: "));
+        let newest: Vec<&str> = versions
+            .map(|(_, list)| list.trim_end_matches(')').rsplit(", ").take(5).collect())
+            .unwrap_or_default();
+        let hint = match newest.as_slice() {
+            [] | ["none"] => {
+                "check the name; a package without wheels for this Python cannot be installed here".to_owned()
+            }
+            newest => format!("newest versions: {}", newest.join(", ")),
+        };
+        return Failure::not_found(format!("no package fits `{name}`")).with_hint(hint);
+    }
+    let conflict = report
+        .output
+        .lines()
+        .find(|line| line.starts_with("ERROR: ") && line.contains("onflict"));
+    match conflict {
+        Some(line) => Failure::failed(cut(line.trim_start_matches("ERROR: ")))
+            .with_hint("loosen the versions that were asked for"),
+        None => unknown(report),
+    }
+}
+
+fn npm_failure(report: &RunReport) -> Failure {
+    let lines = || {
+        report
+            .output
+            .lines()
+            .map(|line| line.trim_start_matches("npm ").trim_start_matches("error ").trim())
+    };
+    let find = |starts: &[&str]| lines().find(|line| starts.iter().any(|start| line.contains(start)));
+    if let Some(line) = find(&["No matching version found", "is not in this registry", "404 Not Found"]) {
+        let line = line
+            .trim_start_matches("notarget ")
+            .trim_start_matches("404 ")
+            .trim_start();
+        return Failure::not_found(cut(line)).with_hint("check the name and the version");
+    }
+    if let Some(line) = find(&["ERESOLVE"]) {
+        return Failure::failed(format!("the versions do not fit together: {}", cut(line)))
+            .with_hint("ask for a version that fits the other packages, see analyze_dependencies");
+    }
+    unknown(report)
+}
+
+fn unknown(report: &RunReport) -> Failure {
+    let ending = match report.exit_code {
+        Some(status) => format!("exit status {status}"),
+        None => "ended by a signal".to_owned(),
+    };
+    Failure::failed(format!(
+        "`{}` failed ({ending}):\n{}",
+        command(report),
+        tail(&report.output).join("\n")
+    ))
+}
+
+/// The place that could not be written: `[Errno 13] Permission denied: '/usr/lib'`, `EACCES: permission denied, mkdir '/x'`.
+fn denied_path(output: &str) -> Option<String> {
+    let line = output.lines().find(|line| {
+        line.contains("Permission denied: '")
+            || line.contains("permission denied, ")
+            || line.contains("Permission denied: \"")
+    })?;
+    let quote = if line.contains('\'') { '\'' } else { '"' };
+    let from = line.to_ascii_lowercase().find("permission denied")?;
+    let mut quoted = line[from..].split(quote);
+    quoted.nth(1).filter(|path| !path.is_empty()).map(str::to_owned)
+}
+
+fn command(report: &RunReport) -> String {
+    report.command.join(" ")
+}
+
+fn tail(output: &str) -> Vec<String> {
+    let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..]
+        .iter()
+        .map(|line| cut(line))
+        .collect()
+}
+
+fn cut(line: &str) -> String {
+    let line = line.trim_end();
+    if line.len() <= LINE_BYTES_MAX {
+        return line.to_owned();
+    }
+    let mut end = LINE_BYTES_MAX;
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &line[..end])
+}

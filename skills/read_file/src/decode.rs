@@ -1,0 +1,156 @@
+//! From bytes to text: encodings, and what is not text at all.
+
+use std::borrow::Cow;
+
+/// How much of a file decides whether it is text.
+pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
+
+/// What a file holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Content<'a> {
+    /// Not text; the kind is for people.
+    Binary(&'static str),
+    /// Text, and what its encoding is unless it is plain UTF-8.
+    Text {
+        /// As UTF-8.
+        text: Cow<'a, str>,
+        /// For the header line.
+        note: Option<String>,
+    },
+}
+
+/// Beginnings of files that are not text. The first that fits names the kind.
+const KINDS: &[(usize, &[u8], &str)] = &[
+    (0, b"\x89PNG\r\n\x1a\n", "PNG image"),
+    (0, b"\xff\xd8\xff", "JPEG image"),
+    (0, b"GIF8", "GIF image"),
+    (8, b"WEBP", "WebP image"),
+    (8, b"WAVE", "WAV audio"),
+    (8, b"AVI ", "AVI video"),
+    (0, b"BM", "BMP image"),
+    (0, b"\0\0\x01\0", "icon"),
+    (0, b"II*\0", "TIFF image"),
+    (0, b"MM\0*", "TIFF image"),
+    (0, b"%PDF-", "PDF document"),
+    (0, b"PK\x03\x04", "ZIP archive"),
+    (0, b"PK\x05\x06", "ZIP archive"),
+    (0, b"\x1f\x8b", "gzip data"),
+    (0, b"BZh", "bzip2 data"),
+    (0, b"\xfd7zXZ\0", "xz data"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd data"),
+    (0, b"7z\xbc\xaf\x27\x1c", "7-Zip archive"),
+    (0, b"Rar!\x1a\x07", "RAR archive"),
+    (257, b"ustar", "tar archive"),
+    (0, b"!<arch>\n", "static library"),
+    (0, b"\x7fELF", "ELF binary"),
+    (0, b"\xcf\xfa\xed\xfe", "Mach-O binary"),
+    (0, b"\xfe\xed\xfa\xcf", "Mach-O binary"),
+    (0, b"\xca\xfe\xba\xbe", "Java class or Mach-O binary"),
+    (0, b"MZ", "Windows executable"),
+    (0, b"\0asm", "WebAssembly"),
+    (0, b"SQLite format 3\0", "SQLite database"),
+    (0, b"wOFF", "web font"),
+    (0, b"wOF2", "web font"),
+    (0, b"\0\x01\0\0\0", "TrueType font"),
+    (0, b"OTTO", "OpenType font"),
+    (4, b"ftyp", "MP4 video"),
+    (0, b"OggS", "Ogg audio"),
+    (0, b"fLaC", "FLAC audio"),
+    (0, b"ID3", "MP3 audio"),
+    (0, b"\x93NUMPY", "NumPy array"),
+    (0, b"\x89HDF", "HDF5 data"),
+    (0, b"PAR1", "Parquet data"),
+    (0, b"\xff\xfe\0\0", "UTF-32 text"),
+    (0, b"\0\0\xfe\xff", "UTF-32 text"),
+];
+
+/// The kind of a binary file by its beginning; nothing for text, UTF-16 with its mark included.
+pub(crate) fn binary_kind(start: &[u8]) -> Option<&'static str> {
+    let start = &start[..start.len().min(SNIFF_BYTES)];
+    let fits = |&&(at, magic, _): &&(usize, &[u8], &str)| start.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    let known = KINDS.iter().find(fits);
+    let has_nul = memchr::memchr(0, start).is_some();
+    if utf16(start).is_some() && known.is_none_or(|(.., kind)| !kind.starts_with("UTF-32")) {
+        return None;
+    }
+    match known {
+        Some((.., kind)) if has_nul => Some(kind),
+        // Without a NUL only a beginning that no text has is believed.
+        Some((_, magic, kind)) if magic.starts_with(b"%PDF-") || magic.iter().any(|&byte| !is_textual(byte)) => {
+            Some(kind)
+        }
+        _ if has_nul => Some("unknown kind"),
+        _ => None,
+    }
+}
+
+fn is_textual(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e)
+}
+
+/// The name of an encoding of 16-bit units, and how it reads one.
+type Units = (&'static str, fn([u8; 2]) -> u16);
+
+/// The encoding, where a byte order mark says UTF-16.
+fn utf16(content: &[u8]) -> Option<Units> {
+    match content {
+        [0xff, 0xfe, ..] => Some(("UTF-16LE", u16::from_le_bytes)),
+        [0xfe, 0xff, ..] => Some(("UTF-16BE", u16::from_be_bytes)),
+        _ => None,
+    }
+}
+
+/// Decodes a whole file.
+pub(crate) fn decode(content: &[u8]) -> Content<'_> {
+    if let Some(kind) = binary_kind(content) {
+        return Content::Binary(kind);
+    }
+    if let Some((name, unit)) = utf16(content) {
+        let units = content[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        let text: String = char::decode_utf16(units)
+            .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect();
+        return Content::Text {
+            text: Cow::Owned(text),
+            note: Some(format!("{name}, shown as UTF-8")),
+        };
+    }
+    let (body, mark) = match content.strip_prefix(b"\xef\xbb\xbf") {
+        Some(body) => (body, Some("UTF-8 with a byte order mark".to_owned())),
+        None => (content, None),
+    };
+    match std::str::from_utf8(body) {
+        Ok(text) => Content::Text {
+            text: Cow::Borrowed(text),
+            note: mark,
+        },
+        Err(_) => Content::Text {
+            text: String::from_utf8_lossy(body),
+            note: Some(invalid_note(body)),
+        },
+    }
+}
+
+/// Says that text is shown lossily, and what it may be.
+fn invalid_note(body: &[u8]) -> String {
+    let places = body.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
+    let guess = match body.iter().any(|byte| (0x80..0xa0).contains(byte)) {
+        true => "perhaps Windows-1252",
+        false => "perhaps Latin-1",
+    };
+    format!(
+        "not valid UTF-8 ({guess}): {places} invalid {} shown as \u{fffd}",
+        if places == 1 { "place is" } else { "places are" }
+    )
+}
+
+/// Says how lines end, unless it is the usual way.
+pub(crate) fn line_endings(text: &str) -> Option<String> {
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let pairs = memchr::memmem::find_iter(text.as_bytes(), b"\r\n").count();
+    match pairs {
+        0 => None,
+        _ if pairs == ends => Some("CRLF line endings".to_owned()),
+        _ => Some(format!("mixed line endings ({pairs} of {ends} are CRLF)")),
+    }
+}

@@ -1,0 +1,163 @@
+//! Files too large to be held whole: the lines asked for are found by reading through, with one small buffer.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use skill_sdk::text::human_size;
+use skill_sdk::{Failure, Outcome, code};
+
+use crate::page::{LINE_BYTES_MAX, Page};
+use crate::{Start, decode};
+
+/// One read: large enough that the cost of a host call vanishes.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// How far a call reads to find a line: a second or two of a warm file, so that the call's time limit is far.
+const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Answers about a file of `size` bytes that begins with `sniffed`.
+pub(crate) fn read(
+    path: &str,
+    file: &mut File,
+    size: u64,
+    sniffed: &[u8],
+    start: Start,
+    limit: u64,
+) -> Result<Outcome, Failure> {
+    if let Some(kind) = decode::binary_kind(sniffed) {
+        return Ok(crate::binary(path, kind, size));
+    }
+    if sniffed.starts_with(b"\xff\xfe") || sniffed.starts_with(b"\xfe\xff") {
+        let message = format!("`{path}` is UTF-16 and too large ({}) to be decoded", human_size(size));
+        return Err(Failure::new(code::LIMIT, message));
+    }
+    // A place is worth something only in the file that it was found in.
+    let (line, at) = match start.at {
+        Some((at, known)) if known == size => (start.line, at),
+        _ => (1, 0),
+    };
+    file.seek(SeekFrom::Start(at))
+        .map_err(|error| Failure::io(path, &error))?;
+    let mut scan = Scan {
+        at,
+        line,
+        pending: Vec::new(),
+        pending_bytes: 0,
+        page: Page::new(start.line, limit),
+        lossy: false,
+    };
+    let ended = scan.run(file).map_err(|error| Failure::io(path, &error))?;
+    scan.answer(path, size, start, ended)
+}
+
+/// A walk through the file.
+struct Scan {
+    /// Where the current line begins.
+    at: u64,
+    /// Its number.
+    line: u64,
+    /// What was read of it, as far as it can be shown.
+    pending: Vec<u8>,
+    /// What was read of it.
+    pending_bytes: u64,
+    page: Page,
+    lossy: bool,
+}
+
+/// Why a walk ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Full,
+    AtEnd,
+    TooFar,
+}
+
+impl Scan {
+    fn run(&mut self, file: &mut impl Read) -> std::io::Result<Ended> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let mut scanned = 0;
+        loop {
+            let read = file.read(&mut buffer)?;
+            if read == 0 {
+                if self.pending_bytes > 0 {
+                    self.finish_line();
+                }
+                return Ok(Ended::AtEnd);
+            }
+            if self.take(&buffer[..read]) {
+                return Ok(Ended::Full);
+            }
+            scanned += read as u64;
+            if scanned > SCAN_BYTES_MAX {
+                return Ok(Ended::TooFar);
+            }
+        }
+    }
+
+    /// Goes through one buffer; true where the page is full.
+    fn take(&mut self, mut rest: &[u8]) -> bool {
+        while !rest.is_empty() {
+            let (part, ends) = match memchr::memchr(b'\n', rest) {
+                Some(end) => (&rest[..end], true),
+                None => (rest, false),
+            };
+            if self.line >= self.page.next_line() {
+                // A few bytes more than are shown, so that cutting does not split a character.
+                let room = (LINE_BYTES_MAX + 8).saturating_sub(self.pending.len());
+                self.pending.extend_from_slice(&part[..part.len().min(room)]);
+            }
+            self.pending_bytes += part.len() as u64;
+            rest = &rest[part.len()..];
+            if ends {
+                rest = &rest[1..];
+                self.pending_bytes += 1;
+                self.finish_line();
+                if self.page.is_full() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn finish_line(&mut self) {
+        if self.line >= self.page.next_line() {
+            let complete = self.pending.len() as u64 + 1 >= self.pending_bytes;
+            self.lossy |= match std::str::from_utf8(&self.pending) {
+                Ok(_) => false,
+                // A character that the cut split is no fault of the file.
+                Err(error) => complete || error.error_len().is_some(),
+            };
+            let text = String::from_utf8_lossy(&self.pending).into_owned();
+            self.page.push(&text, self.pending_bytes.saturating_sub(1));
+        }
+        self.at += self.pending_bytes;
+        self.line += 1;
+        self.pending.clear();
+        self.pending_bytes = 0;
+    }
+
+    fn answer(self, path: &str, size: u64, start: Start, ended: Ended) -> Result<Outcome, Failure> {
+        let last = self.page.next_line() - 1;
+        if last < start.line {
+            return Err(match ended {
+                Ended::AtEnd => crate::past_end(path, start.line, self.line - 1),
+                _ => Failure::new(
+                    code::LIMIT,
+                    format!(
+                        "line {} lies beyond the first {} of `{path}`",
+                        start.line,
+                        human_size(SCAN_BYTES_MAX)
+                    ),
+                )
+                .with_hint("for the end of a log use read_logs"),
+            });
+        }
+        let more = ended != Ended::AtEnd && self.at < size;
+        let mut notes = vec![format!("lines {}-{last} of a file of {}", start.line, human_size(size))];
+        if self.lossy {
+            notes.push("not valid UTF-8: invalid bytes are shown as \u{fffd}".to_owned());
+        }
+        let cursor = more.then(|| format!("{}@{}/{size}", self.line, self.at));
+        Ok(Outcome::page(self.page.text(notes), cursor))
+    }
+}

@@ -1,0 +1,203 @@
+//! `read_file`: a file's lines, with their numbers.
+//!
+//! This file holds the arguments and decides what a file is. `decode` turns bytes into text and recognises what is
+//! not text; `page` writes lines down within the bounds of an answer; `huge` reads what is too large to be held whole.
+//!
+//! A line is `{number:>6}<TAB>{text}`. Where there is more to say than the lines, one header line (without a tab)
+//! stands before them: `lines 1-400 of 2310; CRLF line endings`.
+
+mod decode;
+mod huge;
+mod page;
+
+use std::fs::File;
+use std::io::Read;
+
+use serde::Deserialize;
+use skill_sdk::serde_json::json;
+use skill_sdk::text::{counted, human_size};
+use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+
+use decode::Content;
+use page::Page;
+
+/// Lines in an answer where the caller does not say.
+const LINES: u64 = 400;
+/// Lines in an answer at most.
+const LINES_MAX: u64 = 2000;
+/// Files up to this size are read whole, and may be replaced afterwards.
+const WHOLE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The skill.
+#[derive(Debug)]
+pub struct ReadFile;
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    path: String,
+    offset: Option<u64>,
+    limit: Option<u64>,
+    cursor: Option<String>,
+}
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Start {
+    /// The first line to show, from 1.
+    line: u64,
+    /// Where that line begins, in a file of that size; known when a page before ended there.
+    at: Option<(u64, u64)>,
+}
+
+impl Arguments {
+    fn start(&self) -> Result<Start, Failure> {
+        match self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
+            None => Ok(Start {
+                line: self.offset.unwrap_or(1).max(1),
+                at: None,
+            }),
+            Some(cursor) => Start::parse(cursor).ok_or_else(|| {
+                Failure::invalid(format!("`{cursor}` is not a cursor of this skill"))
+                    .with_hint("give the cursor of the answer before, or use offset")
+            }),
+        }
+    }
+}
+
+impl Start {
+    /// Reads `LINE` or `LINE@BYTE/SIZE`.
+    fn parse(cursor: &str) -> Option<Self> {
+        let (line, at) = match cursor.split_once('@') {
+            None => (cursor, None),
+            Some((line, at)) => {
+                let (byte, size) = at.split_once('/')?;
+                (line, Some((byte.parse().ok()?, size.parse().ok()?)))
+            }
+        };
+        let line = line.parse().ok().filter(|&line| line > 0)?;
+        Some(Self { line, at })
+    }
+}
+
+impl Skill for ReadFile {
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "read_file",
+            version: "1.0.0",
+            description: "Shows a text file with line numbers. Read a file before you change it with write_file: \
+                what follows the tab after the number is the line's exact text. Long files come in pages; use offset \
+                and limit to go straight to the lines that search_code or a traceback named.",
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "File to read, relative to the repository root, such as `src/main.py`."
+                    },
+                    "offset": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "First line to show, counted from 1. Default: 1."
+                    },
+                    "limit": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": LINES_MAX,
+                        "description": "Lines to show at most. Default: 400."
+                    },
+                    "cursor": {
+                        "type": "string",
+                        "description": "Goes on where a truncated answer ended: its cursor, instead of offset."
+                    }
+                },
+                "required": ["path"],
+                "additionalProperties": false
+            }),
+            effects: Self::EFFECTS,
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let path = clean_path(&arguments.path)?;
+        let start = arguments.start()?;
+        let limit = arguments.limit.unwrap_or(LINES).clamp(1, LINES_MAX);
+        let (place, metadata) = host.locate(&path)?;
+        if metadata.is_dir() {
+            let name = if path.is_empty() { "." } else { &path };
+            return Err(Failure::invalid(format!("`{name}` is a directory")).with_hint("use list_files to see inside"));
+        }
+        if !metadata.is_file() {
+            return Err(Failure::invalid(format!("`{path}` is not a regular file")));
+        }
+        let mut file = File::open(&place).map_err(|error| Failure::io(&path, &error))?;
+        let mut content = Vec::with_capacity(metadata.len().min(WHOLE_BYTES_MAX) as usize + 1);
+        // One byte more than the bound tells a huge file from one that just fits, whatever the metadata said.
+        file.by_ref()
+            .take(WHOLE_BYTES_MAX + 1)
+            .read_to_end(&mut content)
+            .map_err(|error| Failure::io(&path, &error))?;
+        if content.len() as u64 > WHOLE_BYTES_MAX {
+            content.truncate(decode::SNIFF_BYTES);
+            return huge::read(&path, &mut file, metadata.len(), &content, start, limit);
+        }
+        whole(host, &path, &content, start, limit)
+    }
+}
+
+/// Answers about a file that is held in memory.
+fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) -> Result<Outcome, Failure> {
+    if content.is_empty() {
+        host.shown(path, content);
+        return Ok(Outcome::text(format!("`{path}` is empty (0 bytes).")));
+    }
+    let (text, encoding) = match decode::decode(content) {
+        Content::Binary(kind) => return Ok(binary(path, kind, content.len() as u64)),
+        Content::Text { text, note } => (text, note),
+    };
+    let total = text.split_terminator('\n').count() as u64;
+    if total == 0 {
+        host.shown(path, content);
+        return Ok(Outcome::text(format!("`{path}` is empty but for a byte order mark.")));
+    }
+    if start.line > total {
+        return Err(past_end(path, start.line, total));
+    }
+    let mut page = Page::new(start.line, limit);
+    for line in text.split_terminator('\n').skip(start.line as usize - 1) {
+        if page.is_full() {
+            break;
+        }
+        page.push(line, line.len() as u64);
+    }
+    host.shown(path, content);
+    let mut notes = Vec::new();
+    let next = page.next_line();
+    if start.line > 1 || next <= total {
+        notes.push(format!("lines {}-{} of {total}", start.line, next - 1));
+    }
+    notes.extend(encoding);
+    notes.extend(decode::line_endings(&text));
+    Ok(Outcome::page(
+        page.text(notes),
+        (next <= total).then(|| next.to_string()),
+    ))
+}
+
+fn binary(path: &str, kind: &str, size: u64) -> Outcome {
+    let size = human_size(size);
+    Outcome::text(format!(
+        "`{path}` is a binary file ({kind}, {size}); its content is not shown."
+    ))
+}
+
+fn past_end(path: &str, line: u64, total: u64) -> Failure {
+    let total = counted(total, "line", "lines");
+    Failure::invalid(format!("line {line} is past the end: `{path}` has {total}")).with_hint("use a smaller offset")
+}
+
+export_skill!(ReadFile);
+
+#[cfg(test)]
+mod tests;

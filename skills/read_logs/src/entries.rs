@@ -1,0 +1,337 @@
+//! Entries: a line with what belongs to it, such as a stack trace or the rest of a message.
+//!
+//! A log has no grammar, so this is a judgement, made line by line: what has a time or a level opens an entry; what is
+//! indented or part of a trace goes to the one before; the rest does so too in a log whose entries have times.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::parse::{self, Header, Level};
+use crate::time::Time;
+
+/// Lines looked at to learn whether a log's entries have times.
+const SAMPLE_LINES: usize = 500;
+/// One line in so many with a time makes it a log with times: the others are traces and messages of several lines.
+const SAMPLE_SHARE: usize = 50;
+/// Beginning of a line that is parsed; what follows is data.
+const LINE_BYTES_MAX: usize = 16 * 1024;
+
+/// One entry of a log.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Where it lies in the window, line breaks included.
+    pub(crate) range: Range<usize>,
+    /// Number of its first line in the window, from 0.
+    pub(crate) line: u64,
+    /// Its own time, or that of the entry before.
+    pub(crate) time: Option<Time>,
+    /// True where the time is its own.
+    pub(crate) has_time: bool,
+    pub(crate) level: Option<Level>,
+    /// The first line without time and level; for a trace also the line that names the exception.
+    pub(crate) message: String,
+}
+
+/// Goes through the entries of a window.
+pub(crate) struct Entries<'a> {
+    text: &'a [u8],
+    now_ms: i64,
+    /// True where lines without a header belong to the entry before.
+    joins: bool,
+    at: usize,
+    line: u64,
+    time: Option<Time>,
+    /// The line at `at`, where it was put back.
+    peeked: Option<Line<'a>>,
+}
+
+/// A line, looked at.
+#[derive(Debug)]
+struct Line<'a> {
+    text: Cow<'a, str>,
+    end: usize,
+    header: Option<Header>,
+}
+
+impl<'a> Entries<'a> {
+    /// `is_start` is false where the window begins in the middle of a file: lines that belong to an entry before it
+    /// are passed over.
+    pub(crate) fn new(text: &'a [u8], is_start: bool, now_ms: i64) -> Self {
+        let mut entries = Self {
+            text,
+            now_ms,
+            joins: false,
+            at: 0,
+            line: 0,
+            time: None,
+            peeked: None,
+        };
+        entries.joins = entries.has_times();
+        if !is_start {
+            while let Some(line) = entries.line_here() {
+                if line.header.is_some() || !(entries.joins || is_continuation(&line.text)) {
+                    entries.peeked = Some(line);
+                    break;
+                }
+                entries.advance(line.end);
+            }
+        }
+        entries
+    }
+
+    fn has_times(&self) -> bool {
+        let lines = self.text.split(|&byte| byte == b'\n').take(SAMPLE_LINES);
+        let (mut all, mut timed) = (0, 0);
+        for line in lines {
+            all += 1;
+            let header = parse::header(&lossy(line), self.now_ms);
+            timed += usize::from(header.is_some_and(|header| header.time.is_some()));
+        }
+        timed > 0 && timed * SAMPLE_SHARE >= all
+    }
+
+    /// The line at the current place, which is left to the caller to pass or to put back.
+    fn line_here(&mut self) -> Option<Line<'a>> {
+        if let Some(line) = self.peeked.take() {
+            return Some(line);
+        }
+        let rest = &self.text[self.at..];
+        if rest.is_empty() {
+            return None;
+        }
+        let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let text = lossy(&rest[..length]);
+        Some(Line {
+            header: parse::header(&text, self.now_ms),
+            text,
+            end: (self.at + length + 1).min(self.text.len()),
+        })
+    }
+
+    fn advance(&mut self, end: usize) {
+        self.at = end;
+        self.line += 1;
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let first = self.line_here()?;
+        let (start, line) = (self.at, self.line);
+        self.advance(first.end);
+        let has_header = first.header.is_some();
+        let own = first.header.as_ref().and_then(|header| header.time);
+        self.time = own.or(self.time);
+        let mut level = first.header.as_ref().and_then(|header| header.level);
+        if !has_header {
+            level = alarm(&first.text);
+        }
+        let mut trace = Trace::after(&first.text);
+        let mut exception = None;
+        while let Some(next) = self.line_here() {
+            if !self.continues(level, has_header, trace, &next) {
+                self.peeked = Some(next);
+                break;
+            }
+            if trace == Trace::Python && !is_indented(&next.text) && !next.text.trim().is_empty() {
+                exception = Some(next.text.trim().to_owned());
+            } else if level.is_none_or(|level| level >= Level::Warning) && is_exception(next.text.trim_start()) {
+                exception = exception.or_else(|| Some(next.text.trim().to_owned()));
+            }
+            trace = trace.step(&next.text);
+            level = level.or_else(|| alarm(&next.text));
+            self.advance(next.end);
+        }
+        let mut message = first
+            .header
+            .map_or_else(|| first.text.trim().to_owned(), |header| header.message);
+        if let Some(exception) = exception {
+            message = match message.starts_with("Traceback (") {
+                true => exception,
+                false => format!("{message}: {exception}"),
+            };
+        }
+        Some(Entry {
+            range: start..self.at,
+            line,
+            time: self.time,
+            has_time: own.is_some(),
+            level,
+            message,
+        })
+    }
+}
+
+impl Entries<'_> {
+    /// Whether `next` belongs to an entry of this level.
+    fn continues(&self, level: Option<Level>, has_header: bool, trace: Trace, next: &Line<'_>) -> bool {
+        if let Some(header) = &next.header {
+            // The last line of a Python trace may look like a level: `Error: …`.
+            return trace == Trace::Python && header.time.is_none() && !next.text.starts_with('{');
+        }
+        if trace == Trace::Python || is_continuation(&next.text) {
+            return true;
+        }
+        if alarm(&next.text).is_some() {
+            // An error's trace follows it; after a quieter entry it is news of its own.
+            return has_header && level.is_none_or(|level| level >= Level::Warning);
+        }
+        self.joins
+    }
+}
+
+/// Whether the lines of a Python trace are being read: they end with the first that is not indented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trace {
+    No,
+    Python,
+}
+
+impl Trace {
+    fn after(line: &str) -> Self {
+        match line.contains("Traceback (most recent call last):") {
+            true => Self::Python,
+            false => Self::No,
+        }
+    }
+
+    fn step(self, line: &str) -> Self {
+        match self {
+            Self::Python if is_indented(line) || line.trim().is_empty() => self,
+            _ => Self::after(line),
+        }
+    }
+}
+
+/// The beginning of a line as text.
+fn lossy(line: &[u8]) -> Cow<'_, str> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)])
+}
+
+fn is_indented(line: &str) -> bool {
+    line.starts_with([' ', '\t'])
+}
+
+/// Whether a line cannot be the first of an entry.
+fn is_continuation(line: &str) -> bool {
+    const STARTS: [&str; 9] = [
+        "Caused by:",
+        "Suppressed:",
+        "During handling of the above exception",
+        "The above exception was the direct cause",
+        "stack backtrace:",
+        "note: run with `RUST_BACKTRACE",
+        "}",
+        ")",
+        "]",
+    ];
+    line.trim().is_empty() || is_indented(line) || STARTS.iter().any(|start| line.starts_with(start))
+}
+
+/// The level of a line without a header that reports a crash.
+fn alarm(line: &str) -> Option<Level> {
+    const CRASHES: [&str; 5] = [
+        "panic:",
+        "fatal error:",
+        "Segmentation fault",
+        "Unhandled exception",
+        "thread '",
+    ];
+    if CRASHES.iter().any(|crash| line.starts_with(crash))
+        && (!line.starts_with("thread '") || line.contains("panicked"))
+    {
+        return Some(Level::Critical);
+    }
+    let is_error = line.starts_with("Traceback (most recent call last):")
+        || line.starts_with("Exception in thread")
+        || line.starts_with("Uncaught ")
+        || is_exception(line);
+    is_error.then_some(Level::Error)
+}
+
+/// `java.lang.IllegalStateException: text`, `ValueError: text`, `TypeError`.
+fn is_exception(line: &str) -> bool {
+    let line = line.strip_prefix("Caused by: ").unwrap_or(line);
+    let name = line.split([':', ' ']).next().unwrap_or_default();
+    let is_name = name.len() < 120 && name.chars().all(|c| c.is_alphanumeric() || "._$".contains(c));
+    let (rest, ends) = (
+        &line[name.len()..],
+        ["Error", "Exception"].iter().any(|end| name.ends_with(end)),
+    );
+    is_name && ends && (rest.is_empty() || rest.starts_with(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, is_start: bool) -> String {
+        let mut shown = String::new();
+        for entry in Entries::new(text.as_bytes(), is_start, 1_718_409_600_000) {
+            let level = entry.level.map_or("-", Level::name);
+            let lines = text[entry.range].lines().count();
+            let time = entry.time.map_or("-".to_owned(), |time| time.to_string());
+            shown += &format!("{}+{lines} {level} {time} {}\n", entry.line, entry.message);
+        }
+        shown
+    }
+
+    #[test]
+    fn traces_belong_to_their_entry() {
+        let text = "\
+2024-05-01 12:00:00 INFO app: start
+2024-05-01 12:00:01 ERROR app: failed
+Traceback (most recent call last):
+  File \"a.py\", line 1, in <module>
+    main()
+ValueError: bad value
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File \"a.py\", line 2, in <module>
+KeyError: 'x'
+2024-05-01 12:00:02 INFO app: last words
+Traceback (most recent call last):
+  File \"b.py\", line 9, in <module>
+Error: end
+2024-05-01 12:00:03 ERROR c.e.App - down
+java.lang.IllegalStateException: closed
+\tat c.e.App.run(App.java:1)
+Caused by: java.io.IOException: reset
+\t... 12 more
+2024-05-01 12:00:04 INFO a message
+of two lines
+";
+        insta::assert_snapshot!(shown(text, true), @r"
+        0+1 info 2024-05-01 12:00:00 app: start
+        1+11 error 2024-05-01 12:00:01 app: failed: KeyError: 'x'
+        12+1 info 2024-05-01 12:00:02 app: last words
+        13+3 error 2024-05-01 12:00:02 Error: end
+        16+5 error 2024-05-01 12:00:03 c.e.App - down: java.lang.IllegalStateException: closed
+        21+2 info 2024-05-01 12:00:04 a message
+        ");
+    }
+
+    #[test]
+    fn a_log_without_times_is_its_lines() {
+        let text = "starting\nlistening on 80\nTypeError: x is undefined\n    at run (a.js:1:2)\nError: other\n    at b\ndone\n";
+        insta::assert_snapshot!(shown(text, true), @r"
+        0+1 - - starting
+        1+1 - - listening on 80
+        2+2 error - TypeError: x is undefined
+        4+2 error - other
+        6+1 - - done
+        ");
+    }
+
+    #[test]
+    fn what_belongs_to_an_entry_before_the_window_is_passed_over() {
+        let text = "rest of a message\n    at x\n2024-05-01 12:00:00 INFO next\n";
+        insta::assert_snapshot!(shown(text, false), @"2+1 info 2024-05-01 12:00:00 next");
+        insta::assert_snapshot!(shown("    at x\nplain\n", false), @"1+1 - - plain");
+    }
+}

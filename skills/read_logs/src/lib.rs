@@ -1,0 +1,311 @@
+//! `read_logs`: what a log says, from its end.
+//!
+//! This file holds the arguments and joins the parts: `source` finds the file and reads a window of it, `entries`
+//! and `parse` make entries of lines, `time` knows timestamps, `report` counts, groups and shows. However large a
+//! log is, a call reads one window of it and says what it did not read; the cursor goes further back.
+
+mod entries;
+mod parse;
+mod report;
+mod source;
+mod time;
+
+use std::fmt::Write;
+use std::fs::File;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Deserialize;
+use skill_sdk::pattern::{Case, Pattern};
+use skill_sdk::serde_json::{self, json};
+use skill_sdk::text::{human_size, one_line};
+use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+
+use entries::Entries;
+use parse::Level;
+use report::{Filter, Report};
+use source::{Candidate, WINDOW_BYTES};
+use time::Time;
+
+/// Entries shown where the caller does not say.
+const TAIL: usize = 100;
+/// Entries shown at most.
+const TAIL_MAX: usize = 1000;
+/// Log files named where several were found.
+const CANDIDATES_SHOWN: usize = 10;
+
+/// The skill.
+#[derive(Debug)]
+pub struct ReadLogs;
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    #[serde(default)]
+    path: String,
+    level: Option<Level>,
+    since: Option<String>,
+    until: Option<String>,
+    tail: Option<usize>,
+    pattern: Option<String>,
+    cursor: Option<String>,
+}
+
+impl Arguments {
+    fn filter(&self) -> Result<Filter, Failure> {
+        let moment = |name: &str, text: &Option<String>, is_end| match text {
+            None => Ok(None),
+            Some(text) => time::argument(text, is_end).map(Some).ok_or_else(|| {
+                Failure::invalid(format!("`{name}` is not a time: `{text}`"))
+                    .with_hint("write it like 2024-05-01 or 2024-05-01T12:00:00Z")
+            }),
+        };
+        let pattern = self
+            .pattern
+            .as_deref()
+            .map(|pattern| Pattern::new(pattern, false, Case::Sensitive));
+        Ok(Filter {
+            level: self.level,
+            since: moment("since", &self.since, false)?,
+            until: moment("until", &self.until, true)?,
+            pattern: pattern.transpose()?,
+        })
+    }
+
+    /// The place before which to go on, and the file it is in: `BYTE:PATH`.
+    fn before(&self) -> Result<Option<(u64, &str)>, Failure> {
+        let Some(cursor) = self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) else {
+            return Ok(None);
+        };
+        let parsed = cursor
+            .split_once(':')
+            .and_then(|(byte, path)| Some((byte.parse().ok()?, path)));
+        parsed.map(Some).ok_or_else(|| {
+            Failure::invalid(format!("`{cursor}` is not a cursor of this skill"))
+                .with_hint("give the cursor of the answer before, or none")
+        })
+    }
+}
+
+impl Skill for ReadLogs {
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "read_logs",
+            version: "1.0.0",
+            description: "Reads a log file from its end: counts entries by level, groups repeated messages, and \
+                shows the last entries with their stack traces. Understands plain text with timestamps and levels, \
+                JSON lines, logfmt, syslog, and Python, Java and Node traces. Works on files of any size. Without \
+                `path` it looks for log files and reads the newest.",
+            parameters: parameters(),
+            effects: Self::EFFECTS,
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let filter = arguments.filter()?;
+        let before = arguments.before()?;
+        let named = clean_path(before.map_or(&*arguments.path, |(_, path)| path))?;
+        let (place, metadata) = host.locate(&named)?;
+        let (path, found) = match metadata.is_dir() {
+            true => newest(host, &named)?,
+            false => (named, String::new()),
+        };
+        let place = if metadata.is_dir() { host.path(&path)? } else { place };
+        let metadata = std::fs::metadata(&place).map_err(|error| Failure::io(&path, &error))?;
+        if !metadata.is_file() {
+            return Err(Failure::invalid(format!("`{path}` is not a regular file")));
+        }
+        let mut file = File::open(&place).map_err(|error| Failure::io(&path, &error))?;
+        let mut call = Call {
+            path: &path,
+            size: metadata.len(),
+            filter,
+            tail: arguments.tail.unwrap_or(TAIL).clamp(1, TAIL_MAX),
+            now_ms: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_millis() as i64),
+        };
+        let mut outcome = call.run(&mut file, before.map(|(byte, _)| byte))?;
+        outcome.text.insert_str(0, &found);
+        Ok(outcome)
+    }
+}
+
+/// The newest log beneath a directory, and a text that names the others.
+fn newest(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
+    let candidates = source::find(host, under)?;
+    let Some(first) = candidates.first() else {
+        let place = if under.is_empty() { "the repository" } else { under };
+        return Err(Failure::not_found(format!("no log files were found in {place}"))
+            .with_hint("name the file with `path`; list_files shows what exists"));
+    };
+    if candidates.len() == 1 {
+        return Ok((first.path.clone(), String::new()));
+    }
+    let mut text = format!(
+        "Found {} log files; this is the newest. Give `path` to read another:\n",
+        candidates.len()
+    );
+    for Candidate { path, size, modified } in candidates.iter().take(CANDIDATES_SHOWN) {
+        let modified = Time {
+            ms: *modified as i64 * 1000,
+            zoned: true,
+        };
+        let _ = writeln!(text, "  {}\t{}\t{modified}", one_line(path), human_size(*size));
+    }
+    if candidates.len() > CANDIDATES_SHOWN {
+        let _ = writeln!(text, "  … and {} more", candidates.len() - CANDIDATES_SHOWN);
+    }
+    text.push('\n');
+    Ok((first.path.clone(), text))
+}
+
+/// One call on one file.
+struct Call<'a> {
+    path: &'a str,
+    size: u64,
+    filter: Filter,
+    tail: usize,
+    now_ms: i64,
+}
+
+impl Call<'_> {
+    fn run(&mut self, file: &mut File, before: Option<u64>) -> Result<Outcome, Failure> {
+        let failed = |error: std::io::Error| Failure::io(self.path, &error);
+        if self.size == 0 {
+            return Ok(Outcome::text(format!("`{}` is empty (0 bytes).", self.path)));
+        }
+        let end = match (before, self.filter.until) {
+            (Some(before), _) => before.min(self.size),
+            (None, Some(until)) if self.size > WINDOW_BYTES => {
+                source::position(file, self.size, until, self.now_ms).map_err(failed)?
+            }
+            _ => self.size,
+        };
+        let window = source::window(file, end).map_err(failed)?;
+        if memchr::memchr(0, &window.bytes[..window.bytes.len().min(8192)]).is_some() {
+            return Err(Failure::failed(format!("`{}` is not a text file", self.path))
+                .with_hint("compressed logs cannot be read; name a text file"));
+        }
+        let mut report = Report::new(self.tail);
+        for entry in Entries::new(&window.bytes, window.start == 0, self.now_ms) {
+            report.add(&entry, &window.bytes, &self.filter);
+        }
+        Ok(self.answer(&window, end, &report))
+    }
+
+    fn answer(&self, window: &source::Window, end: u64, report: &Report) -> Outcome {
+        let mut text = self.heading(window, end);
+        text.push('\n');
+        text.push_str(&report.summary(&self.filter));
+        let asks_for_time = self.filter.since.is_some() || self.filter.until.is_some();
+        if asks_for_time && report.times().is_none() {
+            text.push_str("\nNo timestamps were recognised, so `since` and `until` leave nothing.");
+        }
+        let repeated = report.repeated();
+        if !repeated.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(&repeated);
+        }
+        let numbered = (window.start == 0).then_some(1);
+        let first_read = window.start + report.first_at.unwrap_or(0) as u64;
+        let mut next = first_read;
+        match report.last(&window.bytes, numbered) {
+            Some((last, start)) => {
+                text.push_str("\n\n");
+                text.push_str(&last);
+                // Entries that were selected but not shown come first on the next page.
+                if last.starts_with("The last ") {
+                    next = window.start + start as u64;
+                }
+            }
+            None => text.push_str("\n\nNo entry fits."),
+        }
+        // Before the time that was asked for there is nothing to find.
+        let passed = self
+            .filter
+            .since
+            .is_some_and(|since| report.times().is_some_and(|(first, _)| first.ms < since.ms));
+        let more = if next == first_read { next > 0 && !passed } else { true };
+        // A window in which no entry begins must not be read again.
+        let next = if next >= end {
+            window.start.min(end.saturating_sub(1))
+        } else {
+            next
+        };
+        Outcome::page(text, more.then(|| format!("{next}:{}", self.path)))
+    }
+
+    /// `logs/app.log (1.0 GB): read 16.8 MB at the end; 983.2 MB before that were not read`.
+    fn heading(&self, window: &source::Window, end: u64) -> String {
+        let size = human_size(self.size);
+        let read = human_size(window.bytes.len() as u64);
+        let path = one_line(self.path);
+        if window.start == 0 && end == self.size {
+            return format!("{path} ({size}, read whole)");
+        }
+        let mut text = match end == self.size {
+            true => format!("{path} ({size}): read {read} at the end"),
+            false => format!("{path} ({size}): read {read} up to byte {end}"),
+        };
+        if window.start > 0 {
+            let _ = write!(text, "; {} before that were not read", human_size(window.start));
+        }
+        if end < self.size {
+            let _ = write!(text, "; {} after that were not read", human_size(self.size - end));
+        }
+        text
+    }
+}
+
+fn parameters() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": {
+                "type": "string",
+                "description": "Log file, relative to the repository root, or a directory in which to look for the \
+                    newest log. Default: the newest log file of the repository."
+            },
+            "level": {
+                "type": "string",
+                "enum": ["trace", "debug", "info", "warning", "error", "critical"],
+                "description": "Only entries of this level and above."
+            },
+            "since": {
+                "type": "string",
+                "description": "Only entries from this time on: `2024-05-01` or `2024-05-01T12:00:00Z`. Times \
+                    without an offset are compared as they are written in the log."
+            },
+            "until": {
+                "type": "string",
+                "description": "Only entries up to this time, in the same form; a date alone means the end of \
+                    that day."
+            },
+            "tail": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": TAIL_MAX,
+                "description": "How many of the last entries to show; an entry is a log line with its stack trace. \
+                    Default: 100."
+            },
+            "pattern": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Only entries that match this regular expression (Rust syntax), such as \
+                    `timeout|refused`; `(?i)` at the beginning ignores case."
+            },
+            "cursor": {
+                "type": "string",
+                "description": "Goes further back than a truncated answer: its cursor, with the other arguments \
+                    unchanged."
+            }
+        },
+        "required": [],
+        "additionalProperties": false
+    })
+}
+
+export_skill!(ReadLogs);
+
+#[cfg(test)]
+mod tests;

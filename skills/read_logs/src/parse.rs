@@ -1,0 +1,536 @@
+//! One line of a log: when, how grave, and what it says. Pure functions over text, one for each shape.
+
+use serde::Deserialize;
+use skill_sdk::serde_json::{self, Map, Value};
+
+use crate::time::{self, Time};
+
+/// How grave an entry is. The many names that loggers use are folded into six.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warning,
+    Error,
+    Critical,
+}
+
+impl Level {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Critical,
+        Self::Error,
+        Self::Warning,
+        Self::Info,
+        Self::Debug,
+        Self::Trace,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        // No name is longer, and most words of a log are none.
+        if name.len() > 9 || name.len() < 3 {
+            return None;
+        }
+        Some(match name.to_ascii_lowercase().as_str() {
+            "trace" | "verbose" | "finest" | "finer" => Self::Trace,
+            "debug" | "dbg" | "fine" => Self::Debug,
+            "info" | "information" | "notice" | "log" | "config" => Self::Info,
+            "warn" | "warning" | "wrn" => Self::Warning,
+            "error" | "err" | "severe" | "fail" => Self::Error,
+            "critical" | "crit" | "fatal" | "panic" | "alert" | "emerg" | "emergency" => Self::Critical,
+            _ => return None,
+        })
+    }
+
+    /// The letter of glog, logcat and Ruby.
+    fn from_letter(letter: u8) -> Option<Self> {
+        Some(match letter {
+            b'V' | b'T' => Self::Trace,
+            b'D' => Self::Debug,
+            b'I' => Self::Info,
+            b'W' => Self::Warning,
+            b'E' => Self::Error,
+            b'F' => Self::Critical,
+            _ => return None,
+        })
+    }
+
+    /// The severity of syslog, 0 to 7.
+    fn from_severity(severity: u32) -> Self {
+        match severity {
+            0..=2 => Self::Critical,
+            3 => Self::Error,
+            4 => Self::Warning,
+            5 | 6 => Self::Info,
+            _ => Self::Debug,
+        }
+    }
+
+    /// The numbers of pino and bunyan, and those of Python.
+    fn from_number(number: f64) -> Option<Self> {
+        Some(match number as i64 {
+            10 => Self::Trace,
+            20 => Self::Debug,
+            30 => Self::Info,
+            40 => Self::Warning,
+            50 => Self::Error,
+            60 => Self::Critical,
+            severity @ 0..=7 => Self::from_severity(severity as u32),
+            _ => return None,
+        })
+    }
+}
+
+/// What the first line of an entry says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) time: Option<Time>,
+    pub(crate) level: Option<Level>,
+    /// What follows time and level.
+    pub(crate) message: String,
+}
+
+/// Bytes of a line that may hold its level: time, host, thread and logger come before it.
+const PREFIX_BYTES: usize = 160;
+/// Words after the time among which the level is looked for.
+const PREFIX_WORDS: usize = 6;
+
+/// Reads a line as the first of an entry; nothing where it has neither time nor level.
+pub(crate) fn header(line: &str, now_ms: i64) -> Option<Header> {
+    let line = line.trim_end();
+    if line.starts_with('{') {
+        return json(line, now_ms);
+    }
+    if let Some(found) = syslog(line, now_ms) {
+        return Some(found);
+    }
+    plain(line, now_ms).or_else(|| after_service(line, now_ms))
+}
+
+/// `name  | line`, as compose writes the lines of several services.
+fn after_service(line: &str, now_ms: i64) -> Option<Header> {
+    let (service, rest) = line.split_once(" | ")?;
+    let is_name = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
+    (service.len() < 40 && service.chars().all(is_name)).then(|| plain(rest.trim_start(), now_ms))?
+}
+
+/// `time level message` in its many forms, or `level: message`.
+fn plain(line: &str, now_ms: i64) -> Option<Header> {
+    if let Some(found) = glog(line) {
+        return Some(found);
+    }
+    if let Some(found) = logfmt(line, now_ms) {
+        return Some(found);
+    }
+    // Ruby: `E, [2024-05-01T12:00:00 #1] ERROR -- : message`.
+    let start = match line.as_bytes() {
+        [letter, b',', b' ', b'[', ..] if Level::from_letter(*letter).is_some() => 3,
+        _ => 0,
+    };
+    let unwrapped = line[start..].trim_start_matches(['[', '(', '<']);
+    if let Some((time, length)) = time::leading(unwrapped, now_ms) {
+        let rest = &unwrapped[length..];
+        let (level, message) = level_within(rest);
+        return Some(Header {
+            time,
+            level,
+            message: message.to_owned(),
+        });
+    }
+    // Access logs: `127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 12`.
+    if let Some((before, rest)) = line.split_once(" [")
+        && before.len() < 100
+        && let Some((Some(time), length)) = time::leading(rest, now_ms)
+        && rest[length..].starts_with("] \"")
+    {
+        return Some(Header {
+            time: Some(time),
+            level: None,
+            message: format!("{before} {}", &rest[length + 2..]),
+        });
+    }
+    let (level, message) = level_first(line)?;
+    Some(Header {
+        time: None,
+        level: Some(level),
+        message: message.to_owned(),
+    })
+}
+
+/// `E0501 12:00:00.123456 1234 file.cc:12] message`.
+fn glog(line: &str) -> Option<Header> {
+    let (head, rest) = line.split_at_checked(6)?;
+    let level = Level::from_letter(head.as_bytes()[0])?;
+    let is_date = head[1..].bytes().take(4).all(|byte| byte.is_ascii_digit()) && head.ends_with(' ');
+    let (_, length) = is_date.then(|| time::leading(rest.trim_start(), 0))??;
+    let message = rest.trim_start()[length..]
+        .split_once("] ")
+        .map_or("", |(_, message)| message);
+    Some(Header {
+        time: None,
+        level: Some(level),
+        message: message.to_owned(),
+    })
+}
+
+/// `time=… level=info msg="…" key=value`.
+fn logfmt(line: &str, now_ms: i64) -> Option<Header> {
+    let value = |keys: &[&str]| keys.iter().find_map(|key| logfmt_value(line, key));
+    let level = value(&["level", "lvl", "severity"])?;
+    let level = Level::from_name(level)?;
+    let time = value(&["time", "ts", "timestamp", "t"]).and_then(|text| moment(text, now_ms));
+    let message = value(&["msg", "message", "event"]).map_or(line, |message| message);
+    Some(Header {
+        time,
+        level: Some(level),
+        message: message.to_owned(),
+    })
+}
+
+/// The value of a key at a word's start; quotes are taken off.
+fn logfmt_value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let found = line
+        .match_indices(key)
+        .find(|(at, _)| (*at == 0 || line.as_bytes()[at - 1] == b' ') && line[at + key.len()..].starts_with('='));
+    let value = &line[found?.0 + key.len() + 1..];
+    match value.strip_prefix('"') {
+        Some(quoted) => Some(&quoted[..closing_quote(quoted)]),
+        None => Some(value.split(' ').next().unwrap_or_default()),
+    }
+}
+
+/// Where the quote that opened before `text` closes.
+fn closing_quote(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' if !escaped => return at,
+            _ => escaped = byte == b'\\' && !escaped,
+        }
+    }
+    text.len()
+}
+
+/// A time as a value: a timestamp, or a number.
+fn moment(text: &str, now_ms: i64) -> Option<Time> {
+    match time::leading(text, now_ms) {
+        Some((time, _)) => time,
+        None => Time::from_number(text.parse().ok()?),
+    }
+}
+
+/// RFC 5424 and RFC 3164, the latter also without priority as files have it.
+fn syslog(line: &str, now_ms: i64) -> Option<Header> {
+    let (level, rest) = match priority(line) {
+        Some((severity, rest)) => (Some(Level::from_severity(severity)), rest),
+        None => (None, line),
+    };
+    if level.is_some()
+        && let Some(rest) = rest.strip_prefix("1 ")
+    {
+        // Time, host, application, process, message id, structured data, message.
+        let mut fields = rest.splitn(6, ' ');
+        let time = fields.next().and_then(|text| moment(text, now_ms));
+        let message = fields.nth(4).map_or("", without_data);
+        return Some(Header {
+            time,
+            level,
+            message: message.trim_start_matches('\u{feff}').to_owned(),
+        });
+    }
+    let is_named = rest.as_bytes().first().is_some_and(u8::is_ascii_uppercase) || level.is_some();
+    let (time, length) = is_named.then(|| time::leading(rest, now_ms))??;
+    let rest = rest[length..].trim_start();
+    // The host says nothing; the application stays part of the message.
+    let (_, message) = rest.split_once(' ')?;
+    let is_tagged = message.split(' ').next().is_some_and(|tag| tag.ends_with(':'));
+    if !is_tagged {
+        return level.map(|level| Header {
+            time,
+            level: Some(level),
+            message: message.to_owned(),
+        });
+    }
+    let told = message
+        .split_once(": ")
+        .and_then(|(_, text)| level_first(text))
+        .map(|(level, _)| level);
+    Some(Header {
+        time,
+        level: level.or(told),
+        message: message.to_owned(),
+    })
+}
+
+/// `<34>` at the beginning: the severity, and what follows.
+fn priority(line: &str) -> Option<(u32, &str)> {
+    let (number, rest) = line.strip_prefix('<')?.split_once('>')?;
+    let number: u32 = number.parse().ok().filter(|&number| number < 192)?;
+    Some((number % 8, rest))
+}
+
+/// The message after the structured data: `-` or elements in brackets.
+fn without_data(text: &str) -> &str {
+    match text.starts_with('[') {
+        true => text.find("] ").map_or("", |end| &text[end + 2..]),
+        false => text.trim_start_matches("- ").trim_start_matches('-'),
+    }
+}
+
+/// The level among the first words after a time, and what follows it.
+fn level_within(rest: &str) -> (Option<Level>, &str) {
+    let prefix = &rest[..rest.floor_char_boundary(PREFIX_BYTES)];
+    let mut from = 0;
+    let mut words = 0;
+    while words < PREFIX_WORDS {
+        let Some(start) = prefix[from..].find(|c: char| !is_space(c)).map(|at| from + at) else {
+            break;
+        };
+        let end = prefix[start..].find(is_space).map_or(prefix.len(), |at| start + at);
+        let word = &prefix[start..end];
+        if let Some(level) = level_of(word, words == 0) {
+            return (Some(level), message_in(&rest[end..]));
+        }
+        words += usize::from(word.contains(char::is_alphanumeric));
+        from = end;
+    }
+    (None, message_in(rest))
+}
+
+fn is_space(c: char) -> bool {
+    c == ' ' || c == '\t' || c == '|'
+}
+
+/// What is left once separators are gone.
+fn message_in(rest: &str) -> &str {
+    rest.trim_start_matches(|c: char| is_space(c) || "]):-".contains(c))
+}
+
+/// A level in a word: upper case anywhere, lower case only where it is marked as one.
+fn level_of(word: &str, is_first: bool) -> Option<Level> {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let is_marked = is_first || word.starts_with('[') || word.ends_with([':', ']']);
+    // `[core:error]` of Apache.
+    let parts = bare.split(':').filter(|part| !part.is_empty());
+    let found = |part: &str| {
+        let is_upper = part.bytes().all(|byte| byte.is_ascii_uppercase());
+        (is_upper || is_marked).then(|| Level::from_name(part)).flatten()
+    };
+    let mut parts = parts;
+    match word.starts_with('[') {
+        true => parts.find_map(found),
+        false => parts.next().and_then(found),
+    }
+}
+
+/// A level that opens a line: `ERROR:name:message`, `[warn] message`, `error: message`, `npm ERR! message`.
+fn level_first(line: &str) -> Option<(Level, &str)> {
+    if let Some(rest) = line.strip_prefix("npm ") {
+        let (word, rest) = rest.split_once(' ')?;
+        let level = Level::from_name(word.trim_end_matches('!'))?;
+        return Some((level, rest));
+    }
+    let is_bracketed = line.starts_with('[');
+    let name = line.trim_start_matches('[');
+    let end = name.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(name.len());
+    let (name, rest) = name.split_at(end);
+    let level = Level::from_name(name)?;
+    let is_upper = name.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_closed = match is_bracketed {
+        true => rest.starts_with(']'),
+        false => rest.starts_with(':') || (is_upper && rest.starts_with([' ', '\t'])),
+    };
+    is_closed.then(|| (level, message_in(rest)))
+}
+
+/// A line that is a JSON object.
+fn json(line: &str, now_ms: i64) -> Option<Header> {
+    let object: Map<String, Value> = serde_json::from_str(line).ok()?;
+    let get = |keys: &[&str]| keys.iter().find_map(|key| object.get(*key));
+    let time = get(&[
+        "time",
+        "timestamp",
+        "ts",
+        "@timestamp",
+        "datetime",
+        "asctime",
+        "date",
+        "@t",
+        "t",
+    ]);
+    let time = time.and_then(|value| match value {
+        Value::String(text) => moment(text, now_ms),
+        Value::Number(number) => Time::from_number(number.as_f64()?),
+        _ => None,
+    });
+    let level = get(&[
+        "level",
+        "severity",
+        "levelname",
+        "lvl",
+        "log.level",
+        "loglevel",
+        "level_name",
+        "@l",
+    ]);
+    let level = level
+        .or_else(|| object.get("log")?.get("level"))
+        .and_then(|value| match value {
+            Value::String(text) => Level::from_name(text.trim()),
+            Value::Number(number) => Level::from_number(number.as_f64()?),
+            _ => None,
+        });
+    let message = get(&["message", "msg", "event", "text", "@m", "@mt", "error", "log"]);
+    let message = message.or_else(|| object.get("fields")?.get("message"));
+    let message = match message {
+        Some(Value::String(text)) => text.trim_end().to_owned(),
+        Some(other) => other.to_string(),
+        None => line.to_owned(),
+    };
+    // Docker keeps what a program wrote as `log`: its level is there.
+    let level = level.or_else(|| {
+        object
+            .contains_key("stream")
+            .then(|| header(&message, now_ms))
+            .flatten()
+            .and_then(|inner| inner.level)
+    });
+    Some(Header { time, level, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: i64 = 1_718_409_600_000;
+
+    #[test]
+    fn shapes() {
+        let lines = [
+            "2024-05-01 12:00:00,123 ERROR app.db: lost connection",
+            "2024-05-01 12:00:00,123 - app.db - WARNING - slow query",
+            "[2024-05-01 12:00:00] [info] started",
+            "[2024-05-01T12:00:00Z ERROR my_crate::db] lost",
+            "2024-05-01T12:00:00.123Z  INFO request{id=7}: app: done",
+            "2024-05-01 12:00:00.123 | DEBUG    | mod:fn:12 - value",
+            "2024-05-01 12:00:00.123  WARN 4711 --- [main] c.e.App : careful",
+            "2024/05/01 12:00:00 [error] 1234#0: *1 open() failed",
+            "[Wed Oct 11 14:32:52.123 2023] [core:error] [pid 1] AH001: denied",
+            "2024-05-01 12:00:00.123 UTC [123] FATAL:  role does not exist",
+            "E, [2024-05-01T12:00:00.123 #1] ERROR -- : boom",
+            "E0501 12:00:00.123456  1234 file.cc:12] lost",
+            "time=\"2024-05-01T12:00:00Z\" level=error msg=\"it \\\"broke\\\"\" id=1",
+            "ERROR:root:something",
+            "[WARN] something",
+            "error: could not compile",
+            "npm ERR! missing script",
+            "12:00:00.123 [main] INFO  App - up",
+            "web_1  | 2024-05-01 12:00:00 ERROR x",
+            "127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 500 12",
+            "2024-05-01 12:00:00 the error count is 3",
+        ];
+        insta::assert_snapshot!(all(&lines), @r#"
+        2024-05-01 12:00:00 error | app.db: lost connection
+        2024-05-01 12:00:00 warning | slow query
+        2024-05-01 12:00:00 info | started
+        2024-05-01 12:00:00Z error | my_crate::db] lost
+        2024-05-01 12:00:00Z info | request{id=7}: app: done
+        2024-05-01 12:00:00 debug | mod:fn:12 - value
+        2024-05-01 12:00:00 warning | 4711 --- [main] c.e.App : careful
+        2024-05-01 12:00:00 error | 1234#0: *1 open() failed
+        2023-10-11 14:32:52 error | [pid 1] AH001: denied
+        2024-05-01 12:00:00Z critical | role does not exist
+        2024-05-01 12:00:00 error | boom
+        - error | lost
+        2024-05-01 12:00:00Z error | it \"broke\"
+        - error | root:something
+        - warning | something
+        - error | could not compile
+        - error | missing script
+        - info | App - up
+        2024-05-01 12:00:00 error | x
+        2000-10-10 20:55:36Z - | 127.0.0.1 - - "GET / HTTP/1.0" 500 12
+        2024-05-01 12:00:00 - | the error count is 3
+        "#);
+    }
+
+    #[test]
+    fn syslog_shapes() {
+        let lines = [
+            "<34>Oct 11 22:14:15 mymachine su: 'su root' failed",
+            "<165>1 2003-10-11T22:14:15.003Z host app - ID47 [ex@1 a=\"b\"] \u{feff}An event",
+            "<11>1 2003-10-11T22:14:15.003Z host app 12 - - plain",
+            "May  1 02:04:05 host sshd[42]: error: no route",
+            "May  1 02:04:05 host CRON[42]: (root) CMD (true)",
+        ];
+        insta::assert_snapshot!(all(&lines), @r"
+        2023-10-11 22:14:15 critical | su: 'su root' failed
+        2003-10-11 22:14:15Z info | An event
+        2003-10-11 22:14:15Z error | plain
+        2024-05-01 02:04:05 error | sshd[42]: error: no route
+        2024-05-01 02:04:05 - | CRON[42]: (root) CMD (true)
+        ");
+    }
+
+    #[test]
+    fn json_shapes() {
+        let lines = [
+            r#"{"time": "2024-05-01T12:00:00Z", "level": "ERROR", "msg": "lost"}"#,
+            r#"{"ts": 1714564800.5, "severity": "warn", "message": "slow", "id": 7}"#,
+            r#"{"level": 50, "time": 1714564800000, "msg": "pino"}"#,
+            r#"{"@timestamp": "2024-05-01T12:00:00Z", "log": {"level": "info"}, "message": "elastic"}"#,
+            r#"{"timestamp": "2024-05-01T12:00:00Z", "level": "INFO", "fields": {"message": "tracing"}}"#,
+            r#"{"log": "2024-05-01 12:00:00 ERROR inside\n", "stream": "stderr", "time": "2024-05-01T12:00:01Z"}"#,
+            r#"{"a": 1}"#,
+            r#"{"broken"#,
+        ];
+        insta::assert_snapshot!(all(&lines), @r#"
+        2024-05-01 12:00:00Z error | lost
+        2024-05-01 12:00:00Z warning | slow
+        2024-05-01 12:00:00Z error | pino
+        2024-05-01 12:00:00Z info | elastic
+        2024-05-01 12:00:00Z info | tracing
+        2024-05-01 12:00:01Z error | 2024-05-01 12:00:00 ERROR inside
+        - - | {"a": 1}
+        none
+        "#);
+    }
+
+    #[test]
+    fn what_is_no_entry() {
+        for line in [
+            "",
+            "    at Object.<anonymous> (a.js:1:2)",
+            "ValueError: x",
+            "Information is power",
+            "errors: 3",
+            "a | b",
+        ] {
+            assert_eq!(header(line, NOW_MS), None, "{line}");
+        }
+    }
+
+    fn all(lines: &[&str]) -> String {
+        let shown = |line: &&str| match header(line, NOW_MS) {
+            None => "none".to_owned(),
+            Some(header) => {
+                let time = header.time.map_or("-".to_owned(), |time| time.to_string());
+                let level = header.level.map_or("-", Level::name);
+                format!("{time} {level} | {}", header.message)
+            }
+        };
+        lines.iter().map(shown).collect::<Vec<_>>().join("\n")
+    }
+}

@@ -1,0 +1,181 @@
+//! Which file is read, and which part of it.
+//!
+//! A log may be larger than memory, so a call reads one window: the end, or what lies before a place.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::time::UNIX_EPOCH;
+
+use skill_sdk::{EntryKind, Failure, Host, Query};
+
+use crate::parse;
+use crate::time::Time;
+
+/// What a call reads of a file: some hundred thousand lines, well within the memory and the time of a call.
+pub(crate) const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
+/// What is read to learn the time at one place.
+const PROBE_BYTES: usize = 64 * 1024;
+/// Entries of a directory looked at, and log files found, at most.
+const SEEN_MAX: usize = 2000;
+/// Directories where logs lie, ignored by version control or not.
+const PLACES: [&str; 7] = ["", "log", "logs", "var/log", "tmp", "storage/logs", "data/logs"];
+
+/// A log file that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) path: String,
+    pub(crate) size: u64,
+    /// Seconds since 1970; 0 where unknown.
+    pub(crate) modified: u64,
+}
+
+/// The log files beneath a directory, newest first. Most projects ignore their logs, so the usual places are looked
+/// into beside the list of the host.
+pub(crate) fn find(host: &dyn Host, under: &str) -> Result<Vec<Candidate>, Failure> {
+    let query = Query {
+        under: under.to_owned(),
+        recursive: true,
+        globs: ["*.log", "*.log.*", "**/log/*", "**/logs/*", "log/*", "logs/*"]
+            .map(str::to_owned)
+            .to_vec(),
+        after: None,
+    };
+    let listed = host
+        .list(&query)?
+        .into_iter()
+        .filter(|entry| entry.kind == EntryKind::File);
+    let mut paths: Vec<String> = listed
+        .map(|entry| entry.path)
+        .filter(|path| is_log(path))
+        .take(SEEN_MAX)
+        .collect();
+    for place in PLACES {
+        let directory = [under, place]
+            .iter()
+            .filter(|part| !part.is_empty())
+            .copied()
+            .collect::<Vec<_>>()
+            .join("/");
+        look_into(host, &directory, &mut paths);
+    }
+    paths.sort();
+    paths.dedup();
+    let mut found: Vec<Candidate> = paths.into_iter().filter_map(|path| candidate(host, path)).collect();
+    found.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.path.cmp(&b.path)));
+    Ok(found)
+}
+
+fn look_into(host: &dyn Host, directory: &str, paths: &mut Vec<String>) {
+    let Ok(place) = host.path(directory) else {
+        return;
+    };
+    for item in std::fs::read_dir(place).into_iter().flatten().flatten().take(SEEN_MAX) {
+        let Ok(name) = item.file_name().into_string() else {
+            continue;
+        };
+        let path = if directory.is_empty() {
+            name
+        } else {
+            format!("{directory}/{name}")
+        };
+        if is_log(&path) && paths.len() < 2 * SEEN_MAX {
+            paths.push(path);
+        }
+    }
+}
+
+/// Whether a path looks like a log; compressed ones cannot be read.
+fn is_log(path: &str) -> bool {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = name.to_ascii_lowercase();
+    if [".gz", ".bz2", ".xz", ".zst", ".zip"]
+        .iter()
+        .any(|end| name.ends_with(end))
+    {
+        return false;
+    }
+    let in_logs = directory.split('/').any(|part| part == "log" || part == "logs");
+    let is_text = [".txt", ".out", ".err", ".jsonl"].iter().any(|end| name.ends_with(end));
+    name.ends_with(".log")
+        || name.contains(".log.")
+        || ["nohup.out", "syslog", "messages"].contains(&&*name)
+        || (in_logs && is_text)
+}
+
+fn candidate(host: &dyn Host, path: String) -> Option<Candidate> {
+    let metadata = std::fs::metadata(host.path(&path).ok()?)
+        .ok()
+        .filter(std::fs::Metadata::is_file)?;
+    let modified = metadata
+        .modified()
+        .ok()
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    Some(Candidate {
+        path,
+        size: metadata.len(),
+        modified: modified.map_or(0, |since| since.as_secs()),
+    })
+}
+
+/// A part of a file, from the start of a line on.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) bytes: Vec<u8>,
+    /// Where it begins in the file.
+    pub(crate) start: u64,
+}
+
+/// Reads the window that ends at `end`.
+pub(crate) fn window(file: &mut File, end: u64) -> std::io::Result<Window> {
+    let start = end.saturating_sub(WINDOW_BYTES);
+    let bytes = range(file, start, (end - start) as usize)?;
+    if start == 0 {
+        return Ok(Window { bytes, start });
+    }
+    // The first line has lost its beginning; a line longer than the window is taken as it is.
+    let whole = memchr::memchr(b'\n', &bytes).map_or(0, |at| at + 1);
+    let whole = if whole == bytes.len() { 0 } else { whole };
+    Ok(Window {
+        bytes: bytes[whole..].to_vec(),
+        start: start + whole as u64,
+    })
+}
+
+/// Where the entries after `until` begin, found by halving: a large log is in the order of time.
+pub(crate) fn position(file: &mut File, size: u64, until: Time, now_ms: i64) -> std::io::Result<u64> {
+    let (mut before, mut after) = (0, size);
+    while after - before > 16 * PROBE_BYTES as u64 {
+        let middle = before + (after - before) / 2;
+        let probe = range(file, middle, PROBE_BYTES)?;
+        let Some((offset, time)) = first_time(&probe, now_ms) else {
+            break;
+        };
+        let place = middle + offset;
+        match time.ms > until.ms {
+            true => after = place,
+            false => before = place,
+        }
+    }
+    Ok(after)
+}
+
+/// The first line of a probe that has a time, after the line that is cut.
+fn first_time(probe: &[u8], now_ms: i64) -> Option<(u64, Time)> {
+    let mut at = memchr::memchr(b'\n', probe)? + 1;
+    while at < probe.len() {
+        let length = memchr::memchr(b'\n', &probe[at..])?;
+        let line = String::from_utf8_lossy(&probe[at..at + length]);
+        if let Some(time) = parse::header(&line, now_ms).and_then(|header| header.time) {
+            return Some((at as u64, time));
+        }
+        at += length + 1;
+    }
+    None
+}
+
+fn range(file: &mut File, start: u64, length: usize) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::with_capacity(length);
+    file.take(length as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,67 @@
+//! mocha's `spec` reporter: `  2 passing (3ms)`, `  1 failing`, and the failures numbered beneath it.
+
+use crate::report::{Counts, FailedTest, Results, dedent, message_and_details};
+
+pub(super) fn parse(lines: &[&str]) -> Option<Results> {
+    let at = lines
+        .iter()
+        .rposition(|line| count(line).is_some_and(|(_, word)| word == "passing"))?;
+    let mut counts = Counts::default();
+    let mut after = at;
+    while let Some((number, word)) = lines.get(after).and_then(|line| count(line)) {
+        counts.add(word, number);
+        after += 1;
+    }
+    Some(Results {
+        counts: Some(counts),
+        failures: failures(&lines[after..]),
+    })
+}
+
+/// `  2 passing (3ms)`
+fn count(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.strip_prefix("  ")?.split(' ');
+    let number = words.next()?.parse().ok()?;
+    let word = words
+        .next()
+        .filter(|word| matches!(*word, "passing" | "pending" | "failing"))?;
+    Some((number, word))
+}
+
+/// `  1) store` begins a failure; its name goes on until a line that ends with a colon.
+fn failures(lines: &[&str]) -> Vec<FailedTest> {
+    let mut failures = Vec::new();
+    // Numbers go up by one, so that a numbered line of an error is not taken for the next failure.
+    let mut starts: Vec<usize> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let wanted = format!("  {}) ", starts.len() + 1);
+        if line.starts_with(&wanted) {
+            starts.push(at);
+        }
+    }
+    for (nth, &from) in starts.iter().enumerate() {
+        let end = starts.get(nth + 1).copied().unwrap_or(lines.len());
+        let mut name: Vec<&str> = Vec::new();
+        let mut at = from;
+        while at < end {
+            let part = lines[at].trim();
+            let part = if at == from {
+                part.split_once(") ").map_or(part, |(_, name)| name)
+            } else {
+                part
+            };
+            at += 1;
+            name.push(part.strip_suffix(':').unwrap_or(part));
+            if part.ends_with(':') || part.is_empty() {
+                break;
+            }
+        }
+        let (message, details) = message_and_details(dedent(lines[at..end].iter().copied()));
+        failures.push(FailedTest {
+            name: name.join(" › "),
+            message,
+            details,
+        });
+    }
+    failures
+}

@@ -1,0 +1,186 @@
+//! node's own runner in its two forms, `tap` and `spec`, and other TAP.
+
+use crate::report::{Counts, FailedTest, Results, dedent, message_and_details};
+
+/// TAP: `not ok 3 - name` with a YAML block, `# Subtest: name` before what is nested, `# fail 1` at the end.
+pub(super) fn parse(lines: &[&str]) -> Option<Results> {
+    lines.iter().find(|line| line.starts_with("TAP version"))?;
+    let failures = failures(lines);
+    let counts = counts(lines, "# ").unwrap_or_else(|| count_lines(lines));
+    Some(Results {
+        counts: Some(counts),
+        failures,
+    })
+}
+
+/// `spec`: `ℹ fail 1`, then `✖ failing tests:` with each of them.
+pub(super) fn parse_spec(lines: &[&str]) -> Option<Results> {
+    let counts = counts(lines, "ℹ ")?;
+    Some(Results {
+        counts: Some(counts),
+        failures: spec_failures(lines),
+    })
+}
+
+/// The last `# pass 2` and so on.
+fn counts(lines: &[&str], mark: &str) -> Option<Counts> {
+    let mut counts = Counts::default();
+    let mut found = false;
+    for word in ["pass", "fail", "cancelled", "skipped", "todo"] {
+        let number = lines.iter().rev().find_map(|line| {
+            let rest = line.strip_prefix(mark)?.strip_prefix(word)?;
+            rest.trim().parse::<u64>().ok()
+        });
+        if let Some(number) = number {
+            found |= word == "pass";
+            counts.add(word, number);
+        }
+    }
+    found.then_some(counts)
+}
+
+fn count_lines(lines: &[&str]) -> Counts {
+    let mut counts = Counts::default();
+    for line in lines {
+        let directive = |word: &str| line.to_ascii_uppercase().contains(&format!("# {word}"));
+        match (line.starts_with("ok "), line.starts_with("not ok ")) {
+            (true, _) | (_, true) if directive("SKIP") => counts.skipped += 1,
+            (true, _) | (_, true) if directive("TODO") => counts.todo += 1,
+            (true, _) => counts.passed += 1,
+            (_, true) => counts.failed += 1,
+            _ => {}
+        }
+    }
+    counts
+}
+
+fn failures(lines: &[&str]) -> Vec<FailedTest> {
+    let mut failures = Vec::new();
+    // Names of the subtests that are open, each with its indentation.
+    let mut around: Vec<(usize, &str)> = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let line = lines[at];
+        let text = line.trim_start();
+        let indent = line.len() - text.len();
+        at += 1;
+        if let Some(name) = text.strip_prefix("# Subtest: ") {
+            around.retain(|(outer, _)| *outer < indent);
+            around.push((indent, name));
+            continue;
+        }
+        let Some(rest) = text.strip_prefix("not ok ") else {
+            continue;
+        };
+        let own = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+        let own = own.strip_prefix("- ").unwrap_or(own);
+        let (own, directive) = own.split_once(" # ").unwrap_or((own, ""));
+        let block = yaml(lines, &mut at);
+        if directive.to_ascii_uppercase().starts_with("TODO")
+            || block.iter().any(|line| line == "failureType: 'subtestsFailed'")
+        {
+            continue;
+        }
+        let mut name: Vec<&str> = around
+            .iter()
+            .filter(|(outer, _)| *outer < indent)
+            .map(|(_, name)| *name)
+            .collect();
+        name.push(own);
+        let (message, details) = explain(&block);
+        failures.push(FailedTest {
+            name: name.join(" › "),
+            message,
+            details,
+        });
+    }
+    failures
+}
+
+/// The lines between `---` and `...`, without their indentation.
+fn yaml(lines: &[&str], at: &mut usize) -> Vec<String> {
+    if lines.get(*at).is_none_or(|line| line.trim() != "---") {
+        return Vec::new();
+    }
+    let from = *at + 1;
+    let length = lines[from..]
+        .iter()
+        .position(|line| line.trim() == "...")
+        .unwrap_or(lines.len() - from);
+    *at = from + length;
+    dedent(lines[from..from + length].iter().copied())
+}
+
+/// The error of a YAML block, and from the rest what says where and what.
+fn explain(block: &[String]) -> (String, Vec<String>) {
+    let mut message = String::new();
+    let mut details = Vec::new();
+    let mut key = "";
+    for line in block {
+        if let Some((name, value)) = line.split_once(':').filter(|_| !line.starts_with(' ')) {
+            key = name;
+            let value = unquote(value.trim());
+            match name {
+                "error" if !value.starts_with("|") => message = value,
+                "location" => details.push(format!("at {value}")),
+                "expected" | "actual" | "operator" if !value.starts_with('|') => {
+                    details.push(format!("{name}: {value}"))
+                }
+                _ => {}
+            }
+            continue;
+        }
+        match key {
+            "error" if message.is_empty() => message = line.trim().to_owned(),
+            "error" | "expected" | "actual" => details.push(line.clone()),
+            _ => {}
+        }
+    }
+    (message, details)
+}
+
+fn unquote(value: &str) -> String {
+    let quoted = |quote: char| value.strip_prefix(quote).and_then(|value| value.strip_suffix(quote));
+    match quoted('\'').map(|value| value.replace("''", "'")) {
+        Some(value) => value,
+        None => quoted('"').map_or_else(|| value.to_owned(), |value| value.replace("\\\"", "\"")),
+    }
+}
+
+/// `test at path:line:column`, `✖ name (1.2ms)`, then the error, for each.
+fn spec_failures(lines: &[&str]) -> Vec<FailedTest> {
+    let Some(from) = lines.iter().rposition(|line| line.trim() == "✖ failing tests:") else {
+        return Vec::new();
+    };
+    let mut failures = Vec::new();
+    let mut at = from + 1;
+    while at < lines.len() {
+        let place = lines[at].strip_prefix("test at ");
+        at += 1;
+        let (Some(place), Some(name)) = (place, lines.get(at).and_then(|line| line.strip_prefix("✖ "))) else {
+            continue;
+        };
+        at += 1;
+        let end = at
+            + lines[at..]
+                .iter()
+                .position(|line| line.starts_with("test at "))
+                .unwrap_or(lines.len() - at);
+        let (message, mut details) = message_and_details(dedent(lines[at..end].iter().copied()));
+        details.insert(0, format!("at {place}"));
+        failures.push(FailedTest {
+            name: without_duration(name).to_owned(),
+            message: unquote(&message),
+            details,
+        });
+        at = end;
+    }
+    failures
+}
+
+fn without_duration(name: &str) -> &str {
+    match name.rsplit_once(" (") {
+        Some((before, time)) if time.ends_with("ms)") => before,
+        _ => name,
+    }
+}

@@ -1,0 +1,355 @@
+//! Reads the output of pytest, as `-rfE --tb=short` makes it.
+
+use crate::report::{Counts, DETAIL_LINES_MAX, FailedTest, Results};
+
+/// Lines of what a test printed that are kept, from the end.
+const CAPTURED_LINES: usize = 8;
+
+/// Reads counts and failing tests.
+pub(crate) fn parse(output: &str) -> Results {
+    let lines: Vec<&str> = output.lines().collect();
+    let counts = lines.iter().rev().find_map(|line| counts(line));
+    let mut blocks = blocks(&lines);
+    let mut failures: Vec<FailedTest> = summary(&lines)
+        .into_iter()
+        .map(|line| failure(line, &mut blocks))
+        .collect();
+    if failures.is_empty() {
+        // The summary is switched off, or the run was stopped before it.
+        failures = blocks
+            .iter()
+            .map(|block| test(block.heading.to_owned(), String::new(), Some(block)))
+            .collect();
+    }
+    if failures.is_empty() {
+        failures.extend(conftest(&lines));
+    }
+    let counts = counts.or_else(|| usage_error(&lines));
+    Results { counts, failures }
+}
+
+/// Modules that could not be imported, each once.
+pub(crate) fn missing_modules(output: &str) -> Vec<String> {
+    let mut modules: Vec<String> = Vec::new();
+    for (_, after) in output
+        .match_indices("ModuleNotFoundError: No module named '")
+        .filter_map(|(at, found)| {
+            let rest = &output[at + found.len()..];
+            rest.split_once('\'').map(|(name, _)| (at, name))
+        })
+    {
+        // The summary line cuts names: `'n...`.
+        let name = after.to_owned();
+        let whole = !name.contains("...") && !name.contains('\n') && name.len() <= 200;
+        if whole && !modules.contains(&name) {
+            modules.push(name);
+        }
+    }
+    modules
+}
+
+/// True where Python has no pytest.
+pub(crate) fn is_absent(output: &str) -> bool {
+    output.lines().count() <= 3 && output.trim_end().ends_with("No module named pytest")
+}
+
+/// The counts of `== 2 failed, 5 passed, 1 warning in 0.06s ==`, which `-q` prints without the bars.
+fn counts(line: &str) -> Option<Counts> {
+    let line = line.trim().trim_matches('=').trim();
+    let (words, time) = line.rsplit_once(" in ")?;
+    let time = time.split_whitespace().next()?;
+    time.strip_suffix('s')?.parse::<f64>().ok()?;
+    let mut counts = Counts::default();
+    if words == "no tests ran" {
+        return Some(counts);
+    }
+    for part in words.split(", ") {
+        let (count, word) = part.split_once(' ')?;
+        let count = count.parse().ok()?;
+        // `subtests passed` counts what the tests count as well.
+        if !counts.add(word, count) && !word.starts_with("subtests") && word != "rerun" {
+            return None;
+        }
+    }
+    Some(counts)
+}
+
+/// `pytest` that did not start counts as an error.
+fn usage_error(lines: &[&str]) -> Option<Counts> {
+    let broke = lines
+        .iter()
+        .any(|line| line.starts_with("ImportError while loading conftest"));
+    broke.then(|| Counts {
+        errors: 1,
+        ..Counts::default()
+    })
+}
+
+fn conftest(lines: &[&str]) -> Option<FailedTest> {
+    let at = lines
+        .iter()
+        .position(|line| line.starts_with("ImportError while loading conftest"))?;
+    let path = lines[at].split('\'').nth(1).unwrap_or("conftest.py");
+    let block = Block {
+        heading: path,
+        lines: &lines[at + 1..],
+    };
+    Some(test(path.to_owned(), String::new(), Some(&block)))
+}
+
+/// The lines of the short summary, without the word before them.
+fn summary<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let Some(at) = lines
+        .iter()
+        .rposition(|line| line.contains(" short test summary info "))
+    else {
+        return Vec::new();
+    };
+    lines[at + 1..]
+        .iter()
+        .filter(|line| {
+            ["FAILED ", "ERROR ", "SUBFAIL"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        })
+        .copied()
+        .collect()
+}
+
+/// What is printed about one failing test.
+#[derive(Clone, Copy)]
+struct Block<'a> {
+    heading: &'a str,
+    lines: &'a [&'a str],
+}
+
+/// The blocks under `ERRORS` and `FAILURES`.
+fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
+    let bar = |line: &str| {
+        line.starts_with("===") && line.ends_with("===") || line.starts_with("!!!") && line.ends_with("!!!")
+    };
+    let mut blocks = Vec::new();
+    let mut inside = false;
+    let mut open: Option<(&str, usize)> = None;
+    for (at, line) in lines.iter().enumerate() {
+        let heading = inside.then(|| heading(line)).flatten();
+        if (bar(line) || heading.is_some())
+            && let Some((heading, from)) = open.take()
+        {
+            blocks.push(Block {
+                heading,
+                lines: &lines[from..at],
+            });
+        }
+        if bar(line) {
+            inside = matches!(line.trim_matches(['=', ' ']), "FAILURES" | "ERRORS");
+        }
+        open = heading.map(|heading| (heading, at + 1)).or(open);
+    }
+    if let Some((heading, from)) = open {
+        blocks.push(Block {
+            heading,
+            lines: &lines[from..],
+        });
+    }
+    blocks
+}
+
+/// The name in `____ name ____`; a long one leaves a single bar on each side.
+fn heading(line: &str) -> Option<&str> {
+    let name = line.strip_prefix('_')?.strip_suffix('_')?.trim_matches('_');
+    let name = name.strip_prefix(' ')?.strip_suffix(' ')?;
+    (!name.trim().is_empty() && name != "_").then_some(name)
+}
+
+fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
+    let (word, rest) = match line.strip_prefix("SUBFAIL") {
+        // `SUBFAILED(i=1) path::name`, where the parameters may hold spaces.
+        Some(rest) => rest
+            .split_once(") ")
+            .or_else(|| rest.split_once(' '))
+            .unwrap_or(("", rest)),
+        None => line.split_once(' ').unwrap_or(("", line)),
+    };
+    let parameters = word.split_once('(').map(|(_, inner)| inner);
+    let parameters = parameters.or_else(|| word.split_once('[').map(|(_, inner)| inner));
+    let (id, message) = split_id(rest, blocks);
+    let wanted = heading_of(id);
+    let fits = |block: &Block<'_>| match parameters {
+        Some(parameters) => block.heading.starts_with(&wanted) && block.heading[wanted.len()..].contains(parameters),
+        None => heading_matches(block.heading, &wanted, id),
+    };
+    // Tests of one name in several files have one heading: the file stands in the trace.
+    let path = id.split("::").next().unwrap_or(id);
+    let mentions = |block: &Block<'_>| block.lines.iter().any(|line| line.contains(path));
+    let at = blocks
+        .iter()
+        .position(|block| fits(block) && mentions(block))
+        .or_else(|| blocks.iter().position(fits));
+    let block = at.map(|at| blocks.remove(at));
+    let name = match parameters {
+        Some(parameters) => format!("{id} ({})", parameters.trim_end_matches([')', ']'])),
+        None => id.to_owned(),
+    };
+    test(name, message.to_owned(), block.as_ref())
+}
+
+/// Splits `path::name[a - b] - message` where the name ends: parameters may hold what stands between the two.
+fn split_id<'a>(rest: &'a str, blocks: &[Block<'_>]) -> (&'a str, &'a str) {
+    let splits: Vec<usize> = rest.match_indices(" - ").map(|(at, _)| at).collect();
+    let whole = |id: &str| {
+        let wanted = heading_of(id);
+        blocks.iter().any(|block| heading_matches(block.heading, &wanted, id))
+    };
+    let balanced = |id: &str| id.matches('[').count() <= id.matches(']').count();
+    let at = splits
+        .iter()
+        .find(|&&at| whole(&rest[..at]))
+        .or_else(|| splits.iter().find(|&&at| balanced(&rest[..at])))
+        .or(splits.first());
+    match at {
+        Some(&at) => (&rest[..at], &rest[at + 3..]),
+        None => (rest, ""),
+    }
+}
+
+/// `TestStore.test_get` of `path::TestStore::test_get`.
+fn heading_of(id: &str) -> String {
+    let Some((_, name)) = id.split_once("::") else {
+        return id.to_owned();
+    };
+    // `::` within parameters is theirs.
+    match name.split_once('[') {
+        Some((name, parameters)) => format!("{}[{parameters}", name.replace("::", ".")),
+        None => name.replace("::", "."),
+    }
+}
+
+fn heading_matches(heading: &str, wanted: &str, id: &str) -> bool {
+    if heading == wanted {
+        return true;
+    }
+    match heading.strip_prefix("ERROR ") {
+        Some(rest) => match rest.split_once(" of ") {
+            Some((_, name)) => name == wanted,
+            None => rest.strip_prefix("collecting ").is_some_and(|path| path == id),
+        },
+        None => false,
+    }
+}
+
+fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest {
+    let Some(block) = block else {
+        return FailedTest {
+            name,
+            message,
+            details: Vec::new(),
+        };
+    };
+    let captured_at = block
+        .lines
+        .iter()
+        .position(|line| line.starts_with("-----") && line.contains("Captured"));
+    let (trace, captured) = block.lines.split_at(captured_at.unwrap_or(block.lines.len()));
+    // The summary cuts the message at a width; of chained errors it names the last.
+    let start = message.trim_end_matches('.');
+    let errors = || trace.iter().filter_map(|line| error_text(line)).map(str::trim);
+    let first = errors()
+        .find(|text| !start.is_empty() && text.starts_with(start))
+        .or_else(|| errors().next());
+    // The block has the message whole, where the summary cuts it.
+    let message = match first {
+        Some(first) if !first.starts_with("File \"") => first.to_owned(),
+        _ => trace
+            .iter()
+            .rev()
+            .find_map(|line| error_text(line))
+            .map_or(message, |last| last.trim().to_owned()),
+    };
+    let own = own_frames(trace);
+    let trace = if own.is_empty() { trace.to_vec() } else { own };
+    let mut details: Vec<String> = trace
+        .iter()
+        .filter(|line| error_text(line).is_none_or(|text| text.trim() != message))
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    while details.last().is_some_and(String::is_empty) {
+        details.pop();
+    }
+    let captured: Vec<String> = captured.iter().map(|line| line.trim_end().to_owned()).collect();
+    let kept_captured = captured.len().min(CAPTURED_LINES);
+    // A trace says most at its end.
+    let room = DETAIL_LINES_MAX - kept_captured;
+    let cut = details.len().saturating_sub(room);
+    let mut details = details.split_off(cut);
+    if captured.len() > CAPTURED_LINES {
+        details.extend(captured.first().cloned());
+        details.extend_from_slice(&captured[captured.len() - (CAPTURED_LINES - 1)..]);
+    } else {
+        details.extend(captured);
+    }
+    FailedTest { name, message, details }
+}
+
+/// A trace without the frames that lie outside the repository: pytest's own, and the import machinery's.
+fn own_frames<'a>(trace: &[&'a str]) -> Vec<&'a str> {
+    let mut outside = false;
+    let mut kept = Vec::new();
+    for line in trace {
+        let is_frame = line.contains(": in ") && !line.starts_with(' ');
+        if is_frame {
+            outside = line.starts_with(['/', '<']);
+        } else if error_text(line).is_some() {
+            outside = false;
+        }
+        let is_advice = *line == "Traceback:" || line.starts_with("Hint: make sure your test modules");
+        if !outside && !is_advice {
+            kept.push(*line);
+        }
+    }
+    kept
+}
+
+/// What pytest marks as the error itself.
+fn error_text<'a>(line: &&'a str) -> Option<&'a str> {
+    line.strip_prefix("E  ")
+        .filter(|text| text.starts_with(' '))
+        .or_else(|| (*line == "E").then_some(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_in_every_form() {
+        let read = |line| counts(line).map(|counts| (counts.failed, counts.passed, counts.errors, counts.skipped));
+        assert_eq!(
+            read("= 5 failed, 5 passed, 1 skipped, 1 warning, 1 error in 0.06s ="),
+            Some((5, 5, 1, 1))
+        );
+        assert_eq!(read("2 failed, 1 passed in 0.03s"), Some((2, 1, 0, 0)));
+        assert_eq!(read("==== 3 passed in 75.20s (0:01:15) ===="), Some((0, 3, 0, 0)));
+        assert_eq!(read("==== no tests ran in 0.00s ===="), Some((0, 0, 0, 0)));
+        assert_eq!(read("1 apple, 2 pears in 3s"), None);
+        assert_eq!(read("something in 3s"), None);
+        assert_eq!(read("===== test session starts ====="), None);
+    }
+
+    #[test]
+    fn names_with_the_separator_in_their_parameters_are_split_right() {
+        assert_eq!(
+            split_id("t.py::test[a - b] - KeyError: 1 - 2", &[]),
+            ("t.py::test[a - b]", "KeyError: 1 - 2")
+        );
+        assert_eq!(split_id("t.py::test - x", &[]), ("t.py::test", "x"));
+        assert_eq!(split_id("t.py", &[]), ("t.py", ""));
+    }
+
+    #[test]
+    fn missing_modules_are_named_once() {
+        let output = "E   ModuleNotFoundError: No module named 'a.b'\nFAILED x - ModuleNotFoundError: No module named 'a...\n\
+                      E   ModuleNotFoundError: No module named 'a.b'\n";
+        assert_eq!(missing_modules(output), ["a.b"]);
+    }
+}

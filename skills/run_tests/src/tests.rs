@@ -1,0 +1,669 @@
+use std::fs;
+
+use skill_sdk::serde_json::Value;
+use skill_sdk::testing::FakeHost;
+
+use super::*;
+
+const PYTHON: &[(&str, &str)] = &[
+    ("pyproject.toml", "[tool.pytest.ini_options]\ntestpaths = ['tests']\n"),
+    ("tests/test_calc.py", ""),
+    ("src/own_module/__init__.py", ""),
+];
+const NODE: &[(&str, &str)] = &[
+    ("package.json", r#"{"scripts": {"test": "node --test"}}"#),
+    ("test/a.test.js", ""),
+];
+
+/// A run with the output of a file in `fixtures/`, each recorded from the real runner.
+fn run(files: &[(&str, &str)], fixture: &str, exit_code: i32) -> FakeHost {
+    let place = format!("{}/fixtures/{fixture}.txt", env!("CARGO_MANIFEST_DIR"));
+    let mut host = FakeHost::new(files);
+    host.run = Some(RunReport {
+        command: vec!["runner".to_owned()],
+        exit_code: Some(exit_code),
+        output: fs::read_to_string(place).expect("the fixture is there"),
+        output_cut: false,
+        duration_ms: 1234,
+        timed_out: false,
+        sandbox: "namespaces".to_owned(),
+    });
+    host
+}
+
+fn call(host: &FakeHost, arguments: Value) -> Result<Outcome, Failure> {
+    RunTests::call(host, &arguments.to_string())
+}
+
+fn python(fixture: &str, exit_code: i32) -> String {
+    call(&run(PYTHON, fixture, exit_code), json!({}))
+        .expect("tests ran")
+        .text
+}
+
+fn node(fixture: &str, exit_code: i32) -> String {
+    call(&run(NODE, fixture, exit_code), json!({})).expect("tests ran").text
+}
+
+#[test]
+fn pytest_passing() {
+    insta::assert_snapshot!(python("pytest_passing", 0), @r"
+        PASSED: 2 passed in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+        ");
+}
+
+#[test]
+fn pytest_failing_tests_come_with_their_messages() {
+    insta::assert_snapshot!(python("pytest_failing", 1), @r#"
+        FAILED: 5 failed, 1 error, 5 passed, 1 skipped, 1 xfailed, 1 xpassed, 1 warning in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+
+        1. tests/test_calc.py::test_sub
+           AssertionError: subtraction is - off
+             tests/test_calc.py:8: in test_sub
+                 assert 3 - 1 == 1, "subtraction is - off"
+             E   assert (3 - 1) == 1
+
+        2. tests/test_calc.py::test_param[x - y]
+           AssertionError: assert 'x - y' == '[1]'
+             tests/test_calc.py:12: in test_param
+                 assert a == "[1]"
+             E
+             E     - [1]
+             E     + x - y
+
+        3. tests/test_calc.py::test_param[b\nc]
+           AssertionError: assert 'b\nc' == '[1]'
+             tests/test_calc.py:12: in test_param
+                 assert a == "[1]"
+             E
+             E     - [1]
+             E     + b
+             E     + c
+
+        4. tests/test_calc.py::TestStore::test_get
+           KeyError: 'missing'
+             tests/test_calc.py:17: in test_get
+                 d["missing"]
+
+        5. tests/test_calc.py::test_long
+           AssertionError: assert {'a': [0, 1, ...xxxxxxxxxxxx'} == {'a': [0, 1, ...xxxxxxxxxxxx'}
+             tests/test_calc.py:44: in test_long
+                 assert left == right
+             E
+             E     Omitting 1 identical items, use -vv to show
+             E     Differing items:
+             E     {'a': [0, 1, 2, 3, 4, 5, ...]} != {'a': [0, 1, 2, 3, 4, 5, ...]}
+             E     Use -v to get more diff
+
+        6. tests/test_calc.py::test_uses_broken
+           RuntimeError: no database
+             tests/test_calc.py:29: in broken
+                 raise RuntimeError("no database")
+        "#);
+}
+
+#[test]
+fn pytest_collection_errors() {
+    insta::assert_snapshot!(python("pytest_collection", 2), @r#"
+        FAILED: 2 errors in 1.2 s
+        command: runner
+        exit status 2; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+        ModuleNotFoundError: No module named requests_that_is_missing
+        hint: install it with install_package (the package may have another name than the module `requests_that_is_missing`; analyze_dependencies shows what the project declares)
+
+        1. broken/test_import.py
+           ModuleNotFoundError: No module named 'requests_that_is_missing'
+             ImportError while importing test module '/srv/demo/broken/test_import.py'.
+             broken/test_import.py:1: in <module>
+                 import requests_that_is_missing
+
+        2. broken/test_syntax.py
+           SyntaxError: invalid syntax
+             E     File "/srv/demo/broken/test_syntax.py", line 1
+             E       def test_x(:
+             E                  ^
+        "#);
+}
+
+#[test]
+fn pytest_unittest_with_subtests() {
+    insta::assert_snapshot!(python("pytest_unit", 1), @r"
+        FAILED: 2 failed, 1 passed in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+        ModuleNotFoundError: No module named nothing_there
+        hint: install it with install_package (the package may have another name than the module `nothing_there`; analyze_dependencies shows what the project declares)
+
+        1. many/test_unit.py::T::test_a (i=1)
+           AssertionError: 1 != 2
+             many/test_unit.py:5: in test_a
+                 self.assertEqual(1, 2)
+
+        2. many/test_unit.py::T::test_b
+           ModuleNotFoundError: No module named 'nothing_there'
+             many/test_unit.py:7: in test_b
+                 import nothing_there
+        ");
+}
+
+#[test]
+fn pytest_broken_conftest() {
+    insta::assert_snapshot!(python("pytest_conftest", 4), @r"
+        FAILED: 1 error in 1.2 s
+        command: runner
+        exit status 4; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+        ModuleNotFoundError: No module named absent_plugin
+        hint: install it with install_package (the package may have another name than the module `absent_plugin`; analyze_dependencies shows what the project declares)
+
+        1. /srv/demo/conf/conftest.py
+           ModuleNotFoundError: No module named 'absent_plugin'
+             conf/conftest.py:1: in <module>
+                 import absent_plugin
+        ");
+}
+
+#[test]
+fn pytest_without_tests() {
+    insta::assert_snapshot!(python("pytest_none", 5), @r"
+        FAILED: no tests ran in 1.2 s
+        command: runner
+        exit status 5; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+        hint: no test was found there; list_files shows what exists
+
+        output:
+          ============================= test session starts ==============================
+          platform linux -- Python 3.11.7, pytest-9.2.0, pluggy-1.7.0
+          rootdir: /srv/demo
+          collected 0 items
+
+          ============================ no tests ran in 0.00s =============================
+        ");
+    insta::assert_snapshot!(python("pytest_deselected", 5), @r"
+        FAILED: no tests ran, 2 deselected in 1.2 s
+        command: runner
+        exit status 5; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+        hint: the filter matches no test; leave it out to run all
+
+        output:
+          ============================= test session starts ==============================
+          platform linux -- Python 3.11.7, pytest-9.2.0, pluggy-1.7.0
+          rootdir: /srv/demo
+          collected 2 items / 2 deselected / 0 selected
+
+          ============================ 2 deselected in 0.01s =============================
+        ");
+}
+
+#[test]
+fn pytest_usage_error_shows_its_words() {
+    insta::assert_snapshot!(python("pytest_usage", 4), @r"
+        FAILED: exit status 4 in 1.2 s
+        command: runner
+        exit status 4; sandbox: namespaces
+        runner: pytest ([tool.pytest] in pyproject.toml)
+
+        output:
+          ERROR: usage: python -m pytest [options] [file_or_dir] [file_or_dir] [...]
+          python -m pytest: error: unrecognized arguments: --nope
+            inifile: None
+            rootdir: /srv/demo
+        ");
+}
+
+#[test]
+fn pytest_that_is_not_installed_is_a_failure() {
+    let failure = call(&run(PYTHON, "pytest_absent", 1), json!({})).expect_err("there is no pytest");
+    assert_eq!(
+        (failure.code.as_str(), failure.message.as_str()),
+        ("unavailable", "ModuleNotFoundError: No module named pytest")
+    );
+    assert!(failure.hint.expect("there is advice").contains("install_package"));
+}
+
+#[test]
+fn a_module_of_the_repository_is_a_matter_of_paths() {
+    let mut host = run(PYTHON, "pytest_conftest", 4);
+    let report = host.run.as_mut().expect("it was set");
+    report.output = report.output.replace("absent_plugin", "own_module.part");
+    let text = call(&host, json!({})).expect("tests ran").text;
+    assert!(
+        text.contains("ModuleNotFoundError: No module named own_module.part\n"),
+        "{text}"
+    );
+    assert!(text.contains("the repository holds `src/own_module`"), "{text}");
+}
+
+#[test]
+fn of_chained_errors_the_last_is_the_message() {
+    let mut host = run(PYTHON, "pytest_failing", 1);
+    host.run.as_mut().expect("it was set").output =
+        "=== FAILURES ===\n___ test_a ___\nt.py:2: in f\n    d[1]\nE   KeyError: 1\n\nDuring handling of the above \
+         exception, another exception occurred:\nt.py:9: in test_a\n    f()\nE   ValueError: no such row\n=== short test \
+         summary info ===\nFAILED t.py::test_a - ValueError: no such...\n=== 1 failed in 0.10s ===\n"
+            .to_owned();
+    let text = call(&host, json!({})).expect("tests ran").text;
+    assert!(text.contains("1. t.py::test_a\n   ValueError: no such row\n"), "{text}");
+    assert!(text.contains("E   KeyError: 1"), "{text}");
+}
+
+#[test]
+fn node_tap() {
+    insta::assert_snapshot!(node("node_tap", 1), @r"
+        FAILED: 3 failed, 2 passed, 1 skipped, 1 todo in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: npm test (`node --test`)
+        hint: the package `missing-package` is not installed; use install_package or `npm install`
+
+        1. /srv/demo/test/load.test.js
+           test failed
+             at /srv/demo/test/load.test.js:1:1
+
+        2. subtracts
+           2 == 1
+             at /srv/demo/test/math.test.js:5:1
+             expected: 1
+             actual: 2
+             operator: ==
+
+        3. store › gets
+           Cannot read properties of undefined (reading 'x')
+             at /srv/demo/test/math.test.js:7:3
+        ");
+    insta::assert_snapshot!(node("node_pass", 0), @r"
+        PASSED: 2 passed, 1 skipped, 1 todo in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: npm test (`node --test`)
+        ");
+}
+
+#[test]
+fn node_spec() {
+    insta::assert_snapshot!(node("node_spec", 1), @r"
+        FAILED: 3 failed, 2 passed, 1 skipped, 1 todo in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: npm test (`node --test`)
+        hint: the package `missing-package` is not installed; use install_package or `npm install`
+
+        1. /srv/demo/test/load.test.js
+           test failed
+             at test/load.test.js:1:1
+
+        2. subtracts
+           AssertionError [ERR_ASSERTION]: 2 == 1
+             at test/math.test.js:5:1
+                 at TestContext.<anonymous> (/srv/demo/test/math.test.js:5:32)
+               generatedMessage: true,
+               code: 'ERR_ASSERTION',
+               actual: 2,
+               expected: 1,
+               operator: '=='
+             }
+
+        3. gets
+           TypeError [Error]: Cannot read properties of undefined (reading 'x')
+             at test/math.test.js:7:3
+             at TestContext.<anonymous> (/srv/demo/test/math.test.js:7:28)
+        ");
+    insta::assert_snapshot!(node("node_spec_pass", 0), @r"
+        PASSED: 2 passed, 1 skipped, 1 todo in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: npm test (`node --test`)
+        ");
+}
+
+#[test]
+fn jest() {
+    insta::assert_snapshot!(node("jest", 1), @r"
+        FAILED: 2 failed, 1 error, 2 passed, 1 skipped, 1 todo in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: npm test (`node --test`)
+        hint: the package `missing-package` is not installed; use install_package or `npm install`
+
+        1. jest/a.test.js › store › gets
+           expect(received).toBe(expected) // Object.is equality
+             Expected: 3
+             Received: 2
+
+               1 | describe('store', () => {
+             > 2 |   test('gets', () => { expect(1 + 1).toBe(3); });
+                 |                                      ^
+               3 |   test('puts', () => {});
+               4 |   test.skip('skips', () => {});
+               5 |   test.todo('later');
+
+               at Object.toBe (jest/a.test.js:2:38)
+
+        2. jest/a.test.js › throws
+           TypeError: no x
+               5 |   test.todo('later');
+               6 | });
+             > 7 | test('throws', () => { throw new TypeError('no x'); });
+                 |                              ^
+               8 |
+
+               at Object.<anonymous> (jest/a.test.js:7:30)
+
+        3. jest/b.test.js › Test suite failed to run
+           Cannot find module 'missing-package' from 'jest/b.test.js'
+             > 1 | const m = require('missing-package'); test('x', () => {});
+                 |           ^
+               2 |
+
+               at Object.require (jest/b.test.js:1:11)
+        ");
+    insta::assert_snapshot!(node("jest_pass", 0), @r"
+        PASSED: 1 passed in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: npm test (`node --test`)
+        ");
+}
+
+#[test]
+fn mocha() {
+    insta::assert_snapshot!(node("mocha", 2), @r"
+        FAILED: 2 failed, 1 passed, 2 skipped in 1.2 s
+        command: runner
+        exit status 2; sandbox: namespaces
+        runner: npm test (`node --test`)
+
+        1. store › gets
+           AssertionError [ERR_ASSERTION]: 2 == 3
+             + expected - actual
+
+             -2
+             +3
+
+             at Context.<anonymous> (mocha/a.js:3:29)
+
+        2. store › inner › deep
+           TypeError: no x
+             at Context.<anonymous> (mocha/a.js:7:54)
+        ");
+    insta::assert_snapshot!(node("mocha_pass", 0), @r"
+        PASSED: 1 passed in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: npm test (`node --test`)
+        ");
+}
+
+#[test]
+fn vitest() {
+    insta::assert_snapshot!(node("vitest", 1), @r"
+        FAILED: 2 failed, 1 error, 2 passed, 1 skipped, 1 todo in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: npm test (`node --test`)
+        hint: the package `missing-package` is not installed; use install_package or `npm install`
+
+        1. vitest/b.test.js
+           Error: Cannot find package 'missing-package' imported from /srv/demo/vitest/b.test.js
+             ❯ vitest/b.test.js:1:1
+                  1| import 'missing-package';
+                   | ^
+                  2|
+
+        2. vitest/a.test.js > store > gets
+           AssertionError: expected 2 to be 3 // Object.is equality
+             - Expected
+             + Received
+
+             - 3
+             + 2
+
+              ❯ vitest/a.test.js:3:38
+                   1| import { describe, test, expect } from 'vitest';
+                   2| describe('store', () => {
+                   3|   test('gets', () => { expect(1 + 1).toBe(3); });
+                    |                                      ^
+                   4|   test('puts', () => {});
+                   5|   test.skip('skips', () => {});
+
+        3. vitest/a.test.js > throws
+           TypeError: no x
+             ❯ vitest/a.test.js:8:30
+                  6|   test.todo('later');
+                  7| });
+                  8| test('throws', () => { throw new TypeError('no x'); });
+                   |                              ^
+                  9|
+        ");
+    insta::assert_snapshot!(node("vitest_pass", 0), @r"
+        PASSED: 1 passed in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: npm test (`node --test`)
+        ");
+}
+
+#[test]
+fn other_tap_is_counted_line_by_line() {
+    let mut host = run(NODE, "node_pass", 1);
+    host.run.as_mut().expect("it was set").output =
+        "TAP version 13\n# group\nok 1 fine\nnot ok 2 should be equal\n  ---\n    operator: equal\n    expected: 3\n    \
+         actual: 2\n  ...\nok 3 later # SKIP\n\n1..3\n"
+            .to_owned();
+    insta::assert_snapshot!(call(&host, json!({})).expect("tests ran").text, @r"
+        FAILED: 1 failed, 1 passed, 1 skipped in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: npm test (`node --test`)
+
+        1. should be equal
+             operator: equal
+             expected: 3
+             actual: 2
+        ");
+}
+
+#[test]
+fn a_javascript_runner_that_is_not_installed_is_a_failure() {
+    let failure = call(&run(NODE, "npm_norunner", 127), json!({})).expect_err("there is no runner");
+    assert_eq!(
+        (failure.code.as_str(), failure.message.as_str()),
+        ("unavailable", "the test runner `nosuchrunner` is not installed")
+    );
+}
+
+#[test]
+fn a_run_that_was_stopped_says_so() {
+    let mut host = run(PYTHON, "pytest_failing", 1);
+    let report = host.run.as_mut().expect("it was set");
+    report.timed_out = true;
+    report.exit_code = None;
+    report.output = "tests/test_a.py ..F".to_owned();
+    report.duration_ms = 60_000;
+    report.sandbox = "none".to_owned();
+    insta::assert_snapshot!(call(&host, json!({})).expect("tests ran").text, @r"
+        FAILED: timed out in 60 s
+        command: runner
+        stopped by the time limit; sandbox: none (the run was not contained)
+        runner: pytest ([tool.pytest] in pyproject.toml)
+
+        output:
+          tests/test_a.py ..F
+        ");
+}
+
+#[test]
+fn an_output_that_nothing_can_be_read_from_is_shown() {
+    let mut host = run(NODE, "node_pass", 0);
+    host.run.as_mut().expect("it was set").output = "checked 3 files\nall good\n".to_owned();
+    insta::assert_snapshot!(call(&host, json!({})).expect("tests ran").text, @r"
+        PASSED: exit status 0 in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: npm test (`node --test`)
+
+        output:
+          checked 3 files
+          all good
+        ");
+}
+
+#[test]
+fn a_run_that_fails_without_a_failing_test_shows_why() {
+    let mut host = run(NODE, "jest_pass", 1);
+    host.run
+        .as_mut()
+        .expect("it was set")
+        .output
+        .push_str("Jest: coverage threshold (80%) not met: 12%\n");
+    let text = call(&host, json!({})).expect("tests ran").text;
+    assert!(
+        text.starts_with("FAILED: 1 passed in 1.2 s (exit status 1, although no test failed)\n"),
+        "{text}"
+    );
+    assert!(text.contains("coverage threshold"), "{text}");
+}
+
+#[test]
+fn a_script_that_hides_its_status_does_not_pass() {
+    let text = node("jest", 0);
+    assert!(text.starts_with("FAILED: 2 failed, 1 error, 2 passed"), "{text}");
+}
+
+#[test]
+fn many_failures_are_named_and_the_first_detailed() {
+    let mut output = "=== FAILURES ===\n".to_owned();
+    let mut summary = "=== short test summary info ===\n".to_owned();
+    for number in 0..500 {
+        output.push_str(&format!(
+            "____ test_n[{number}] ____\nt.py:6: in test_n\n    assert n\nE   Wrong: {number}\n"
+        ));
+        summary.push_str(&format!("FAILED t.py::test_n[{number}] - Wrong: {number}\n"));
+    }
+    let mut host = run(PYTHON, "pytest_failing", 1);
+    host.run.as_mut().expect("it was set").output = format!("{output}{summary}=== 500 failed in 1.00s ===\n");
+    let outcome = call(&host, json!({})).expect("tests ran");
+    assert!(outcome.truncated && outcome.cursor.is_none());
+    assert!(
+        outcome
+            .text
+            .contains("\n30. t.py::test_n[29]\n   Wrong: 29\n     t.py:6: in test_n\n"),
+        "{}",
+        outcome.text
+    );
+    assert!(outcome.text.contains("  t.py::test_n[30] - Wrong: 30\n"));
+    assert!(outcome.text.contains("  … and 170 more\n"));
+    assert!(outcome.text.len() < 40_000);
+}
+
+#[test]
+fn the_request_reaches_the_host_as_it_was_meant() {
+    let host = run(PYTHON, "pytest_passing", 0);
+    let arguments = json!({"paths": ["./tests/test_calc.py::TestA::test_b[x/../y]", "tests/"], "filter": "add", "timeout_seconds": 9});
+    call(&host, arguments).expect("tests ran");
+    assert_eq!(
+        host.requests.borrow().as_slice(),
+        [
+            "TestRequest { recipe: \"pytest\", paths: [\"tests/test_calc.py::TestA::test_b[x/../y]\", \"tests\"], \
+         filter: Some(\"add\"), timeout_seconds: Some(9) }"
+        ]
+    );
+}
+
+#[test]
+fn where_both_are_there_the_path_decides() {
+    let mut files = PYTHON.to_vec();
+    files.extend_from_slice(NODE);
+    let recipe = |arguments: Value| {
+        let host = run(&files, "pytest_passing", 0);
+        let text = call(&host, arguments).expect("tests ran").text;
+        let request = host.requests.borrow()[0].clone();
+        (request.split('"').nth(1).expect("it is named").to_owned(), text)
+    };
+    let (name, text) = recipe(json!({}));
+    assert_eq!(name, "pytest");
+    assert!(
+        text.contains("package.json has a test script as well (`node --test`)"),
+        "{text}"
+    );
+    assert_eq!(recipe(json!({"paths": ["test"]})).0, "npm-test");
+    assert_eq!(recipe(json!({"paths": ["test/a.test.js"]})).0, "npm-test");
+    assert_eq!(recipe(json!({"paths": ["tests"]})).0, "pytest");
+    assert_eq!(recipe(json!({"framework": "npm"})).0, "npm-test");
+}
+
+#[test]
+fn every_sign_of_pytest_counts() {
+    let signs: [(&str, &str); 8] = [
+        ("pytest.ini", ""),
+        ("pyproject.toml", "[tool.pytest.ini_options]\n"),
+        ("pyproject.toml", "[tool.pytest]\n"),
+        ("setup.cfg", "[tool:pytest]\n"),
+        ("tox.ini", "[pytest]\n"),
+        ("conftest.py", ""),
+        ("deep/in/test_a.py", ""),
+        ("a_test.py", ""),
+    ];
+    for (path, content) in signs {
+        let host = run(&[(path, content)], "pytest_passing", 0);
+        assert!(call(&host, json!({})).is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn a_repository_without_tests_is_told_what_was_looked_for() {
+    let none = call(&run(&[("a.py", "")], "pytest_passing", 0), json!({})).expect_err("there are none");
+    assert_eq!(none.code, "not-found");
+    assert!(
+        none.message.ends_with("and no package.json at the root"),
+        "{}",
+        none.message
+    );
+    let placeholder = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
+    let failure = call(&run(&[("package.json", placeholder)], "jest_pass", 0), json!({})).expect_err("it is none");
+    assert!(
+        failure.message.contains("only npm's placeholder"),
+        "{}",
+        failure.message
+    );
+    let broken = call(
+        &run(&[("package.json", "{")], "jest_pass", 0),
+        json!({"framework": "npm"}),
+    );
+    assert!(
+        broken
+            .expect_err("it does not parse")
+            .message
+            .starts_with("package.json does not parse: ")
+    );
+}
+
+#[test]
+fn paths_are_checked_before_anything_runs() {
+    for (path, code) in [
+        ("nowhere.py", "not-found"),
+        ("../x", "invalid-arguments"),
+        ("-x", "invalid-arguments"),
+    ] {
+        let host = run(PYTHON, "pytest_passing", 0);
+        let failure = call(&host, json!({"paths": [path]})).expect_err("it is no path");
+        assert_eq!(failure.code, code, "{path}");
+        assert!(host.requests.borrow().is_empty());
+    }
+}
+
+#[test]
+fn a_refusal_of_the_host_is_handed_on() {
+    let host = FakeHost::new(PYTHON);
+    assert_eq!(call(&host, json!({})).expect_err("nothing is granted").code, "denied");
+}

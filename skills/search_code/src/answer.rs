@@ -1,0 +1,158 @@
+//! What a search found, and how it is written for the model: `path:line:text`, as `grep` does.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use skill_sdk::Outcome;
+use skill_sdk::text::{counted, human_size, one_line};
+
+use crate::Arguments;
+use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX};
+
+/// What a search, or a part of one, found. The parts of a call hand it on as JSON.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// The lines to show, by file.
+    pub(crate) shown: Vec<FileFound>,
+    /// Matching lines among them.
+    pub(crate) kept: usize,
+    /// Their size, roughly.
+    pub(crate) kept_bytes: usize,
+    /// Matching lines in all, and the files that hold them.
+    pub(crate) matches: u64,
+    pub(crate) files: u64,
+    /// Files searched.
+    pub(crate) searched: u64,
+    /// Files that were not.
+    pub(crate) binary: u64,
+    pub(crate) unreadable: u64,
+    pub(crate) large: u64,
+    pub(crate) large_named: Vec<String>,
+    /// True where counting was given up.
+    pub(crate) stopped: bool,
+}
+
+/// The lines of one file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FileFound {
+    pub(crate) path: String,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A line to show.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Line {
+    #[serde(rename = "n")]
+    pub(crate) number: u64,
+    /// False for context.
+    #[serde(rename = "m")]
+    pub(crate) matches: bool,
+    #[serde(rename = "t")]
+    pub(crate) text: String,
+}
+
+impl Found {
+    /// Adds what the next part found, keeping the first matching lines of all.
+    pub(crate) fn append(&mut self, mut part: Self, arguments: &Arguments) {
+        // A part that kept less than it found has the answer's end in it: nothing of a later one may follow.
+        let room = match self.kept as u64 == self.matches && self.kept_bytes < KEPT_BYTES_MAX {
+            true => arguments.limit().saturating_sub(self.kept),
+            false => 0,
+        };
+        part.keep(room, arguments.context as u64);
+        self.kept += part.kept;
+        self.shown.append(&mut part.shown);
+        self.kept_bytes += part.kept_bytes;
+        self.matches += part.matches;
+        self.files += part.files;
+        self.searched += part.searched;
+        self.binary += part.binary;
+        self.unreadable += part.unreadable;
+        self.large += part.large;
+        self.large_named.append(&mut part.large_named);
+        self.large_named.truncate(3);
+        self.stopped |= part.stopped;
+    }
+
+    /// Drops matching lines beyond the first `count`, and the context that is not theirs.
+    fn keep(&mut self, count: usize, context: u64) {
+        let mut left = count;
+        for file in &mut self.shown {
+            let matching = || file.lines.iter().filter(|line| line.matches);
+            let (kept, dropped) = (matching().take(left), matching().nth(left));
+            let last = kept.last().map_or(0, |line| line.number);
+            let end = dropped.map_or(u64::MAX, |line| line.number);
+            left -= matching().count().min(left);
+            file.lines
+                .retain(|line| last > 0 && line.number < end && line.number <= last.saturating_add(context));
+        }
+        self.shown.retain(|file| !file.lines.is_empty());
+        self.kept = count - left;
+    }
+}
+
+/// Writes the answer.
+pub(crate) fn write(arguments: &Arguments, found: Found) -> Outcome {
+    let mut text = String::new();
+    let mut cursor = None;
+    for file in &found.shown {
+        let path = one_line(&file.path);
+        let mut last = 0;
+        for line in &file.lines {
+            // Without context every line would be a group of its own.
+            if arguments.context > 0 && !text.is_empty() && line.number != last + 1 {
+                text.push_str("--\n");
+            }
+            last = line.number;
+            let mark = if line.matches { ':' } else { '-' };
+            let _ = writeln!(text, "{path}{mark}{last}{mark}{}", line.text);
+            if line.matches {
+                cursor = Some(format!("{}:{last}", file.path));
+            }
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&summary(arguments, &found));
+    let more = found.kept as u64 != found.matches || found.stopped;
+    Outcome::page(text, cursor.filter(|_| more))
+}
+
+/// The last line: how much there is, and what was not searched.
+fn summary(arguments: &Arguments, found: &Found) -> String {
+    let goes_on = arguments.cursor.as_deref().is_some_and(|cursor| !cursor.is_empty());
+    let (least, more) = (
+        if found.stopped { "at least " } else { "" },
+        if goes_on { "further " } else { "" },
+    );
+    let mut text = match found.matches {
+        0 => format!("No {more}matches in {}", counted(found.searched, "file", "files")),
+        _ => format!(
+            "{least}{} {more}{} in {}",
+            found.matches,
+            if found.matches == 1 { "match" } else { "matches" },
+            counted(found.files, "file", "files")
+        ),
+    };
+    if found.kept as u64 != found.matches {
+        let _ = write!(text, "; showing the first {}", found.kept);
+    }
+    let large = format!("larger than {}", human_size(FILE_BYTES_MAX));
+    let skipped: Vec<String> = [
+        (found.binary, "binary", String::new()),
+        (found.large, &large, format!(" ({})", found.large_named.join(", "))),
+        (found.unreadable, "unreadable", String::new()),
+    ]
+    .into_iter()
+    .filter(|(count, ..)| *count > 0)
+    .map(|(count, why, names)| format!("{count} {why}{names}"))
+    .collect();
+    if !skipped.is_empty() {
+        let _ = write!(text, "; not searched: {}", skipped.join(", "));
+    }
+    if found.searched == 0 && skipped.is_empty() && !goes_on {
+        text.push_str("; no file matches the path and globs");
+    }
+    text
+}

@@ -1,0 +1,239 @@
+//! `write_file`: proposes a new content for one file.
+//!
+//! This file holds the arguments and the order of things; `edits` applies replacements, `newlines` keeps the style of
+//! line breaks, `placeholder` recognises a text that stands for what it left out, and `diff` writes the answer.
+//! Nothing is changed here: the result goes to the stage, and the host commits it or says why not (it also knows
+//! whether the model has seen the file).
+
+mod diff;
+mod edits;
+mod newlines;
+mod placeholder;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::Deserialize;
+use skill_sdk::serde_json::{self, json};
+use skill_sdk::text::{counted, human_size};
+use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, code, export_skill};
+
+use edits::Edit;
+
+/// Larger files are not changed by a model's hand.
+const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The skill.
+#[derive(Debug)]
+pub struct WriteFile;
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    path: String,
+    content: Option<String>,
+    edits: Option<Vec<Edit>>,
+}
+
+impl Skill for WriteFile {
+    const EFFECTS: &'static [&'static str] = &["read-repository", "write-repository"];
+
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "write_file",
+            version: "1.0.0",
+            description: "Creates a file, replaces one (`content`), or changes one in place (`edits`); give exactly \
+                one of the two. For an existing file prefer `edits`: each replaces an `old` text that occurs exactly \
+                once. Read a file with read_file before you change it. Missing directories are made; file mode and \
+                CRLF line endings are kept. Answers with a unified diff of what changed.",
+            parameters: parameters(),
+            effects: Self::EFFECTS,
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let path = target(host, &arguments.path)?;
+        let old = existing(host, &path)?;
+        let new = match (arguments.content, arguments.edits) {
+            (Some(content), None) => replaced(&path, old.as_deref(), content)?,
+            (None, Some(edits)) if !edits.is_empty() => edited(&path, old.as_deref(), &edits)?,
+            _ => {
+                return Err(Failure::invalid("give exactly one of `content` and `edits`")
+                    .with_hint("`content` for a new file, `edits` with at least one edit for an existing one"));
+            }
+        };
+        if new.len() as u64 > FILE_BYTES_MAX {
+            let most = human_size(FILE_BYTES_MAX);
+            return Err(Failure::new(
+                code::LIMIT,
+                format!("the new content is larger than {most}"),
+            ));
+        }
+        if old.as_deref() == Some(&*new) {
+            return Ok(Outcome::text(format!(
+                "`{path}` has exactly this content already; nothing was changed."
+            )));
+        }
+        let text = answer(&path, old.as_deref(), &new)?;
+        stage(host, &path, &new)?;
+        Ok(Outcome::text(text))
+    }
+}
+
+/// What happened, with counts and a diff; or why it may not happen.
+fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<String, Failure> {
+    let new = String::from_utf8_lossy(new);
+    if old.is_some_and(|old| old.contains(&0)) {
+        let lines = counted(new.lines().count() as u64, "line", "lines");
+        return Ok(format!("Replaced `{path}`, which was not text, by {lines} of text."));
+    }
+    let before = String::from_utf8_lossy(old.unwrap_or_default());
+    let change = diff::Change::new(&before, &new);
+    placeholder::check(&change)?;
+    let (verb, name) = match old {
+        Some(_) => ("Modified", format!("a/{path}")),
+        None => ("Created", "/dev/null".to_owned()),
+    };
+    let (added, removed) = (change.added().count(), change.removed());
+    let counts = format!("{verb} `{path}` (+{added} -{removed})");
+    Ok(match (added + removed, old) {
+        (0, None) => counts + ", empty.",
+        // Bytes that are not text look alike once they are shown.
+        (0, Some(_)) => counts + "; the difference lies in bytes that are not text.",
+        _ => format!("{counts}\n--- {name}\n+++ b/{path}{}", change.unified()),
+    })
+}
+
+/// The path, if a file can be there at all.
+fn target(host: &dyn Host, path: &str) -> Result<String, Failure> {
+    let clean = clean_path(path)?;
+    if clean.is_empty() || path.ends_with('/') {
+        return Err(Failure::invalid(format!("`{path}` names a directory, not a file")));
+    }
+    for (at, _) in clean.match_indices('/') {
+        let ancestor = &clean[..at];
+        if fs::metadata(host.repo().join(ancestor)).is_ok_and(|metadata| !metadata.is_dir()) {
+            return Err(Failure::invalid(format!(
+                "`{ancestor}` is a file, so nothing can lie beneath it"
+            )));
+        }
+    }
+    Ok(clean)
+}
+
+/// The content of the file as it is; nothing where there is none yet.
+fn existing(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+    let place = host.path(path)?;
+    let metadata = match fs::symlink_metadata(&place) {
+        Ok(metadata) => metadata,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(Failure::io(path, &error)),
+    };
+    if metadata.is_dir() {
+        return Err(Failure::invalid(format!("`{path}` is a directory")));
+    }
+    if metadata.is_symlink() {
+        return Err(Failure::invalid(format!("`{path}` is a symbolic link")).with_hint("write to what it leads to"));
+    }
+    if !metadata.is_file() {
+        return Err(Failure::invalid(format!("`{path}` is not a regular file")));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        let size = human_size(metadata.len());
+        return Err(Failure::new(
+            code::LIMIT,
+            format!("`{path}` is too large to be changed ({size})"),
+        ));
+    }
+    fs::read(&place).map(Some).map_err(|error| Failure::io(path, &error))
+}
+
+/// The whole new content, in the style of the old one.
+fn replaced(path: &str, old: Option<&[u8]>, content: String) -> Result<Vec<u8>, Failure> {
+    let Some(old) = old else {
+        return Ok(content.into_bytes());
+    };
+    // What was shown lossily must not come back as if it were the text.
+    if std::str::from_utf8(old).is_err() && content.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(Failure::invalid(format!(
+            "`{path}` is not valid UTF-8, and the content holds the replacement characters it was shown with"
+        ))
+        .with_hint("use `edits`: they leave the bytes around them as they are"));
+    }
+    Ok(newlines::in_style_of(old, &content))
+}
+
+fn edited(path: &str, old: Option<&[u8]>, edits: &[Edit]) -> Result<Vec<u8>, Failure> {
+    let Some(old) = old else {
+        return Err(
+            Failure::not_found(format!("`{path}` does not exist, so it cannot be edited"))
+                .with_hint("use `content` to create it, or list_files to find the right path"),
+        );
+    };
+    if old.starts_with(b"\xff\xfe") || old.starts_with(b"\xfe\xff") {
+        return Err(
+            Failure::failed(format!("`{path}` is UTF-16; only UTF-8 files can be edited in place"))
+                .with_hint("`content` replaces it as a whole, in UTF-8"),
+        );
+    }
+    edits::apply(path, old, edits)
+}
+
+/// Leaves the proposal.
+fn stage(host: &dyn Host, path: &str, content: &[u8]) -> Result<(), Failure> {
+    let place = host.stage().join(path);
+    let write = |place: &Path| -> std::io::Result<()> {
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(place, content)
+    };
+    write(&place).map_err(|error| Failure::failed(format!("`{path}` could not be proposed: {error}")))
+}
+
+fn parameters() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": {
+                "type": "string",
+                "minLength": 1,
+                "description": "File to write, relative to the repository root, such as `src/main.py`."
+            },
+            "content": {
+                "type": "string",
+                "description": "The whole new content of the file, complete: no part of it may be abbreviated."
+            },
+            "edits": {
+                "type": "array",
+                "minItems": 1,
+                "description": "Replacements in an existing file, applied in order, all or none.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "old": {
+                            "type": "string",
+                            "minLength": 1,
+                            "description": "Text to replace, exactly as in the file (indentation included, line \
+                                numbers not). It must occur exactly once: add lines around it until it does."
+                        },
+                        "new": {
+                            "type": "string",
+                            "description": "Text to put in its place; empty deletes it."
+                        }
+                    },
+                    "required": ["old", "new"],
+                    "additionalProperties": false
+                }
+            }
+        },
+        "required": ["path"],
+        "additionalProperties": false
+    })
+}
+
+export_skill!(WriteFile);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! The style of line breaks. Models write `\n`; a file that uses `\r\n` keeps it.
+
+use std::borrow::Cow;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Whether most lines of `text` end in CRLF.
+pub(crate) fn is_crlf(text: &[u8]) -> bool {
+    let ends = text.iter().filter(|&&byte| byte == b'\n').count();
+    ends > 0 && 2 * text.windows(2).filter(|pair| pair == b"\r\n").count() > ends
+}
+
+/// `text` with CRLF for every line break.
+pub(crate) fn to_crlf(text: &str) -> Cow<'_, str> {
+    match text.contains('\n') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// A new content for a file: with its line breaks and its byte order mark, neither of which a model sees.
+pub(crate) fn in_style_of(old: &[u8], content: &str) -> Vec<u8> {
+    let text = match is_crlf(old) {
+        true => to_crlf(content),
+        false => Cow::Borrowed(content),
+    };
+    let mark: &[u8] = match old.starts_with(BYTE_ORDER_MARK) && !text.starts_with('\u{feff}') {
+        true => BYTE_ORDER_MARK,
+        false => b"",
+    };
+    [mark, text.as_bytes()].concat()
+}

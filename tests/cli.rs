@@ -1,0 +1,191 @@
+//! The command line: messages, exit codes, what goes where.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::support::{Home, folder};
+
+#[test]
+fn a_missing_target_is_named_as_it_was_given() {
+    let (home, repository) = (Home::offline(), folder(&[("a.py", "x = 1\n")]));
+    let finished = home.run(repository.path(), &["explain", "nosuchfile"]).expect(1);
+    assert!(
+        finished.stderr.starts_with("[error] File not found: nosuchfile\n"),
+        "{}",
+        finished.stderr
+    );
+    assert_eq!(finished.stdout, "");
+}
+
+#[test]
+fn no_configuration_is_exit_code_2_and_starts_nothing() {
+    let (home, repository) = (Home::empty(), folder(&[("a.py", "x = 1\n")]));
+    let finished = home.run(repository.path(), &["explain", "."]).expect(2);
+    let first = finished.stderr.lines().next();
+    assert_eq!(first, Some("[error] Configuration file not found: ~/.tool/config.toml"));
+    assert!(finished.stderr.contains("hint: run `tool init`"), "{}", finished.stderr);
+    assert!(!home.path().join("backend.json").exists());
+}
+
+#[test]
+fn broken_toml_is_exit_code_2() {
+    let (home, repository) = (Home::configured("[providers.local\n"), folder(&[("a.py", "x = 1\n")]));
+    let finished = home.run(repository.path(), &["explain", "."]).expect(2);
+    assert!(
+        finished
+            .stderr
+            .starts_with("[error] Failed to parse config: Invalid TOML syntax\n"),
+        "{}",
+        finished.stderr
+    );
+}
+
+#[test]
+fn an_empty_repository_says_so() {
+    let (home, repository) = (Home::offline(), folder(&[]));
+    let finished = home.run(repository.path(), &["explain", "."]).expect(1);
+    assert!(
+        finished.stderr.contains("[error] No files found in repository"),
+        "{}",
+        finished.stderr
+    );
+}
+
+#[test]
+fn a_taken_port_is_exit_code_3() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port();
+    let home = Home::offline();
+    let mut command = home.tool(Path::new("/"), &["service", "start"]);
+    let finished = crate::support::finish(
+        command
+            .env("TOOL_BACKEND_PORT", port.to_string())
+            .output()
+            .expect("it runs"),
+    );
+    let finished = finished.expect(3);
+    let expected = format!("[error] Failed to start backend: Port {port} already in use\n");
+    assert!(finished.stderr.starts_with(&expected), "{}", finished.stderr);
+}
+
+/// A record that points at somebody else's server: it gets one request without a token, and fails the proof.
+#[test]
+fn a_strangers_server_gets_no_token_and_no_prompt() {
+    let home = Home::offline();
+    home.serve();
+    let stranger = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let mut record = home.record();
+    let real = record["port"].clone();
+    record["port"] = stranger.local_addr().expect("an address").port().into();
+    let place = home.path().join("backend.json");
+    std::fs::write(&place, record.to_string()).expect("the folder is writable");
+    let (sender, received) = mpsc::channel();
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = stranger.accept().expect("a connection");
+        connection
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .expect("a time-out");
+        let mut request = vec![0; 65536];
+        let read = connection.read(&mut request).unwrap_or(0);
+        let body = r#"{"proof":"00","pid":1,"version":"0.1.0"}"#;
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let _ = connection.write_all(answer.as_bytes());
+        let more = connection.read(&mut request[read..]).unwrap_or(0);
+        sender
+            .send(String::from_utf8_lossy(&request[..read + more]).into_owned())
+            .expect("the test waits");
+    });
+    let repository = folder(&[("secret_plan.py", "x = 1\n")]);
+    let finished = home.run(repository.path(), &["explain", "."]).expect(3);
+    assert!(
+        finished
+            .stderr
+            .contains("is not the backend of this user; nothing was sent to it"),
+        "{}",
+        finished.stderr
+    );
+    let request = received
+        .recv_timeout(Duration::from_secs(5))
+        .expect("the stranger was asked for its proof");
+    server.join().expect("the server ends");
+    let token = std::fs::read_to_string(home.path().join("token")).expect("a token");
+    assert!(!request.contains(token.trim()), "{request}");
+    assert!(!request.to_lowercase().contains("authorization"), "{request}");
+    assert!(
+        !request.contains("explain") && !request.contains("secret_plan"),
+        "{request}"
+    );
+    record["port"] = real;
+    std::fs::write(&place, record.to_string()).expect("the folder is writable");
+}
+
+#[test]
+fn the_service_starts_once_stops_and_says_how_it_is() {
+    let home = Home::offline();
+    let status = home.run(Path::new("/"), &["service", "status"]).expect(3);
+    assert!(status.stdout.contains("not running"), "{}", status.stdout);
+    home.serve();
+    let pid = std::fs::read_to_string(home.path().join("backend.pid")).expect("a pid file");
+    assert_eq!(pid, home.record()["pid"].to_string(), "the pid and nothing else");
+    let again = home.run(Path::new("/"), &["service", "start"]).expect(0);
+    assert!(again.stdout.contains("already running"), "{}", again.stdout);
+    home.run(Path::new("/"), &["service", "status"]).expect(0);
+    home.run(Path::new("/"), &["service", "restart"]).expect(0);
+    assert_ne!(pid, home.record()["pid"].to_string());
+    home.run(Path::new("/"), &["service", "stop"]).expect(0);
+    assert!(!home.path().join("backend.pid").exists());
+    home.run(Path::new("/"), &["service", "status"]).expect(3);
+    for log in ["backend.log", "logs/backend.log"] {
+        let text = std::fs::read_to_string(home.path().join(log)).expect("both documented places hold the log");
+        assert!(text.contains("ready"), "{text}");
+    }
+}
+
+#[test]
+fn only_one_daemon_comes_of_many_starts() {
+    let home = Home::offline();
+    let starts: Vec<_> = (0..4)
+        .map(|_| {
+            home.tool(Path::new("/"), &["service", "start"])
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .expect("it runs")
+        })
+        .collect();
+    for start in starts {
+        assert!(start.wait_with_output().expect("it ends").status.success());
+    }
+    let status = home.run(Path::new("/"), &["service", "status", "--json"]).expect(0);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+    assert_eq!(status["pid"], home.record()["pid"]);
+}
+
+#[test]
+fn json_prints_one_event_a_line() {
+    let (home, repository) = (
+        Home::offline(),
+        folder(&[
+            ("main.py", "def main():\n    pass\n"),
+            ("README.md", "# A\n\nA thing that does.\n"),
+        ]),
+    );
+    let finished = home.run(repository.path(), &["explain", ".", "--json"]).expect(0);
+    let events: Vec<serde_json::Value> = finished
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("one event a line"))
+        .collect();
+    assert_eq!(events.last().expect("events")["type"], "complete");
+    assert!(events.iter().any(|event| event["type"] == "selection"));
+    assert!(
+        events
+            .iter()
+            .any(|event| event["type"] == "skill" && event["name"] == "list_files")
+    );
+}

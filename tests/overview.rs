@@ -1,0 +1,132 @@
+//! The main job, end to end: an explanation of a real repository, without a model, through sandboxed skills.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::support::{Home, citations, fixture, folder};
+
+#[test]
+fn explain_writes_an_overview_whose_every_citation_exists() {
+    let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    let sections = finished.stdout.lines().filter(|line| line.starts_with("## ")).count();
+    assert!(sections >= 6, "{}", finished.stdout);
+    let cited: BTreeSet<_> = citations(&finished.stdout).into_iter().collect();
+    assert!(cited.len() >= 10, "{cited:?}");
+    for (path, line) in cited {
+        let text = std::fs::read_to_string(repository.path().join(&path))
+            .unwrap_or_else(|error| panic!("{path} is cited: {error}"));
+        assert!((1..=text.lines().count()).contains(&line), "{path}:{line} is cited");
+    }
+    assert!(
+        finished.stdout.contains("No language model was used"),
+        "{}",
+        finished.stdout
+    );
+    assert!(finished.stderr.contains("skill list_files"), "{}", finished.stderr);
+    assert!(
+        !finished.stdout.contains("skill list_files"),
+        "progress belongs to standard error"
+    );
+}
+
+#[test]
+fn a_session_leaves_a_report_a_latest_and_a_history() {
+    let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    let reports = repository.path().join("session-reports");
+    let latest = std::fs::read_to_string(reports.join("session_latest.md")).expect("a latest report");
+    assert!(latest.contains("list_files"), "{latest}");
+    let first_line = finished.stdout.lines().next().expect("an answer");
+    assert!(latest.contains(first_line), "the report holds the answer");
+    let history = std::fs::read(reports.join("session_history.json")).expect("a history");
+    let history: serde_json::Value = serde_json::from_slice(&history).expect("JSON");
+    let session = &history["sessions"][0];
+    assert_eq!(session["operation"], "explain");
+    assert_eq!(session["files_modified"], 0);
+    let name = format!("_{}.md", session["id"].as_str().expect("an id"));
+    let named = std::fs::read_dir(&reports)
+        .expect("the folder")
+        .filter(|entry| {
+            entry
+                .as_ref()
+                .is_ok_and(|entry| entry.file_name().to_string_lossy().ends_with(&name))
+        })
+        .count();
+    assert_eq!(named, 1);
+}
+
+#[test]
+fn the_overview_is_the_same_every_time() {
+    let (home, repository) = (Home::offline(), fixture("inherits-2.0.1"));
+    let first = home.run(repository.path(), &["explain", "."]).expect(0);
+    let second = home.run(repository.path(), &["explain", "."]).expect(0);
+    assert_eq!(first.stdout, second.stdout);
+}
+
+#[test]
+fn a_single_file_is_explained() {
+    let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    let finished = home
+        .run(repository.path(), &["explain", "src/click/parser.py"])
+        .expect(0);
+    assert!(finished.stdout.contains("class Option"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("src/click/parser.py:"), "{}", finished.stdout);
+}
+
+#[test]
+fn a_path_is_relative_to_the_working_directory_first() {
+    let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    std::fs::create_dir(repository.path().join(".git")).expect("the folder is writable");
+    std::fs::write(repository.path().join(".git/HEAD"), "ref: refs/heads/main\n").expect("the folder is writable");
+    let inside = repository.path().join("src/click");
+    let finished = home.run(&inside, &["explain", "parser.py"]).expect(0);
+    assert!(
+        finished.stdout.contains("# `src/click/parser.py`"),
+        "{}",
+        finished.stdout
+    );
+    assert!(
+        inside.join("session-reports/session_latest.md").exists(),
+        "reports go to the working directory"
+    );
+}
+
+#[test]
+fn architect_lists_measured_findings() {
+    let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    let finished = home
+        .run(repository.path(), &["architect", "make the parser replaceable"])
+        .expect(0);
+    assert!(finished.stdout.contains("## 1. "), "{}", finished.stdout);
+    for (path, _) in citations(&finished.stdout) {
+        assert!(repository.path().join(&path).exists(), "{path} is cited");
+    }
+}
+
+#[test]
+fn what_needs_a_model_says_so_before_anything_starts() {
+    let (home, repository) = (Home::offline(), folder(&[("a.py", "def a():\n    return 1\n")]));
+    for arguments in [&["refactor", "tidy up"][..], &["test-gen", "a.py"]] {
+        let finished = home.run(repository.path(), arguments).expect(2);
+        assert!(
+            finished
+                .stderr
+                .contains("[error] The embedded analyst uses no language model"),
+            "{}",
+            finished.stderr
+        );
+        assert!(finished.stderr.contains("tool init"), "{}", finished.stderr);
+        assert_eq!(finished.stdout, "");
+    }
+}
+
+#[test]
+fn a_session_without_a_model_needs_no_network_and_no_key() {
+    let home = Home::offline();
+    let config = std::fs::read_to_string(home.path().join("config.toml")).expect("it was written");
+    assert!(config.contains("builtin:analyst"), "{config}");
+    assert!(!config.contains("api_key"), "{config}");
+    let models = home.run(Path::new("/"), &["skill", "list", "--json"]).expect(0);
+    assert_eq!(models.stdout.matches("\"builtin\"").count(), 12, "{}", models.stdout);
+}

@@ -1,0 +1,162 @@
+//! A user with a home of their own: the real binary, a daemon on a free port, and both gone when the test ends.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A temporary `TOOL_HOME` whose daemon, where one was started, is stopped when this is dropped.
+pub(crate) struct Home {
+    folder: TempDir,
+}
+
+/// What a finished command left.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Fails the test with everything the command said, unless it ended with this code.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+impl Home {
+    /// A home without a configuration.
+    pub(crate) fn empty() -> Self {
+        Self {
+            folder: TempDir::new().expect("a temporary folder"),
+        }
+    }
+
+    /// A home that uses the embedded analyst.
+    pub(crate) fn offline() -> Self {
+        let home = Self::empty();
+        home.run(Path::new("/"), &["init", "--offline"]).expect(0);
+        home
+    }
+
+    /// A home with this configuration.
+    pub(crate) fn configured(config: &str) -> Self {
+        let home = Self::empty();
+        std::fs::write(home.path().join("config.toml"), config).expect("the folder is writable");
+        home
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The binary, with this home, a free port and nothing else of the environment that could matter.
+    #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
+    pub(crate) fn tool(&self, directory: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tool"));
+        command
+            .args(arguments)
+            .current_dir(directory)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path())
+            .env("TOOL_HOME", self.path())
+            .env("TOOL_BACKEND_PORT", "0")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub(crate) fn run(&self, directory: &Path, arguments: &[&str]) -> Finished {
+        finish(self.tool(directory, arguments).output().expect("the binary runs"))
+    }
+
+    /// Starts the daemon and gives its address, `http://127.0.0.1:PORT`.
+    pub(crate) fn serve(&self) -> String {
+        self.run(Path::new("/"), &["service", "start"]).expect(0);
+        format!("http://127.0.0.1:{}", self.record()["port"])
+    }
+
+    /// The content of `backend.json`.
+    pub(crate) fn record(&self) -> serde_json::Value {
+        let text = std::fs::read(self.path().join("backend.json")).expect("the daemon has said where it is");
+        serde_json::from_slice(&text).expect("the record is JSON")
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A test that has failed should say its own failure, not this one's.
+        let _ = self.tool(Path::new("/"), &["service", "stop"]).output();
+    }
+}
+
+/// The output of a command as text.
+pub(crate) fn finish(output: Output) -> Finished {
+    Finished {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A folder with these files.
+pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().expect("a temporary folder");
+    for (path, content) in files {
+        let place = folder.path().join(path);
+        std::fs::create_dir_all(place.parent().expect("a file has a parent")).expect("the folder is writable");
+        std::fs::write(place, content).expect("the folder is writable");
+    }
+    folder
+}
+
+/// A pinned package that `scripts/fixtures` has unpacked, as a copy that a test may change. A missing fixture fails.
+pub(crate) fn fixture(name: &str) -> TempDir {
+    let source = target().join("fixtures").join(name);
+    assert!(source.is_dir(), "{} is missing: run scripts/fixtures", source.display());
+    let copy = TempDir::new().expect("a temporary folder");
+    copy_tree(&source, copy.path());
+    copy
+}
+
+/// The target folder: the binary lies in `target/PROFILE/tool`.
+fn target() -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_tool"));
+    binary
+        .ancestors()
+        .nth(2)
+        .expect("the binary lies in a profile's folder")
+        .to_owned()
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("the fixture is readable") {
+        let entry = entry.expect("the fixture is readable");
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().expect("the fixture is readable");
+        if kind.is_dir() {
+            std::fs::create_dir(&target).expect("the folder is writable");
+            copy_tree(&source, &target);
+        } else if kind.is_symlink() {
+            let link = std::fs::read_link(&source).expect("it is a link");
+            std::os::unix::fs::symlink(link, target).expect("the folder is writable");
+        } else {
+            std::fs::copy(&source, target).expect("the folder is writable");
+        }
+    }
+}
+
+/// All citations `path:line` of a text.
+pub(crate) fn citations(text: &str) -> Vec<(String, usize)> {
+    let citation = regex::Regex::new(r"([A-Za-z0-9_][A-Za-z0-9_./-]*\.[A-Za-z0-9]+|Makefile|README|LICENSE):(\d+)")
+        .expect("a constant");
+    citation
+        .captures_iter(text)
+        .map(|found| (found[1].to_owned(), found[2].parse().expect("digits")))
+        .collect()
+}
