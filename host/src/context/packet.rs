@@ -189,7 +189,7 @@ fn prepare(choice: &Choice, content: Option<Vec<u8>>) -> Prepared {
 /// Reasons are for orientation; a long list of words is not.
 const REASONS_BYTES_MAX: usize = 240;
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

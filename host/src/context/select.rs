@@ -211,8 +211,13 @@ impl<'t, 'a> Draft<'t, 'a> {
             self.take_choice(choice);
         }
         let starts: Vec<usize> = entries.iter().filter_map(|(path, _, _)| self.tree.find(path)).collect();
+        let reason = if starts.is_empty() {
+            "central, by imports"
+        } else {
+            "central to the entry points, by imports"
+        };
         for (path, score) in self.central(directory, &starts) {
-            self.take(&path, score, "central to the entry points, by imports");
+            self.take(&path, score, reason);
         }
         for (path, _, reason) in &entries {
             self.take(path, 0.5, reason.clone());
@@ -304,10 +309,28 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.tree.sources[at]
     }
 
-    /// Where fewer files than wanted were found: sources nearby, then any text file, nearest first.
+    /// Where fewer files than wanted were found: what the chosen ones import, then sources nearby, then any text file,
+    /// nearest first.
     fn fill(&mut self, directory: &str) {
         if self.chosen.len() >= SELECTED_FILES_MIN {
             return;
+        }
+        let chosen: Vec<usize> = self
+            .chosen
+            .iter()
+            .filter_map(|choice| self.tree.find(&choice.path))
+            .collect();
+        let graph = self.graph(&chosen);
+        let mut used: HashMap<usize, usize> = HashMap::new();
+        for at in chosen.iter().flat_map(|at| graph.imports_of(*at)) {
+            *used.entry(at).or_default() += 1;
+        }
+        let mut used: Vec<(usize, usize)> = used.into_iter().filter(|(at, _)| self.tree.sizes[*at] > 0).collect();
+        used.sort_by_key(|(at, count)| (std::cmp::Reverse(*count), *at));
+        for (at, _) in used {
+            if self.chosen.len() < SELECTED_FILES_MIN {
+                self.take(self.tree.paths[at], 0.2, "imported by the chosen files");
+            }
         }
         let mut others: Vec<(u8, usize, &str)> = (0..self.tree.paths.len())
             .filter(|at| self.tree.sizes[*at] > 0 && scanner::language(self.tree.paths[*at]).is_some())
@@ -408,13 +431,10 @@ impl<'t, 'a> Draft<'t, 'a> {
                 }
             }
         }
-        for (at, (score, _)) in &mut found {
-            // A file of a few lines only leads to another one.
-            if self.tree.sizes[*at] < STUB_BYTES {
-                *score -= 6.0;
-            }
-        }
-        found.retain(|at, _| self.tree.sizes[*at] > 0);
+        // A file of a few lines only leads to another one.
+        let is_stub = |at: &usize| self.tree.sizes[*at] < STUB_BYTES;
+        let only_stubs = found.keys().all(is_stub);
+        found.retain(|at, _| self.tree.sizes[*at] > 0 && (only_stubs || !is_stub(at)));
         let mut entries: Vec<(String, f64, String)> = found
             .into_iter()
             .map(|(at, (score, reason))| (self.tree.paths[at].to_owned(), score, reason))
@@ -522,7 +542,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         let rank = graph.page_rank(starts);
         let mut central: Vec<(String, f64)> = rank
             .into_iter()
-            .filter(|(at, _)| self.is_source(*at) && self.indices(directory).contains(at))
+            .filter(|(at, _)| self.is_source(*at) && self.tree.sizes[*at] > 0 && self.indices(directory).contains(at))
             .map(|(at, score)| {
                 let path = self.tree.paths[at];
                 (
