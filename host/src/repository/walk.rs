@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use tokio_util::sync::CancellationToken;
 
+use super::fresh::{self, Basis, Stamp};
 use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
 use super::{EntryKind, path, secrets};
-use crate::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_THREADS_MAX};
+use crate::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
 /// The files of a repository as the user sees them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct FileList {
     /// Regular files, sorted by path bytewise.
     pub files: Vec<FileEntry>,
@@ -88,11 +89,13 @@ pub enum ScanError {
     },
 }
 
-/// What a walk may cost.
+/// What a walk may cost, and when it may be used again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) time: Duration,
     pub(crate) entries: u64,
+    /// How long before a walk everything must have been left alone for its list to be used again.
+    pub(crate) settling: Duration,
 }
 
 impl Default for Bounds {
@@ -100,6 +103,7 @@ impl Default for Bounds {
         Self {
             time: Duration::from_secs(SCAN_SECONDS_MAX),
             entries: SCAN_ENTRIES_MAX,
+            settling: Duration::from_millis(SCAN_SETTLING_MS),
         }
     }
 }
@@ -112,6 +116,8 @@ pub(super) struct Scan {
     pub(super) hidden: HashSet<Identity>,
     /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
     pub(super) walked: HashSet<String>,
+    /// What makes the list right.
+    pub(super) basis: Basis,
 }
 
 /// What is walked, and by which rules.
@@ -124,7 +130,12 @@ pub(super) struct Tree<'a> {
 }
 
 /// Walks the whole tree.
-pub(super) fn scan(tree: &Tree<'_>, bounds: Bounds, cancel: &CancellationToken) -> Result<Scan, ScanError> {
+pub(super) fn scan(
+    tree: &Tree<'_>,
+    bounds: Bounds,
+    basis: Basis,
+    cancel: &CancellationToken,
+) -> Result<Scan, ScanError> {
     drop(tree.root.open_directory("").map_err(|errno| unreadable("", errno))?);
     let walk = Walk {
         tree,
@@ -147,7 +158,7 @@ pub(super) fn scan(tree: &Tree<'_>, bounds: Bounds, cancel: &CancellationToken) 
     if cancel.is_cancelled() {
         return Err(ScanError::Cancelled);
     }
-    Ok(merge(parts, !walk.cut.load(Ordering::Relaxed)))
+    Ok(merge(parts, basis, !walk.cut.load(Ordering::Relaxed)))
 }
 
 fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
@@ -161,7 +172,7 @@ fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
     }
 }
 
-fn merge(parts: Vec<Found>, complete: bool) -> Scan {
+fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool) -> Scan {
     let mut whole = Found::default();
     for part in parts {
         whole.list.files.extend(part.list.files);
@@ -170,6 +181,7 @@ fn merge(parts: Vec<Found>, complete: bool) -> Scan {
         whole.list.not_utf8 += part.list.not_utf8;
         whole.list.unreadable += part.list.unreadable;
         whole.hidden.extend(part.hidden);
+        basis.inside.extend(part.basis);
     }
     whole.list.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let walked = whole.list.directories.iter().cloned().collect();
@@ -180,6 +192,7 @@ fn merge(parts: Vec<Found>, complete: bool) -> Scan {
         list: Arc::new(whole.list),
         hidden: whole.hidden.into_iter().collect(),
         walked,
+        basis,
     }
 }
 
@@ -188,6 +201,8 @@ fn merge(parts: Vec<Found>, complete: bool) -> Scan {
 struct Found {
     list: FileList,
     hidden: Vec<Identity>,
+    /// Directories that were read and ignore files in them, with what they were.
+    basis: Vec<(String, Option<Stamp>)>,
 }
 
 /// A directory to list.
@@ -285,6 +300,7 @@ impl Walk<'_> {
             return;
         };
         found.list.not_utf8 += listing.not_utf8;
+        found.basis.push((path.clone(), Some(listing.stamp)));
         if listing.is_git_directory() {
             found.list.hidden += 1;
             more.push(Job::Hidden { path, depth: 0 });
@@ -294,6 +310,8 @@ impl Walk<'_> {
             return;
         }
         let Ok(handle) = listing.directory.fd() else { return };
+        // Before they are read, so that a change in between is noticed.
+        fresh::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
         let ignores = Ignores::enter(ignores, handle, &path, |name| listing.has(name));
         for (count, entry) in listing.entries.iter().enumerate() {
             if count % 256 == 255 && self.is_over() {
@@ -479,6 +497,8 @@ struct Listing {
     directory: Dir,
     entries: Vec<Entry>,
     not_utf8: u64,
+    /// What the directory was before it was read.
+    stamp: Stamp,
 }
 
 struct Entry {
@@ -499,6 +519,7 @@ impl Entry {
 
 impl Listing {
     fn read(handle: std::os::fd::OwnedFd) -> Result<Self, rustix::io::Errno> {
+        let stamp = Stamp::of(&rustix::fs::fstat(&handle)?);
         let mut directory = Dir::new(handle)?;
         let mut entries = Vec::new();
         let mut not_utf8 = 0;
@@ -521,6 +542,7 @@ impl Listing {
             directory,
             entries,
             not_utf8,
+            stamp,
         })
     }
 
@@ -554,7 +576,7 @@ fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
     secrets::reason(open::read_head(file.as_fd(), &mut buffer)).is_some()
 }
 
-fn file_entry(path: String, stat: &Stat) -> FileEntry {
+pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
     FileEntry {
         path,
         size: u64::try_from(stat.st_size).unwrap_or(0),
