@@ -23,7 +23,7 @@ const ENTRIES_PER_THREAD_MIN: usize = 1000;
 /// What a directory or a file was when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
-    identity: Identity,
+    pub(super) identity: Identity,
     size: i64,
     /// Time of the last change of content or attributes, in nanoseconds since 1970. Nobody can set it back.
     changed_ns: i128,

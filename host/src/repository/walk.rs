@@ -152,7 +152,13 @@ pub(super) fn scan(
     let parts: Vec<Found> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
         let own = walk.work();
-        let others = others.into_iter().filter_map(|thread| thread.join().ok());
+        let others = others.into_iter().filter_map(|thread| {
+            // What a thread that panicked had found is missing.
+            thread
+                .join()
+                .inspect_err(|_| walk.cut.store(true, Ordering::Relaxed))
+                .ok()
+        });
         std::iter::once(own).chain(others).collect()
     });
     if cancel.is_cancelled() {
@@ -243,22 +249,41 @@ struct Walk<'a> {
     changed: Condvar,
 }
 
+/// A thread at work on one directory. Ends also where the thread panics, so that the others do not wait for it.
+struct Busy<'a>(&'a Walk<'a>);
+
+impl Busy<'_> {
+    fn give(self, jobs: &mut Vec<Job>) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.jobs.append(jobs);
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.busy -= 1;
+        drop(queue);
+        self.0.changed.notify_all();
+    }
+}
+
 impl Walk<'_> {
     /// One thread: takes directories until none is left and nobody can add one.
     fn work(&self) -> Found {
         let mut found = Found::default();
         let mut more = Vec::new();
-        while let Some(job) = self.take() {
+        while let Some((job, busy)) = self.take() {
             match job {
                 Job::Visible { path, ignores } => self.visible(path, &ignores, &mut found, &mut more),
                 Job::Hidden { path, depth } => self.hidden(&path, depth, &mut found, &mut more),
             }
-            self.give(&mut more);
+            busy.give(&mut more);
         }
         found
     }
 
-    fn take(&self) -> Option<Job> {
+    fn take(&self) -> Option<(Job, Busy<'_>)> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if self.is_over() {
@@ -266,21 +291,13 @@ impl Walk<'_> {
             }
             if let Some(job) = queue.jobs.pop() {
                 queue.busy += 1;
-                return Some(job);
+                return Some((job, Busy(self)));
             }
             if queue.busy == 0 {
                 return None;
             }
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    fn give(&self, jobs: &mut Vec<Job>) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.jobs.append(jobs);
-        queue.busy -= 1;
-        drop(queue);
-        self.changed.notify_all();
     }
 
     /// True where the walk has to end: cancelled, out of time, or over its number of entries.
@@ -301,7 +318,7 @@ impl Walk<'_> {
         };
         found.list.not_utf8 += listing.not_utf8;
         found.basis.push((path.clone(), Some(listing.stamp)));
-        if listing.is_git_directory() {
+        if listing.is_git_directory() || self.tree.state == Some(listing.stamp.identity) {
             found.list.hidden += 1;
             more.push(Job::Hidden { path, depth: 0 });
             return;
@@ -411,9 +428,6 @@ impl Tree<'_> {
         if self.rules.hidden_entry(&folded, is_directory).is_some() {
             return Verdict::Hidden;
         }
-        if is_directory && self.is_state(directory, entry) {
-            return Verdict::Hidden;
-        }
         if is_directory && rules::is_skipped(&entry.name) {
             return Verdict::LeftOut;
         }
@@ -427,11 +441,18 @@ impl Tree<'_> {
         Verdict::Listed
     }
 
-    fn is_state(&self, directory: BorrowedFd<'_>, entry: &Entry) -> bool {
-        let Some(state) = self.state.filter(|state| state.inode == entry.inode) else {
-            return false;
-        };
-        stat_at(directory, &entry.name).is_ok_and(|stat| Identity::of(&stat) == state)
+    /// Judges a directory by what it is and holds, which [`Self::judge`] leaves to the walk that will read it anyway.
+    fn judge_directory(&self, directory: BorrowedFd<'_>, name: &str) -> Verdict {
+        let identity = stat_at(directory, name).map(|stat| Identity::of(&stat)).ok();
+        if open::is_git_directory(directory, name) || (self.state.is_some() && self.state == identity) {
+            return Verdict::Hidden;
+        }
+        let environment = stat_at(directory, &format!("{name}/pyvenv.cfg"));
+        if environment.is_ok() {
+            Verdict::LeftOut
+        } else {
+            Verdict::Listed
+        }
     }
 
     /// The entries of one directory, sorted by name bytewise, and how many were left out. `ignores` are those of the
@@ -466,7 +487,10 @@ impl Tree<'_> {
                 FileType::Symlink => Some(EntryKind::Symlink),
                 _ => None,
             };
-            let verdict = self.judge(handle, &entry_path, entry, kind, &ignores);
+            let mut verdict = self.judge(handle, &entry_path, entry, kind, &ignores);
+            if verdict == Verdict::Listed && kind == FileType::Directory {
+                verdict = self.judge_directory(handle, &entry.name);
+            }
             match listed_kind.filter(|_| verdict == Verdict::Listed) {
                 Some(kind) => listed.push(ListedEntry {
                     size: size_of(handle, &entry.name, kind),
@@ -504,7 +528,6 @@ struct Listing {
 struct Entry {
     name: String,
     kind: FileType,
-    inode: u64,
 }
 
 impl Entry {
@@ -533,7 +556,6 @@ impl Listing {
                 Ok(name) => entries.push(Entry {
                     name,
                     kind: entry.file_type(),
-                    inode: entry.ino(),
                 }),
                 Err(_) => not_utf8 += 1,
             }

@@ -457,6 +457,8 @@ impl<'a> Step<'a> {
             Done::Removed => rename_new(parent, &self.temporary, name).map_err(failed)?,
             Done::Nothing => {}
         }
+        // Once it is noted as taken back, nobody looks at it again.
+        rustix::fs::fsync(parent).map_err(failed)?;
         remove_made(root, &self.made);
         Ok(())
     }
