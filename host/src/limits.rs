@@ -131,6 +131,10 @@ pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
 /// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
 pub const SCAN_THREADS_MAX: usize = 8;
 
+/// How long before a walk everything must have been left alone for its list to be used again. Within one tick of a
+/// file system's clock two changes look the same; ticks are below this on everything in use.
+pub const SCAN_SETTLING_MS: u64 = 1_000;
+
 /// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
 /// and credentials hold a handful.
 pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
