@@ -29,7 +29,7 @@ impl Curl {
             .send()
             .await
             .expect("an answer");
-        (response.status().as_u16(), response.json().await.expect("JSON"))
+        answered(response).await
     }
 
     async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
@@ -40,7 +40,7 @@ impl Curl {
             .send()
             .await
             .expect("an answer");
-        (response.status().as_u16(), response.json().await.expect("JSON"))
+        answered(response).await
     }
 
     async fn text(&self, path: &str) -> String {
@@ -53,6 +53,12 @@ impl Curl {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         response.text().await.expect("text")
     }
+}
+
+async fn answered(response: reqwest::Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let body = response.bytes().await.expect("a body");
+    (status, serde_json::from_slice(&body).expect("JSON"))
 }
 
 fn events(stream: &str) -> Vec<Value> {

@@ -79,9 +79,12 @@ Examples:
     },
 
     /// Write tests for a source file, in the style of the tests that are there
-    #[command(name = "test-gen", after_help = "\
+    #[command(
+        name = "test-gen",
+        after_help = "\
 Examples:
-  tool test-gen src/parser.py")]
+  tool test-gen src/parser.py"
+    )]
     TestGen {
         /// Source file
         #[arg(value_name = "FILE")]

@@ -61,7 +61,12 @@ impl Backend {
             Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
         })?;
         let port = self.environment.port()?.to_string();
-        Ok(daemon::start(&program, &["__daemon", "--port", &port], &self.home, &self.environment)?)
+        Ok(daemon::start(
+            &program,
+            &["__daemon", "--port", &port],
+            &self.home,
+            &self.environment,
+        )?)
     }
 
     /// Stops a daemon that has just proved to be ours.
@@ -77,8 +82,10 @@ impl Backend {
             authorization: None,
         };
         let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let identity: Identity =
-            client.get(&format!("/api/identity?nonce={nonce}")).await.map_err(|_| stranger(record.port))?;
+        let identity: Identity = client
+            .get(&format!("/api/identity?nonce={nonce}"))
+            .await
+            .map_err(|_| stranger(record.port))?;
         if identity.proof != host::http::proof(&token, record.port, &nonce) {
             return Err(stranger(record.port));
         }
@@ -99,9 +106,12 @@ fn refused() -> Error {
 }
 
 fn stranger(port: u16) -> Error {
-    Problem::new("stranger", format!("The server on port {port} is not the backend of this user; nothing was sent to it"))
-        .with_hint("run `tool service restart`, or choose another port with TOOL_BACKEND_PORT")
-        .into()
+    Problem::new(
+        "stranger",
+        format!("The server on port {port} is not the backend of this user; nothing was sent to it"),
+    )
+    .with_hint("run `tool service restart`, or choose another port with TOOL_BACKEND_PORT")
+    .into()
 }
 
 async fn open(port: u16) -> Result<SendRequest<Full<Bytes>>, Error> {
@@ -172,10 +182,20 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        let request = request.body(Full::new(body.unwrap_or_default())).map_err(|error| broken(&error))?;
+        let request = request
+            .body(Full::new(body.unwrap_or_default()))
+            .map_err(|error| broken(&error))?;
         self.sender.ready().await.map_err(|error| broken(&error))?;
-        let response = self.sender.send_request(request).await.map_err(|error| broken(&error))?;
-        if response.status().is_success() { Ok(response) } else { Err(problem_of(response).await) }
+        let response = self
+            .sender
+            .send_request(request)
+            .await
+            .map_err(|error| broken(&error))?;
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(problem_of(response).await)
+        }
     }
 }
 
@@ -186,7 +206,9 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
 }
 
 fn encode(body: &impl Serialize) -> Result<Bytes, Error> {
-    serde_json::to_vec(body).map(Bytes::from).map_err(|error| broken(&error))
+    serde_json::to_vec(body)
+        .map(Bytes::from)
+        .map_err(|error| broken(&error))
 }
 
 async fn decode<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Error> {
@@ -208,14 +230,25 @@ async fn problem_of(response: Response<Incoming>) -> Error {
 pub(crate) struct Events {
     body: Incoming,
     buffer: BytesMut,
+    secret: Option<String>,
 }
 
 impl Events {
     fn new(response: Response<Incoming>) -> Self {
+        let secret = response
+            .headers()
+            .get("x-approval-secret")
+            .and_then(|secret| secret.to_str().ok());
         Self {
+            secret: secret.map(str::to_owned),
             body: response.into_body(),
             buffer: BytesMut::new(),
         }
+    }
+
+    /// What answers the approvals of a session that this stream started.
+    pub(crate) fn secret(&self) -> String {
+        self.secret.clone().unwrap_or_default()
     }
 
     /// The next event; `None` at the end of the stream. Comments and event types that this version does not know are

@@ -30,7 +30,10 @@ impl Context {
     /// The repository root and the working directory, both absolute.
     fn places(&self) -> Result<(PathBuf, PathBuf), Error> {
         let here = std::env::current_dir().map_err(|error| {
-            Error::new("usage", format!("The working directory cannot be used: {error}; it may have been deleted"))
+            Error::new(
+                "usage",
+                format!("The working directory cannot be used: {error}; it may have been deleted"),
+            )
         })?;
         let root = match &self.repo {
             Some(repo) => {
@@ -76,7 +79,10 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
 /// An absolute path as the wire carries it.
 fn path_text(path: &Path) -> Result<String, Error> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        Error::new("usage", format!("The path `{}` is not UTF-8 and cannot be sent", path.display()))
+        Error::new(
+            "usage",
+            format!("The path `{}` is not UTF-8 and cannot be sent", path.display()),
+        )
     })
 }
 
@@ -91,7 +97,14 @@ async fn next_or_interrupt(events: &mut Events) -> Result<Option<Event>, Error> 
 
 /// Asks the user on the terminal and sends the answer. Anything but a yes is a no.
 async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -> Result<(), Error> {
-    let Event::Approval { id, title, detail, effect, .. } = event else {
+    let Event::Approval {
+        id,
+        title,
+        detail,
+        effect,
+        ..
+    } = event
+    else {
         return Ok(());
     };
     output.ask(&format!("\n{detail}\n\n{title} [{effect}]\nAllow it? [y/N] "));
@@ -103,7 +116,11 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
         secret: secret.to_owned(),
         approve,
     };
-    let _: serde_json::Value = client.another().await?.post(&format!("/api/approvals/{id}"), &answer).await?;
+    let _: serde_json::Value = client
+        .another()
+        .await?
+        .post(&format!("/api/approvals/{id}"), &answer)
+        .await?;
     Ok(())
 }
 

@@ -69,7 +69,11 @@ impl Output {
 
     /// `[error] <message>` and the hint that mends it.
     pub(crate) fn problem(self, problem: &Problem) {
-        let label = if self.colour { "\x1b[31m[error]\x1b[0m" } else { "[error]" };
+        let label = if self.colour {
+            "\x1b[31m[error]\x1b[0m"
+        } else {
+            "[error]"
+        };
         self.error_line(&format!("{label} {}", clean(&problem.message)));
         self.hint(problem.hint.as_deref());
     }
@@ -82,7 +86,11 @@ impl Output {
 
     fn dim(self, text: &str) -> String {
         let text = clean(text);
-        if self.colour { format!("\x1b[2m{text}\x1b[0m") } else { text }
+        if self.colour {
+            format!("\x1b[2m{text}\x1b[0m")
+        } else {
+            text
+        }
     }
 
     fn error_line(self, text: &str) {

@@ -8,7 +8,7 @@
 mod entry;
 mod packet;
 mod rank;
-mod scanner;
+pub(crate) mod scanner;
 mod select;
 mod symbols;
 mod vault;

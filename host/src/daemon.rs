@@ -79,14 +79,21 @@ async fn serve(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Prob
         builtins,
     } = options;
     let listener = bind(port).await?;
-    let port = listener.local_addr().map_err(|error| start_failure("an address for", &home, &error))?.port();
+    let port = listener
+        .local_addr()
+        .map_err(|error| start_failure("an address for", &home, &error))?
+        .port();
     let token = token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
-    let skills = SkillHost::new(builtins, &home)
-        .map_err(|error| Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string()))?;
-    let sessions = Sessions::open(&home, Arc::clone(&skills))
-        .map_err(|error| Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string()))?;
+    let skills = SkillHost::new(builtins, &home).map_err(|error| {
+        Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
+    })?;
+    let sessions = Sessions::open(&home, Arc::clone(&skills)).map_err(|error| {
+        Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
+    })?;
     let record = record_of_this_process(port);
-    let server = config::load(&home, &environment).map(|settings| settings.server).unwrap_or_default();
+    let server = config::load(&home, &environment)
+        .map(|settings| settings.server)
+        .unwrap_or_default();
     let state = AppState::new(http::Parts {
         sessions: Arc::clone(&sessions),
         skills,
@@ -109,14 +116,17 @@ async fn serve(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Prob
 
 async fn bind(port: u16) -> Result<tokio::net::TcpListener, Problem> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    tokio::net::TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            Problem::new("port-in-use", format!("Failed to start backend: Port {port} already in use"))
-                .with_hint("free the port, or choose another with TOOL_BACKEND_PORT (0 takes any free one)")
-        }
-        _ => Problem::new("start-failed", "Failed to start backend service")
-            .with_hint(format!("port {port} could not be bound: {error}")),
-    })
+    tokio::net::TcpListener::bind(address)
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => Problem::new(
+                "port-in-use",
+                format!("Failed to start backend: Port {port} already in use"),
+            )
+            .with_hint("free the port, or choose another with TOOL_BACKEND_PORT (0 takes any free one)"),
+            _ => Problem::new("start-failed", "Failed to start backend service")
+                .with_hint(format!("port {port} could not be bound: {error}")),
+        })
 }
 
 /// Ends when the process is asked to: SIGTERM or SIGINT. SIGHUP is taken and ignored, because a daemon outlives the
@@ -186,7 +196,13 @@ fn private_folder(place: &Path) -> io::Result<()> {
 }
 
 fn open_private(place: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(place)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(place)
 }
 
 /// Takes the lock that the daemon holds for as long as it lives.
@@ -212,7 +228,11 @@ fn token(home: &Path) -> io::Result<String> {
 /// Reads the token; an empty file counts as none.
 pub fn read_token(home: &Path) -> io::Result<String> {
     let token = fs::read_to_string(token_path(home))?.trim().to_owned();
-    if token.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(token) }
+    if token.is_empty() {
+        Err(io::ErrorKind::NotFound.into())
+    } else {
+        Ok(token)
+    }
 }
 
 fn publish(home: &Path, record: &Record) -> io::Result<()> {
@@ -297,7 +317,11 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
         Ok(Announcement::Failed(problem)) => {
             // It has ended or is about to; reaping it keeps no zombie behind a long-lived caller.
             let _ = child.wait();
-            if problem.code == "already-running" { wait_for_record(home).ok_or(problem) } else { Err(problem) }
+            if problem.code == "already-running" {
+                wait_for_record(home).ok_or(problem)
+            } else {
+                Err(problem)
+            }
         }
         Err(error) => Err(failed(&error)),
     }
@@ -337,8 +361,10 @@ fn wait_for_record(home: &Path) -> Option<Record> {
 /// the proof that only the holder of the token can give; without it nothing is signalled.
 pub fn stop(home: &Path, record: &Record, proved: bool) -> Result<(), Problem> {
     let refuse = |why: &str| {
-        Err(Problem::new("stop-failed", format!("The backend was not stopped: {why}"))
-            .with_hint(format!("its process id is said to be {}", record.pid)))
+        Err(
+            Problem::new("stop-failed", format!("The backend was not stopped: {why}"))
+                .with_hint(format!("its process id is said to be {}", record.pid)),
+        )
     };
     if !proved {
         return refuse("the process on its port did not prove to be it");
@@ -393,7 +419,10 @@ mod tests {
         let first = token(home.path()).expect("the folder is writable");
         assert_eq!(first.len(), 64);
         assert_eq!(token(home.path()).expect("it is there"), first);
-        let mode = fs::metadata(token_path(home.path())).expect("it is there").permissions().mode();
+        let mode = fs::metadata(token_path(home.path()))
+            .expect("it is there")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 

@@ -3,6 +3,7 @@
 pub mod api;
 pub mod config;
 pub mod context;
+pub mod daemon;
 pub mod http;
 pub mod limits;
 pub mod operation;

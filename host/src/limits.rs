@@ -41,10 +41,11 @@ pub const STDERR_TAIL_BYTES: usize = 2 * 1024;
 /// Random bytes of one call. Hash seeds take 16; a component in Python takes a few kilobytes.
 pub const CALL_RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Bytes that one host call copies, in either direction. Larger reads return less, as the interface allows; a larger
-/// argument is a trap. It bounds what the host allocates for a guest, which its own memory bound does not see, and is
-/// above [`OUTPUT_BYTES_MAX`] with its list of deletions.
-pub const HOST_CALL_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that one host call or answer copies. Larger reads return less, as the interface allows; a larger argument or
+/// answer is a trap. It bounds what the host allocates for a guest, which the guest's own memory bound does not see.
+/// The largest honest one is a search that is split into parts, each with its list of files: 4 MB for a Linux kernel
+/// tree.
+pub const HOST_CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes that one call may read from the repository. Ten times a Linux kernel tree; a guest that reads more goes in
 /// circles.
@@ -109,6 +110,7 @@ pub const COMPILE_MS_MAX: u64 = 120_000;
 
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
+
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
@@ -119,6 +121,7 @@ pub const STOP_SECONDS_MAX: u64 = 5;
 
 /// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+
 // ---- repository ----
 
 /// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
@@ -143,6 +146,7 @@ pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Longest path of a proposal, in bytes: what Linux takes in one call.
 pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+
 // ---- process, git and recipes ----
 
 /// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
@@ -172,6 +176,9 @@ pub const PROCESS_GRACE_MS: u64 = 200;
 /// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
 pub const PROCESS_REAP_MS: u64 = 200;
 
+/// How often a program is tried, every 20 ms, that is being written to at the moment.
+pub const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
+
 /// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
 pub const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -183,6 +190,7 @@ pub const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
 
 /// How much of a process's environment is looked at: what the kernel allows for one by default.
 pub const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
 // ---- session ----
 
 /// Sessions in `session_history.json` and in GET /history (specification: the last 100), and in GET /tasks.
@@ -320,8 +328,21 @@ pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Diff that a question shows before it goes on with names and counts alone.
 pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
 
+/// Manifests and interpreter configurations that a recipe reads. The largest package.json are some 100 KiB.
+pub const RECIPE_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Packages of one installation; more is a list that belongs into a manifest.
+pub const RECIPE_PACKAGES_MAX: usize = 50;
+
+/// Longest package name with its constraint. npm allows 214 bytes for the name alone.
+pub const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
+
+/// Longest filter expression of a test run.
+pub const RECIPE_FILTER_BYTES_MAX: usize = 2048;
+
 /// Paths of one test run; more do not fit one command line with certainty.
 pub const RECIPE_PATHS_MAX: usize = 200;
+
 // ---- provider ----
 
 /// Largest single event of a provider's stream. A whole `write_file` call may come in one event; nothing honest is
@@ -369,8 +390,9 @@ pub const PROVIDER_RETRY_SECONDS_MAX: u64 = 60;
 /// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
 pub const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
 
-/// Levels of JSON within JSON strings that are unfolded in an upstream's error. Routers nest three.
-pub const ERROR_NESTING_MAX: usize = 8;
+/// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
+/// each some four levels deep.
+pub const ERROR_NESTING_MAX: usize = 16;
 
 // ---- turn ----
 
@@ -399,6 +421,7 @@ pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
+
 // ---- stage ----
 
 /// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
@@ -407,8 +430,6 @@ pub const PROPOSAL_FILES_MAX: usize = 1000;
 /// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
 pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Longest path of a proposal, in bytes: what Linux takes in one call.
-pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
 // ---- context ----
 
 /// Files of a selection, at the least (specification: 4 to 6).

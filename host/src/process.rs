@@ -184,10 +184,22 @@ fn start(command: &CommandSpec) -> io::Result<(Child, PipeReader, Group)> {
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .process_group(0);
-    let child = builder.spawn()?;
+    let child = spawn(&mut builder)?;
     let group = Group::new(&child, cookie);
     group.limit();
     Ok((child, reader, group))
+}
+
+/// Starts the program, with a little patience for one that somebody is just writing: another thread's child inherits
+/// the handle for the moment between its fork and its exec.
+fn spawn(builder: &mut Command) -> io::Result<Child> {
+    for _ in 0..limits::PROCESS_BUSY_RETRIES_MAX {
+        match builder.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::sleep(TICK),
+            answer => return answer,
+        }
+    }
+    builder.spawn()
 }
 
 /// A run under way.

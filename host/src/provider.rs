@@ -4,6 +4,7 @@
 //! module, as a pure state machine from bytes to events ([`sse`] frames them, `chat` reads Chat Completions). `http`
 //! is the only place of the engine that opens outbound connections. Nothing here runs a tool: that is `turn`.
 
+pub(crate) mod analyst;
 mod chat;
 mod failure;
 mod http;
@@ -284,7 +285,7 @@ pub fn connect(settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem
 /// Makes the enabled provider ready. Sends nothing.
 pub fn connect_with(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn Provider>, Problem> {
     match settings.api {
-        Api::Analyst => Err(not_available("embedded analyst")),
+        Api::Analyst => Ok(Arc::new(analyst::Analyst)),
         _ => Ok(Arc::new(over_http(settings, options)?)),
     }
 }

@@ -32,9 +32,10 @@ use crate::api::{
     ApprovalAnswer, ExecuteRequest, History, Operation, Problem, ScanRequest, ScanResult, SessionResult, SessionStart,
     SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
-use crate::config::{PolicySettings, ProviderName, Settings};
+use crate::config::{Api, PolicySettings, ProviderName, Settings};
 use crate::context;
 use crate::limits;
+use crate::provider::analyst;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::SkillHost;
 use crate::skill::policy::{Cause, Policy};
@@ -106,6 +107,9 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
+        if settings.provider.api == Api::Analyst {
+            analyst::check(request.operation)?;
+        }
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
             settings.provider.model = model;
         }

@@ -33,7 +33,7 @@ use crate::api::Receipt;
 use crate::limits;
 use crate::repository::Repository;
 use policy::{Effect, Policy};
-pub use registry::{Embedded, Inspection, SkillHost, precompile};
+pub use registry::{Embedded, Inspection, SkillHost, compiler_fingerprint, precompile};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
 #[derive(Debug, Clone, Copy)]

@@ -534,8 +534,11 @@ impl<'a> State<'a> {
         let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
         // Boxed and collected, because the compiler does not see that a lazy map over borrowed calls may change threads.
         type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
-        let jobs: Vec<Job<'_>> =
-            calls.iter().enumerate().map(|(at, call)| Box::pin(self.run_call(at, call)) as Job<'_>).collect();
+        let jobs: Vec<Job<'_>> = calls
+            .iter()
+            .enumerate()
+            .map(|(at, call)| Box::pin(self.run_call(at, call)) as Job<'_>)
+            .collect();
         let mut jobs = Box::pin(stream::iter(jobs).buffer_unordered(limits::TOOL_CALLS_CONCURRENT_MAX));
         let mut interrupted = None;
         let mut patience = None;

@@ -14,7 +14,9 @@ pub(super) async fn list(json: bool, context: &Context) -> Result<ExitCode, Erro
         return print_json(&history, context.output);
     }
     if history.sessions.is_empty() {
-        context.output.notice("No sessions yet.", Some("`tool explain .` makes the first"));
+        context
+            .output
+            .notice("No sessions yet.", Some("`tool explain .` makes the first"));
     }
     for session in &history.sessions {
         let status = format!("{:?}", session.status).to_lowercase();
@@ -29,7 +31,10 @@ pub(super) async fn list(json: bool, context: &Context) -> Result<ExitCode, Erro
 
 /// Shows one session's result. Its exit code tells how the session ended.
 pub(super) async fn result(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    if !session.chars().all(|character| character.is_ascii_alphanumeric() || character == '-') {
+    if !session
+        .chars()
+        .all(|character| character.is_ascii_alphanumeric() || character == '-')
+    {
         return Err(Error::new("usage", format!("Not a session identifier: `{session}`")));
     }
     let path = format!("/api/results/{session}");
@@ -51,5 +56,9 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
         context.output.problem(problem);
     }
     let failed = matches!(result.status, Status::Failed | Status::Cancelled);
-    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    Ok(if failed {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
 }

@@ -19,7 +19,11 @@ pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode,
         None => by_itself(context),
     };
     let place = config::write_initial(&context.backend.home, &init)?;
-    context.output.line(&format!("Wrote {}: the provider `{}` is enabled.", place.display(), init.provider))?;
+    context.output.line(&format!(
+        "Wrote {}: the provider `{}` is enabled.",
+        place.display(),
+        init.provider
+    ))?;
     // A configuration that cannot work yet is worth a word now rather than at the first command.
     if let Err(problem) = config::load(&context.backend.home, &context.backend.environment) {
         context.output.notice(&problem.message, problem.hint.as_deref());
@@ -55,7 +59,9 @@ const KEY_BYTES_MAX: u64 = 4096;
 fn by_itself(context: &Context) -> Init {
     let environment = &context.backend.environment;
     if environment.get("HOSTED_API_KEY").is_some() && environment.get("HOSTED_MODEL").is_some() {
-        context.output.progress("HOSTED_API_KEY and HOSTED_MODEL are set: enabling the provider `hosted`.");
+        context
+            .output
+            .progress("HOSTED_API_KEY and HOSTED_MODEL are set: enabling the provider `hosted`.");
         return Init {
             provider: ProviderName::Hosted,
             api: None,
@@ -64,7 +70,9 @@ fn by_itself(context: &Context) -> Init {
             api_key: None,
         };
     }
-    context.output.progress("No key in the environment: enabling the embedded analyst, which uses no language model.");
+    context
+        .output
+        .progress("No key in the environment: enabling the embedded analyst, which uses no language model.");
     Init::offline()
 }
 

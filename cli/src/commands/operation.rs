@@ -77,7 +77,9 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
         operation: task.operation,
         target: Some(task.target),
         repo_path: path_text(&root)?,
-        provider: run.provider.map(|provider| ProviderName::from(provider).name().to_owned()),
+        provider: run
+            .provider
+            .map(|provider| ProviderName::from(provider).name().to_owned()),
         task: None,
         focus: task.focus,
         working_directory: Some(path_text(&here)?),
@@ -91,7 +93,9 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
 
 /// Streams a session. Its last event decides the exit code.
 async fn stream(client: &mut Client, start: &SessionStart, run: &Run, output: Output) -> Result<ExitCode, Error> {
-    let mut events = client.events(&format!("/api/stream/{}?form=reference", start.session_id)).await?;
+    let mut events = client
+        .events(&format!("/api/stream/{}?form=reference", start.session_id))
+        .await?;
     let mut answer = Answer::default();
     while let Some(event) = next_or_interrupt(&mut events).await? {
         if run.json {
@@ -106,7 +110,10 @@ async fn stream(client: &mut Client, start: &SessionStart, run: &Run, output: Ou
             _ => {}
         }
     }
-    Err(Error::new("backend-down", "Backend not responding: the stream ended before the session did"))
+    Err(Error::new(
+        "backend-down",
+        "Backend not responding: the stream ended before the session did",
+    ))
 }
 
 /// Whether the answer printed so far ends with a newline: progress must not stand on its last line.
@@ -124,7 +131,11 @@ impl Answer {
     }
 
     fn end(&mut self, output: Output) -> Result<(), Error> {
-        if std::mem::take(&mut self.open_line) { output.answer("\n") } else { Ok(()) }
+        if std::mem::take(&mut self.open_line) {
+            output.answer("\n")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -137,7 +148,9 @@ fn show(event: &Event, answer: &mut Answer, output: Output) -> Result<(), Error>
             }
         }
         Event::Skill { name, args } => output.progress(&format!("skill {}", describe_call(name, args))),
-        Event::SkillResult { name, verdict, summary, .. } if verdict != "ok" => {
+        Event::SkillResult {
+            name, verdict, summary, ..
+        } if verdict != "ok" => {
             output.progress(&format!("skill {name}: {verdict}: {summary}"));
         }
         Event::Notice { message, hint } => output.notice(message, hint.as_deref()),
@@ -158,7 +171,11 @@ fn show(event: &Event, answer: &mut Answer, output: Output) -> Result<(), Error>
 async fn cancel(client: &Client, session: &str, output: Output) {
     output.progress("cancelling …");
     let cancelled = async {
-        client.another().await?.delete(&format!("/api/sessions/{session}")).await
+        client
+            .another()
+            .await?
+            .delete(&format!("/api/sessions/{session}"))
+            .await
     };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}

@@ -32,8 +32,14 @@ pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode
 async fn start(context: &Context) -> Result<ExitCode, Error> {
     let running = daemon::find(&context.backend.home).is_some();
     let status: BackendStatus = context.backend.connect_or_start().await?.get("/api/status").await?;
-    let what = if running { "The backend is already running" } else { "The backend is running" };
-    context.output.line(&format!("{what} on port {}, process {}.", status.port, status.pid))?;
+    let what = if running {
+        "The backend is already running"
+    } else {
+        "The backend is running"
+    };
+    context
+        .output
+        .line(&format!("{what} on port {}, process {}.", status.port, status.pid))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -50,7 +56,11 @@ async fn stop(context: &Context) -> Result<bool, Error> {
 
 async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
     if daemon::find(&context.backend.home).is_none() {
-        context.output.line(if json { "{\"status\": \"stopped\"}" } else { "The backend is not running." })?;
+        context.output.line(if json {
+            "{\"status\": \"stopped\"}"
+        } else {
+            "The backend is not running."
+        })?;
         context.output.notice("", Some("start it with `tool service start`"));
         return Ok(ExitCode::from(BACKEND));
     }

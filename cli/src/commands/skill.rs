@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
-use host::skill::SkillHost;
+use host::skill::{Inspection, SkillHost};
 use serde_json::Value;
 
 use super::{Context, approve, next_or_interrupt, path_text, policy, print_json, read_yes};
@@ -52,7 +52,12 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     if json {
         return print_json(&skills, context.output);
     }
-    let width = skills.skills.iter().map(|skill| skill.name.len()).max().unwrap_or_default();
+    let width = skills
+        .skills
+        .iter()
+        .map(|skill| skill.name.len())
+        .max()
+        .unwrap_or_default();
     for skill in &skills.skills {
         context.output.line(&row(skill, width))?;
     }
@@ -67,7 +72,10 @@ fn row(skill: &SkillEntry, width: usize) -> String {
     };
     let effects = skill.effects.join(", ");
     let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
-    format!("{:width$}  {:7}  {:7}  {digest}  {effects}{state}", skill.name, skill.version, skill.origin)
+    format!(
+        "{:width$}  {:7}  {:7}  {digest}  {effects}{state}",
+        skill.name, skill.version, skill.origin
+    )
 }
 
 async fn call(
@@ -86,15 +94,21 @@ async fn call(
         overrides: Overrides(context.backend.environment.forwarded()),
     };
     let mut client = context.backend.connect_or_start().await?;
-    let mut events = client.post_events(&format!("/api/skills/{name}/call"), &request).await?;
+    let mut events = client
+        .post_events(&format!("/api/skills/{name}/call"), &request)
+        .await?;
     // Leaving closes the connection, and with it the call.
     while let Some(event) = next_or_interrupt(&mut events).await? {
         match &event {
-            Event::Approval { secret: Some(secret), .. } => approve(&event, secret, &client, context.output).await?,
+            Event::Approval { .. } => approve(&event, &events.secret(), &client, context.output).await?,
             Event::Notice { message, hint } => context.output.notice(message, hint.as_deref()),
             Event::Outcome { .. } => print_outcome(&event, receipt, context.output)?,
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
-            Event::Error { code: of_problem, message, hint } => {
+            Event::Error {
+                code: of_problem,
+                message,
+                hint,
+            } => {
                 context.output.problem(&Problem {
                     code: of_problem.clone(),
                     message: message.clone(),
@@ -105,7 +119,10 @@ async fn call(
             _ => {}
         }
     }
-    Err(Error::new("backend-down", "Backend not responding: the stream ended before the call did"))
+    Err(Error::new(
+        "backend-down",
+        "Backend not responding: the stream ended before the call did",
+    ))
 }
 
 fn read_arguments(text: &str) -> Result<Value, Error> {
@@ -139,14 +156,19 @@ fn print_outcome(event: &Event, with_receipt: bool, output: Output) -> Result<()
     };
     output.line(text.strip_suffix('\n').unwrap_or(text))?;
     if *truncated {
-        let hint = cursor.as_ref().map(|cursor| format!("add \"cursor\": {} for the rest", Value::from(cursor.as_str())));
+        let hint = cursor
+            .as_ref()
+            .map(|cursor| format!("add \"cursor\": {} for the rest", Value::from(cursor.as_str())));
         output.notice("There is more.", hint.as_deref());
     }
     for path in files_modified {
         output.progress(&format!("changed {path}"));
     }
     if with_receipt {
-        output.ask(&format!("{}\n", serde_json::to_string_pretty(receipt).unwrap_or_default()));
+        output.ask(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(receipt).unwrap_or_default()
+        ));
     }
     Ok(())
 }
@@ -156,8 +178,10 @@ fn add(file: &Path, yes: bool, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let inspection = registry.inspect(file).map_err(refused)?;
     confirm(&inspection, yes, context)?;
-    let entry = registry.add(file).map_err(refused)?;
-    context.output.line(&format!("Added {} {}.", entry.name, entry.version))?;
+    let entry = registry.add(&inspection).map_err(refused)?;
+    context
+        .output
+        .line(&format!("Added {} {}.", entry.name, entry.version))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,13 +189,18 @@ fn trust(name: &str, yes: bool, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let inspection = registry.inspect_installed(name).map_err(refused)?;
     confirm(&inspection, yes, context)?;
-    let entry = registry.trust(name).map_err(refused)?;
-    context.output.line(&format!("Pinned {} {}.", entry.name, entry.version))?;
+    let entry = registry.trust(&inspection).map_err(refused)?;
+    context
+        .output
+        .line(&format!("Pinned {} {}.", entry.name, entry.version))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn confirm(inspection: &host::skill::Inspection, yes: bool, context: &Context) -> Result<(), Error> {
-    let effects = if inspection.effects.is_empty() { "none".to_owned() } else { inspection.effects.join(", ") };
+fn confirm(inspection: &Inspection, yes: bool, context: &Context) -> Result<(), Error> {
+    let effects = match inspection.effects.is_empty() {
+        true => "none".to_owned(),
+        false => inspection.effects.join(", "),
+    };
     context.output.ask(&format!(
         "{} {}\n  {}\n  effects  {effects}\n  digest   {}\n",
         inspection.name, inspection.version, inspection.description, inspection.digest
@@ -184,6 +213,9 @@ fn confirm(inspection: &host::skill::Inspection, yes: bool, context: &Context) -
         return Err(refusal("nobody can be asked here: add --yes after reading the above"));
     }
     context.output.ask("Allow it these effects? [y/N] ");
-    if read_yes() { Ok(()) } else { Err(refusal("the component got nothing")) }
+    if read_yes() {
+        Ok(())
+    } else {
+        Err(refusal("the component got nothing"))
+    }
 }
-

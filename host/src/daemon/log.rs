@@ -22,8 +22,11 @@ pub(super) fn start(home: &Path, level: Option<&str>) -> io::Result<()> {
     let log = Rotating::open(place, limits::LOG_BYTES_MAX)?;
     link(home);
     let filter = EnvFilter::builder().parse_lossy(level.unwrap_or("INFO"));
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(log)).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(Mutex::new(log))
+        .finish();
     // A second daemon in one process exists in tests only; its lines go where the first one's go.
     let _ = tracing::subscriber::set_global_default(subscriber);
     Ok(())
@@ -99,7 +102,12 @@ mod tests {
         let kept = fs::read_to_string(&place).expect("it is there");
         assert!(kept.ends_with("line 049\n"), "{kept}");
         let older = fs::read_to_string(place.with_extension("log.1")).expect("it was rotated");
-        assert!(kept.len() <= 100 && older.len() <= 100, "{} and {}", kept.len(), older.len());
+        assert!(
+            kept.len() <= 100 && older.len() <= 100,
+            "{} and {}",
+            kept.len(),
+            older.len()
+        );
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 2);
     }
 }

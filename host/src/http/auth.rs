@@ -30,12 +30,12 @@ pub(super) fn has_token(headers: &HeaderMap, token: &str) -> bool {
     scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && same_secret(token, given.trim())
 }
 
-/// What proves a daemon to a client that holds the same token: HMAC-SHA256 with the token as key over `tool-daemon `
-/// and the client's nonce, hexadecimal.
-pub fn proof(token: &str, nonce: &str) -> String {
+/// What proves a daemon to a client that holds the same token: HMAC-SHA256 with the token as key over `tool-daemon`,
+/// the port and the client's nonce, hexadecimal. The port is part of it, so that a stranger's server on another port
+/// cannot pass the question on to the daemon and its answer back.
+pub fn proof(token: &str, port: u16, nonce: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).expect("a key may have any length");
-    mac.update(b"tool-daemon ");
-    mac.update(nonce.as_bytes());
+    mac.update(format!("tool-daemon {port} {nonce}").as_bytes());
     let bytes = mac.finalize().into_bytes();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -135,9 +135,10 @@ mod tests {
 
     #[test]
     fn a_proof_depends_on_token_and_nonce() {
-        assert_eq!(proof("t", "00").len(), 64);
-        assert_ne!(proof("t", "00"), proof("t", "01"));
-        assert_ne!(proof("t", "00"), proof("u", "00"));
+        assert_eq!(proof("t", 1, "00").len(), 64);
+        assert_ne!(proof("t", 1, "00"), proof("t", 1, "01"));
+        assert_ne!(proof("t", 1, "00"), proof("t", 2, "00"));
+        assert_ne!(proof("t", 1, "00"), proof("u", 1, "00"));
     }
 
     proptest! {

@@ -74,7 +74,7 @@ pub(super) async fn identity(
         return Err(Problem::new("invalid-request", "`nonce` must be 32 to 256 hexadecimal digits").into());
     }
     Ok(Json(Identity {
-        proof: proof(state.token(), &nonce),
+        proof: proof(state.token(), state.port(), &nonce),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
     }))

@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Where programs are for a starter that does not say.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// What every run may see: where things are, and how to speak.
-const COMMON: [&str; 15] = [
+const COMMON: [&str; 20] = [
     "PATH",
     "HOME",
     "USER",
@@ -22,6 +25,11 @@ const COMMON: [&str; 15] = [
     "NVM_DIR",
     "VOLTA_HOME",
     "POETRY_HOME",
+    "UV_CACHE_DIR",
+    "UV_PROJECT_ENVIRONMENT",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
 ];
 
 /// What an installer may see beside that: the way to the package registry.
@@ -48,13 +56,13 @@ const NETWORK: [&str; 17] = [
 /// The environment of a run that stays on this machine.
 pub(crate) fn for_run(starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut environment = pick(starter, &COMMON);
-    // Tools that look decide by these to leave out colours, cursor movement and questions.
-    for (name, value) in [("TERM", "dumb"), ("NO_COLOR", "1"), ("CI", "true")] {
+    // By these tools decide to leave out colours and cursor movement.
+    for (name, value) in [("TERM", "dumb"), ("NO_COLOR", "1")] {
         environment.insert(name.to_owned(), value.to_owned());
     }
-    environment
-        .entry("LANG".to_owned())
-        .or_insert_with(|| "C.UTF-8".to_owned());
+    for (name, value) in [("LANG", "C.UTF-8"), ("PATH", PATH)] {
+        environment.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+    }
     environment
 }
 
@@ -73,14 +81,16 @@ fn pick(starter: &BTreeMap<String, String>, names: &[&str]) -> BTreeMap<String, 
         .collect()
 }
 
-/// Finds a program on the starter's `PATH`. Relative entries are skipped: they would mean the repository.
-pub(crate) fn find_program(starter: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
-    let path = starter.get("PATH")?;
+/// Programs of this name on the starter's `PATH`, in its order. Relative entries are skipped: they would mean the
+/// repository.
+pub(crate) fn find_programs(starter: &BTreeMap<String, String>, name: &str) -> Vec<PathBuf> {
+    let path = starter.get("PATH").map_or(PATH, String::as_str);
     path.split(':')
         .map(Path::new)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(name))
-        .find(|candidate| executable(candidate))
+        .filter(|candidate| executable(candidate))
+        .collect()
 }
 
 /// True for a regular file that may be executed, links followed.
@@ -120,17 +130,17 @@ mod tests {
         ]);
         let run = for_run(&starter);
         let names = run.keys().map(String::as_str).collect::<Vec<_>>();
-        assert_eq!(names, ["CI", "LANG", "NO_COLOR", "PATH", "TERM"]);
+        assert_eq!(names, ["LANG", "NO_COLOR", "PATH", "TERM"]);
         assert!(for_install(&starter).contains_key("HTTPS_PROXY"));
         assert!(!for_install(&starter).contains_key("HOSTED_API_KEY"));
     }
 
     #[test]
     fn programs_are_found_in_absolute_entries_only() {
-        let found = find_program(&map(&[("PATH", "bin::./bin:/nowhere:/bin")]), "sh");
-        assert_eq!(found.as_deref(), Some(Path::new("/bin/sh")));
-        assert_eq!(find_program(&map(&[("PATH", "/bin")]), "no-such-program"), None);
-        assert_eq!(find_program(&map(&[]), "sh"), None);
+        let found = find_programs(&map(&[("PATH", "bin::./bin:/nowhere:/bin")]), "sh");
+        assert_eq!(found, [Path::new("/bin/sh")]);
+        assert!(find_programs(&map(&[("PATH", "/bin")]), "no-such-program").is_empty());
+        assert!(!find_programs(&map(&[]), "sh").is_empty(), "there is a usual place");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use futures_util::stream;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Problem;
+use crate::api::{Operation, Problem};
 use crate::config::ANALYST_URL;
 use crate::provider::{EventStream, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall};
 
@@ -25,7 +25,7 @@ const NO_MODEL: &str = "Written by the embedded analyst from measurements of thi
 
 /// The provider behind `url = "builtin:analyst"`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Analyst;
+pub(crate) struct Analyst;
 
 /// What the analyst does next.
 enum Reply {
@@ -55,8 +55,15 @@ impl Provider for Analyst {
     }
 }
 
-/// A problem for an operation that only a model can do.
-pub fn needs_a_model(operation: &str) -> Problem {
+/// Refuses an operation that only a model can do.
+pub(crate) fn check(operation: Operation) -> Result<(), Problem> {
+    match operation {
+        Operation::Explain | Operation::Architect => Ok(()),
+        Operation::Refactor | Operation::TestGen => Err(needs_a_model(operation.name())),
+    }
+}
+
+fn needs_a_model(operation: &str) -> Problem {
     Problem::new(
         "config-needs-model",
         format!("The embedded analyst uses no language model, and `{operation}` needs one"),
@@ -77,10 +84,16 @@ fn reply(request: Request<'_>) -> Result<Reply, Problem> {
 /// A reply as a wire would deliver it: text paragraph by paragraph, calls whole.
 fn events(reply: Reply) -> Vec<ProviderEvent> {
     let (mut events, reason) = match reply {
-        Reply::Calls(calls) => (calls.into_iter().map(ProviderEvent::ToolCall).collect::<Vec<_>>(), StopReason::ToolUse),
-        Reply::Text(text) => {
-            (text.split_inclusive("\n\n").map(|part| ProviderEvent::Text(part.to_owned())).collect(), StopReason::EndTurn)
-        }
+        Reply::Calls(calls) => (
+            calls.into_iter().map(ProviderEvent::ToolCall).collect::<Vec<_>>(),
+            StopReason::ToolUse,
+        ),
+        Reply::Text(text) => (
+            text.split_inclusive("\n\n")
+                .map(|part| ProviderEvent::Text(part.to_owned()))
+                .collect(),
+            StopReason::EndTurn,
+        ),
     };
     events.push(ProviderEvent::Stop {
         reason,
@@ -97,6 +110,3 @@ fn call(purpose: &str, number: usize, name: &str, arguments: &Value) -> ToolCall
         arguments: arguments.to_string(),
     }
 }
-
-#[cfg(test)]
-mod tests;

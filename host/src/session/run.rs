@@ -17,7 +17,7 @@ use super::engine::Engine;
 use super::feed::Recorder;
 use super::journal::{Entry, ToolEntry, Work, cut_text, cut_value};
 use crate::api::{self, Event, Operation, Problem, Receipt, Status, Timestamp};
-use crate::config::{PolicySettings, Settings};
+use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, BuildRequest, Packet};
 use crate::limits;
 use crate::operation;
@@ -138,6 +138,10 @@ async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
         vec![message],
     );
     turn.cancel = job.cancel.clone();
+    if task.settings.provider.api == Api::Analyst {
+        // It has no context that could overflow, and writes from results that a model would have forgotten.
+        turn.context_tokens_max = u64::MAX;
+    }
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     let report = running.await;

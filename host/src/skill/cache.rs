@@ -110,10 +110,15 @@ impl Cache {
 
     /// One file a component and engine: another version or configuration of wasmtime compiles differently.
     fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
-        let mut hasher = DefaultHasher::new();
-        engine.precompile_compatibility_hash().hash(&mut hasher);
-        self.folder.join(format!("{digest}-{:016x}.compiled", hasher.finish()))
+        self.folder.join(format!("{digest}-{}.compiled", fingerprint(engine)))
     }
+}
+
+/// Names the compiler and its configuration.
+pub(super) fn fingerprint(engine: &Engine) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// Reads compiled code; nothing where there is none.

@@ -7,10 +7,13 @@
 mod consent;
 mod failure;
 mod git;
-pub(crate) mod git_commit;
-pub(crate) mod git_read;
+mod git_commit;
+mod git_read;
 pub(super) mod log;
+mod packages;
+mod recipe;
 mod repository;
+mod tests;
 
 use std::sync::Arc;
 
@@ -89,7 +92,7 @@ impl wit::repository::Host for State {
 impl wit::git_read::Host for State {
     fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
         let context = granted!(self, Effect::ReadGit);
-        Ok(pending::changes(&context, &query))
+        Ok(git_read::changes(&context, &query))
     }
 }
 
@@ -101,7 +104,7 @@ impl wit::git_commit::Host for State {
         all: bool,
     ) -> wasmtime::Result<Result<wit::git_commit::Commit, Failure>> {
         let context = granted!(self, Effect::CommitGit);
-        let commit = || pending::create(&context, &message, &paths, all);
+        let commit = || git_commit::create(&context, &message, &paths, all);
         Ok(match self.may_ask(Effect::CommitGit) {
             true => self.call.unclocked(commit),
             false => commit(),
@@ -115,7 +118,7 @@ impl wit::tests::Host for State {
         let report = self.call.recipe(|left| {
             let left = u32::try_from(left.as_secs().max(1)).unwrap_or(u32::MAX);
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
-            pending::run(&context, &request)
+            tests::run(&context, &request)
         })?;
         self.call.check()?;
         Ok(report)
@@ -125,37 +128,8 @@ impl wit::tests::Host for State {
 impl wit::packages::Host for State {
     fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
         let context = granted!(self, Effect::Install);
-        let report = self.call.recipe(|_| pending::install(&context, &request))?;
+        let report = self.call.recipe(|_| packages::install(&context, &request))?;
         self.call.check()?;
         Ok(report)
-    }
-}
-
-/// Git and recipes, until they are there.
-mod pending {
-    use super::{CallContext, Failure, wit};
-
-    fn unavailable<T>() -> Result<T, Failure> {
-        Err(Failure {
-            code: "unavailable".to_owned(),
-            message: "This build has no such import yet.".to_owned(),
-            hint: None,
-        })
-    }
-
-    pub(super) fn changes(_: &CallContext, _: &wit::git_read::DiffQuery) -> Result<wit::git_read::Diff, Failure> {
-        unavailable()
-    }
-
-    pub(super) fn create(_: &CallContext, _: &str, _: &[String], _: bool) -> Result<wit::git_commit::Commit, Failure> {
-        unavailable()
-    }
-
-    pub(super) fn run(_: &CallContext, _: &wit::tests::Request) -> Result<wit::tests::Report, Failure> {
-        unavailable()
-    }
-
-    pub(super) fn install(_: &CallContext, _: &wit::packages::Request) -> Result<wit::tests::Report, Failure> {
-        unavailable()
     }
 }

@@ -149,17 +149,47 @@ enum Member {
     },
 }
 
-/// What a component says and asks for, before it is trusted.
-#[derive(Debug, Clone, PartialEq)]
+/// What a component says about itself and asks for, before it is trusted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inspection {
+    /// Name that would call it.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it does.
+    pub description: String,
+    /// Names of the effects that it would get.
+    pub effects: Vec<String>,
+    /// SHA-256 of the file, hexadecimal.
+    pub digest: String,
+    /// Bytes of the file.
+    pub size: u64,
     /// The file.
     pub path: PathBuf,
-    /// SHA-256 of it, hexadecimal: what `add` and `trust` want back.
-    pub digest: String,
-    /// Bytes.
-    pub size: u64,
-    /// What it says about itself; its effects are what it would get.
-    pub descriptor: Descriptor,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+impl Inspection {
+    fn new(path: &Path, wasm: &[u8], descriptor: &Descriptor) -> Self {
+        Self {
+            name: descriptor.name.clone(),
+            version: descriptor.version.clone(),
+            description: descriptor.description.clone(),
+            effects: names(&descriptor.effects),
+            digest: digest(wasm),
+            size: wasm.len() as u64,
+            path: path.to_owned(),
+            parameters: descriptor.parameters.clone(),
+        }
+    }
+}
+
+/// A component that was looked at, with what is needed to keep it.
+struct Inspected {
+    inspection: Inspection,
+    descriptor: Descriptor,
+    wasm: Arc<[u8]>,
 }
 
 impl SkillHost {
@@ -388,74 +418,85 @@ impl SkillHost {
     /// Looks at a component without trusting it: it is checked, compiled, and asked to describe itself with every
     /// capability denied.
     pub fn inspect(&self, file: &Path) -> Result<Inspection, SkillHostError> {
-        self.inspected(file).map(|(inspection, _)| inspection)
+        Ok(self.inspected(file)?.inspection)
     }
 
-    fn inspected(&self, file: &Path) -> Result<(Inspection, Arc<[u8]>), SkillHostError> {
+    /// The same for a component that lies in the team's folder.
+    pub fn inspect_installed(&self, name: &str) -> Result<Inspection, SkillHostError> {
+        let path = self.installed(name)?;
+        let inspection = self.inspect(&path)?;
+        match inspection.name == name {
+            true => Ok(inspection),
+            false => Err(SkillHostError::Refused {
+                path,
+                reason: format!("it calls itself `{0}`; name the file `{0}.wasm`", inspection.name),
+            }),
+        }
+    }
+
+    fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
         let wasm = read_component(file).map_err(|source| io(file, "read", source))?;
         let refused = |reason| SkillHostError::Refused {
             path: file.to_owned(),
             reason,
         };
         let surface = component::inspect(&wasm).map_err(refused)?;
-        let digest = digest(&wasm);
         let component = self
-            .compiled(&digest, Arc::clone(&wasm), &file.display().to_string(), &|_| ())
+            .compiled(&digest(&wasm), Arc::clone(&wasm), &file.display().to_string(), &|_| ())
             .map_err(refused)?;
         let descriptor = describe(self.runtime, &component, &surface).map_err(refused)?;
         if self.builtins.contains_key(descriptor.name.as_str()) {
             let reason = format!("its name, `{}`, is that of a built-in skill", descriptor.name);
             return Err(refused(reason));
         }
-        let inspection = Inspection {
-            path: file.to_owned(),
-            digest,
-            size: wasm.len() as u64,
+        Ok(Inspected {
+            inspection: Inspection::new(file, &wasm, &descriptor),
             descriptor,
-        };
-        Ok((inspection, wasm))
+            wasm,
+        })
     }
 
-    /// Adds a component: copies it into the team's folder and pins what `inspect` has shown, whose digest is given
-    /// back here, so that nothing else can be added than what was seen.
-    pub fn add(&self, file: &Path, shown_digest: &str) -> Result<SkillEntry, SkillHostError> {
-        let (inspection, wasm) = self.inspected(file)?;
-        check_shown(&inspection, shown_digest)?;
-        let target = self.component_path(&inspection.descriptor.name);
-        self.make_folder()?;
-        write(&target, &wasm)?;
-        self.pin(inspection)
+    /// Adds the component that was shown: copies it into the team's folder and pins its digest and descriptor. Refused
+    /// where the file is no longer the one that was shown.
+    pub fn add(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
+        let inspected = self.shown_again(shown)?;
+        let target = self.component_path(&inspected.descriptor.name);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
+            .map_err(|source| io(&self.folder, "made", source))?;
+        write(&target, &inspected.wasm)?;
+        self.pin(inspected)
     }
 
-    /// Trusts a component that lies in the team's folder already, or its new content.
-    pub fn trust(&self, name: &str, shown_digest: &str) -> Result<SkillEntry, SkillHostError> {
-        let path = self.waiting_path(name)?;
-        let inspection = self.inspect(&path)?;
-        check_shown(&inspection, shown_digest)?;
-        if inspection.descriptor.name != name {
+    /// Trusts the component that was shown where it lies: in the team's folder.
+    pub fn trust(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
+        let inspected = self.shown_again(shown)?;
+        if self.installed(&inspected.descriptor.name)? != shown.path {
             return Err(SkillHostError::Refused {
-                path,
-                reason: format!(
-                    "it calls itself `{0}`; name the file `{0}.wasm` or add it from elsewhere",
-                    inspection.descriptor.name
-                ),
+                path: shown.path.clone(),
+                reason: "it does not lie in the folder of skills under its own name".to_owned(),
             });
         }
-        self.pin(inspection)
+        self.pin(inspected)
     }
 
-    /// The file of a component in the team's folder, for `inspect`.
-    pub fn waiting_path(&self, name: &str) -> Result<PathBuf, SkillHostError> {
-        let path = self.component_path(name);
-        match is_name(name) && path.is_file() {
-            true => Ok(path),
-            false => Err(SkillHostError::Unknown { name: name.to_owned() }),
+    fn shown_again(&self, shown: &Inspection) -> Result<Inspected, SkillHostError> {
+        let inspected = self.inspected(&shown.path)?;
+        match inspected.inspection.digest == shown.digest {
+            true => Ok(inspected),
+            false => Err(SkillHostError::Changed {
+                path: shown.path.clone(),
+                shown: shown.digest.clone(),
+                found: inspected.inspection.digest,
+            }),
         }
     }
 
-    /// Takes a team's component away: its file and its pin.
+    /// Takes a team's component away: its pin and its file.
     pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
-        let path = self.waiting_path(name)?;
+        let path = self.installed(name)?;
         let mut pins = Pins::read(&self.folder)?;
         if pins.skills.remove(name).is_some() {
             pins.write(&self.folder)?;
@@ -463,28 +504,31 @@ impl SkillHost {
         fs::remove_file(&path).map_err(|source| io(&path, "removed", source))
     }
 
+    /// The file of a component in the team's folder.
+    fn installed(&self, name: &str) -> Result<PathBuf, SkillHostError> {
+        let path = self.component_path(name);
+        match is_name(name) && path.is_file() {
+            true => Ok(path),
+            false => Err(SkillHostError::Unknown { name: name.to_owned() }),
+        }
+    }
+
     fn component_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.wasm"))
     }
 
-    fn make_folder(&self) -> Result<(), SkillHostError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
-            .map_err(|source| io(&self.folder, "made", source))
-    }
-
-    fn pin(&self, inspection: Inspection) -> Result<SkillEntry, SkillHostError> {
-        let name = inspection.descriptor.name.clone();
+    fn pin(&self, inspected: Inspected) -> Result<SkillEntry, SkillHostError> {
+        let Inspected {
+            inspection, descriptor, ..
+        } = inspected;
         let mut pins = Pins::read(&self.folder)?;
         let pin = Pin {
             digest: inspection.digest.clone(),
-            descriptor: inspection.descriptor.clone(),
+            descriptor: descriptor.clone(),
         };
-        pins.skills.insert(name, pin);
+        pins.skills.insert(inspection.name, pin);
         pins.write(&self.folder)?;
-        let skill = Skill::new(inspection.descriptor, inspection.digest, Source::Team(inspection.path));
+        let skill = Skill::new(descriptor, inspection.digest, Source::Team(inspection.path));
         Ok(ready_entry(&skill, "team"))
     }
 }
@@ -534,17 +578,6 @@ fn io(path: &Path, action: &'static str, source: std::io::Error) -> SkillHostErr
         path: path.to_owned(),
         action,
         source,
-    }
-}
-
-fn check_shown(inspection: &Inspection, shown_digest: &str) -> Result<(), SkillHostError> {
-    match inspection.digest == shown_digest {
-        true => Ok(()),
-        false => Err(SkillHostError::Changed {
-            path: inspection.path.clone(),
-            shown: shown_digest.to_owned(),
-            found: inspection.digest.clone(),
-        }),
     }
 }
 
@@ -622,17 +655,17 @@ fn ready_entry(skill: &Skill, origin: &str) -> SkillEntry {
         name: descriptor.name.clone(),
         version: descriptor.version.clone(),
         description: descriptor.description.clone(),
-        effects: descriptor
-            .effects
-            .iter()
-            .map(|effect| effect.name().to_owned())
-            .collect(),
+        effects: names(&descriptor.effects),
         digest: skill.digest.clone(),
         origin: origin.to_owned(),
         state: "ready".to_owned(),
         reason: None,
         parameters: descriptor.parameters.clone(),
     }
+}
+
+fn names(effects: &[Effect]) -> Vec<String> {
+    effects.iter().map(|effect| effect.name().to_owned()).collect()
 }
 
 fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError> {
@@ -715,6 +748,11 @@ pub struct Embedded {
     pub digest: String,
     /// Its code, for every machine of this architecture.
     pub compiled: Vec<u8>,
+}
+
+/// Which compiler and configuration [`precompile`] uses: code of another one does not load.
+pub fn compiler_fingerprint() -> Result<String, SkillHostError> {
+    Ok(cache::fingerprint(&Runtime::global()?.engine))
 }
 
 /// Compiles a component of ours ahead of time and captures what it says about itself. For the build of the product.

@@ -1,1 +1,416 @@
-//! x
+//! `analyze_dependencies`: what the manifests of a repository depend on.
+//!
+//! This file finds the manifests and writes the answer; each format has a module of its own that turns text into a
+//! [`Manifest`]. Nothing is executed or resolved: what is not written down is not guessed. A manifest that does not
+//! parse is reported with the place of its mistake, and the others are read all the same.
+
+mod cargo;
+mod go_mod;
+mod locks;
+mod model;
+mod package_json;
+mod pyproject;
+mod requirement;
+mod setup;
+mod toml_file;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Deserialize;
+use skill_sdk::serde_json::json;
+use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Host, Outcome, Query, Skill, export_skill};
+
+use locks::Lock;
+use model::{Ecosystem, Manifest, normal};
+
+/// The skill.
+#[derive(Debug)]
+pub struct AnalyzeDependencies;
+
+/// Manifests that are read; a repository with more is asked about a directory at a time.
+const MANIFESTS_MAX: usize = 300;
+/// Larger manifests are generated data.
+const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+/// Lines in one answer.
+const LINES_MAX: usize = 400;
+/// Names that are flagged.
+const CONFLICTS_MAX: usize = 50;
+/// Where a line is cut.
+const LINE_BYTES_MAX: usize = 500;
+
+/// What is looked for. Requirements files come under many names.
+const MANIFEST_GLOBS: [&str; 9] = [
+    "package.json",
+    "pyproject.toml",
+    "*requirements*.txt",
+    "**/requirements/*.txt",
+    "setup.cfg",
+    "setup.py",
+    "Pipfile",
+    "Cargo.toml",
+    "go.mod",
+];
+
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+impl Skill for AnalyzeDependencies {
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: "analyze_dependencies",
+            version: "1.0.0",
+            description: "Lists what the repository depends on, from package.json, pyproject.toml (PEP 621, PEP 735, \
+                          Poetry), requirements files, setup.cfg, setup.py, Pipfile, Cargo.toml and go.mod, in all \
+                          directories. Each dependency comes with its constraint, its group, the place where it is \
+                          declared, and the locked version if a lock file has it. Dependencies that are declared with \
+                          different constraints, and manifests that do not parse, are pointed out.",
+            parameters: json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "properties": {
+                    "path": {
+                        "type": "string",
+                        "description": "A directory, or one manifest, relative to the repository root. Default: the \
+                                        whole repository."
+                    },
+                    "cursor": {
+                        "type": "string",
+                        "description": "The cursor of the answer before, to see what comes next. Keep `path` the same."
+                    }
+                },
+                "required": [],
+                "additionalProperties": false
+            }),
+            effects: &["read-repository"],
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let under = skill_sdk::clean_path(&arguments.path)?;
+        let from = match arguments.cursor.as_deref() {
+            None => 0,
+            Some(cursor) => cursor
+                .strip_prefix("line:")
+                .and_then(|line| line.parse().ok())
+                .ok_or_else(|| {
+                    Failure::invalid("the cursor does not belong to this question")
+                        .with_hint("call again without `cursor`")
+                })?,
+        };
+        let found = Found::list(host, &under)?;
+        let mut manifests: Vec<Manifest> = found.manifests.iter().map(|file| read(host, file)).collect();
+        // Most setup.cfg files configure linters and say nothing about dependencies.
+        manifests.retain(|manifest| {
+            !manifest.path.ends_with("setup.cfg")
+                || manifest.name.is_some()
+                || !manifest.dependencies.is_empty()
+                || !manifest.problems.is_empty()
+        });
+        cargo::resolve_workspace(&mut manifests);
+        locks::apply(&mut manifests, &read_locks(host, &found.locks));
+        let lines = render(&manifests, &under, found.left_out);
+        Ok(page(&lines, from))
+    }
+}
+
+/// The files that a call is about.
+struct Found {
+    manifests: Vec<Entry>,
+    locks: Vec<Entry>,
+    /// Manifests beyond the bound.
+    left_out: usize,
+}
+
+impl Found {
+    fn list(host: &dyn Host, under: &str) -> Result<Self, Failure> {
+        let metadata = fs::metadata(host.path(under)?).map_err(|error| Failure::io(under, &error))?;
+        let list = |under: &str, globs: Vec<String>| {
+            host.list(&Query {
+                under: under.to_owned(),
+                recursive: true,
+                globs,
+                after: None,
+            })
+        };
+        let mut manifests = list(under, MANIFEST_GLOBS.map(str::to_owned).to_vec())?;
+        manifests.retain(|file| file.kind == EntryKind::File && parser(&file.path).is_some());
+        if metadata.is_file() && manifests.is_empty() {
+            return Err(
+                Failure::invalid(format!("`{under}` is not a manifest that this skill reads")).with_hint(
+                    "give package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, Pipfile, Cargo.toml or \
+                 go.mod, or a directory",
+                ),
+            );
+        }
+        // The root says most, and what lies deep is often a test's.
+        manifests.sort_by_key(|file| (file.path.matches('/').count(), file.path.clone()));
+        let left_out = manifests.len().saturating_sub(MANIFESTS_MAX);
+        manifests.truncate(MANIFESTS_MAX);
+        // A lock file above the directory counts as well.
+        let mut locks = list("", locks::NAMES.map(|(name, _, _)| name.to_owned()).to_vec())?;
+        locks.retain(|lock| {
+            let above = model::directory(&lock.path);
+            lock.kind == EntryKind::File
+                && manifests
+                    .iter()
+                    .any(|file| model::directory(&file.path).starts_with(above))
+        });
+        Ok(Self {
+            manifests,
+            locks,
+            left_out,
+        })
+    }
+}
+
+type Parser = fn(&str, &str) -> Manifest;
+
+/// Who reads a file, by its name.
+fn parser(path: &str) -> Option<Parser> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    Some(match name {
+        "package.json" => package_json::parse,
+        "pyproject.toml" => pyproject::parse,
+        "Pipfile" => pyproject::parse_pipfile,
+        "setup.cfg" => setup::parse_cfg,
+        "setup.py" => setup::parse_py,
+        "Cargo.toml" => cargo::parse,
+        "go.mod" => go_mod::parse,
+        name if name.ends_with(".txt") && (name.contains("requirements") || path.contains("requirements/")) => {
+            requirement::parse_file
+        }
+        _ => return None,
+    })
+}
+
+fn read(host: &dyn Host, file: &Entry) -> Manifest {
+    let unread = |why: &str| {
+        let mut manifest = Manifest::new(&file.path, "not read", Ecosystem::Python);
+        manifest.problem(0, why);
+        manifest
+    };
+    let Some(parse) = parser(&file.path) else {
+        return unread("not a manifest");
+    };
+    if file.size > MANIFEST_BYTES_MAX {
+        return unread("too large to read");
+    }
+    let content = host
+        .path(&file.path)
+        .and_then(|place| fs::read(place).map_err(|error| Failure::io(&file.path, &error)));
+    match content.map(String::from_utf8) {
+        Ok(Ok(text)) => parse(&file.path, &text),
+        Ok(Err(_)) => unread("not UTF-8"),
+        Err(failure) => unread(&failure.message),
+    }
+}
+
+fn read_locks(host: &dyn Host, files: &[Entry]) -> Vec<Lock> {
+    files
+        .iter()
+        .filter_map(|file| {
+            let (ecosystem, readable) = locks::kind_of(&file.path)?;
+            if !readable {
+                return Some(Lock::unread(&file.path, ecosystem, "not read"));
+            }
+            if file.size > locks::BYTES_MAX {
+                return Some(Lock::unread(&file.path, ecosystem, "too large to read"));
+            }
+            let text = host
+                .path(&file.path)
+                .ok()
+                .and_then(|place| fs::read_to_string(place).ok());
+            Some(match text {
+                Some(text) => Lock::parse(&file.path, ecosystem, &text),
+                None => Lock::unread(&file.path, ecosystem, "could not be read"),
+            })
+        })
+        .collect()
+}
+
+fn render(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
+    let place = if under.is_empty() {
+        String::new()
+    } else {
+        format!(" in {under}")
+    };
+    if manifests.is_empty() {
+        return vec![format!(
+            "No manifest found{place}: looked for package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, \
+             Pipfile, Cargo.toml and go.mod."
+        )];
+    }
+    let count: usize = manifests.iter().map(|manifest| manifest.dependencies.len()).sum();
+    let broken = manifests
+        .iter()
+        .filter(|manifest| !manifest.problems.is_empty())
+        .count();
+    let mut summary = format!(
+        "{} and {}{place}",
+        counted(manifests.len(), "manifest"),
+        dependencies(count)
+    );
+    if broken > 0 {
+        summary.push_str(&format!("; {} with problems", counted(broken, "manifest")));
+    }
+    let mut lines = vec![summary];
+    for manifest in manifests {
+        lines.push(String::new());
+        manifest_lines(&mut lines, manifest);
+    }
+    lines.extend(conflicts(manifests));
+    if left_out > 0 {
+        lines.push(String::new());
+        lines.push(format!(
+            "{} left out: ask for a directory with `path`",
+            counted(left_out, "more manifest")
+        ));
+    }
+    lines
+}
+
+fn manifest_lines(lines: &mut Vec<String>, manifest: &Manifest) {
+    lines.push(format!("{} ({})", manifest.path, manifest.kind));
+    let project: Vec<&str> = [&manifest.name, &manifest.version]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    if !project.is_empty() {
+        lines.push(format!("  project: {}", project.join(" ")));
+    }
+    lines.extend(manifest.problems.iter().map(|(line, what)| match line {
+        0 => format!("  problem: {}: {what}", manifest.path),
+        line => format!("  problem: {}:{line}: {what}", manifest.path),
+    }));
+    lines.extend(manifest.facts.iter().map(|fact| format!("  {fact}")));
+    let mut dependencies: Vec<_> = manifest.dependencies.iter().collect();
+    dependencies.sort_by_key(|dependency| dependency.line);
+    for dependency in dependencies {
+        let mut line = format!(
+            "  {} {} [{}] {}:{}",
+            dependency.name, dependency.constraint, dependency.group, manifest.path, dependency.line
+        );
+        if let Some(version) = &dependency.locked {
+            line.push_str(&format!(" locked {version}"));
+        }
+        if let Some(note) = &dependency.note {
+            line.push_str(&format!(" ({note})"));
+        }
+        lines.push(line);
+    }
+    if manifest.dependencies.is_empty() && manifest.problems.is_empty() {
+        lines.push("  no dependencies declared".to_owned());
+    }
+}
+
+/// What is declared in several places that do not agree. Peer dependencies are a range for others, not a choice, and a
+/// member that takes its workspace's version agrees with it.
+fn conflicts(manifests: &[Manifest]) -> Vec<String> {
+    let mut declared: BTreeMap<(Ecosystem, String), Vec<(String, String)>> = BTreeMap::new();
+    for manifest in manifests {
+        for dependency in &manifest.dependencies {
+            if dependency.group == "peer" || dependency.constraint.starts_with(cargo::FROM_WORKSPACE) {
+                continue;
+            }
+            let bare = dependency.name.split('[').next().unwrap_or(&dependency.name);
+            let key = (manifest.ecosystem, normal(manifest.ecosystem, bare));
+            let place = format!("{}:{}", manifest.path, dependency.line);
+            // One constraint for each of several markers is a choice, not a contradiction.
+            let marker = dependency.note.as_deref().filter(|note| note.contains("only: "));
+            if marker.is_none() {
+                declared
+                    .entry(key)
+                    .or_default()
+                    .push((dependency.constraint.clone(), place));
+            }
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for ((_, name), places) in declared {
+        if places.iter().all(|(constraint, _)| *constraint == places[0].0) {
+            continue;
+        }
+        let places: Vec<String> = places
+            .into_iter()
+            .map(|(constraint, place)| format!("{constraint} ({place})"))
+            .collect();
+        lines.push(format!("  {name}: {}", places.join(", ")));
+    }
+    if lines.is_empty() {
+        return lines;
+    }
+    let count = lines.len();
+    lines.truncate(CONFLICTS_MAX);
+    if count > CONFLICTS_MAX {
+        lines.push(format!("  … and {} more", count - CONFLICTS_MAX));
+    }
+    lines.splice(0..0, [String::new(), "declared with different constraints:".to_owned()]);
+    lines
+}
+
+/// A bounded number of lines from one on, with the heading of what they belong to.
+fn page(lines: &[String], from: usize) -> Outcome {
+    let end = lines.len().min(from.saturating_add(LINES_MAX));
+    let mut text = String::new();
+    let first = lines.get(from);
+    if from > 0 && first.is_some_and(|line| line.starts_with(' ')) {
+        let heading = lines[..from]
+            .iter()
+            .rev()
+            .find(|line| !line.is_empty() && !line.starts_with(' '));
+        text.extend(heading.map(|heading| format!("{heading}, continued\n")));
+    }
+    for line in lines.get(from..end).unwrap_or_default() {
+        text.push_str(&cut(line));
+        text.push('\n');
+    }
+    let more = end < lines.len();
+    if more {
+        text.push_str(&format!(
+            "… {} more lines: pass the cursor, or narrow with `path`\n",
+            lines.len() - end
+        ));
+    }
+    Outcome {
+        text,
+        truncated: more,
+        cursor: more.then(|| format!("line:{end}")),
+        deletions: Vec::new(),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn dependencies(count: usize) -> String {
+    if count == 1 {
+        "1 dependency".to_owned()
+    } else {
+        format!("{count} dependencies")
+    }
+}
+
+fn cut(line: &str) -> String {
+    if line.len() <= LINE_BYTES_MAX {
+        return line.to_owned();
+    }
+    let mut end = LINE_BYTES_MAX;
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &line[..end])
+}
+
+export_skill!(AnalyzeDependencies);
+
+#[cfg(test)]
+mod tests;

@@ -207,7 +207,7 @@ impl Module<'_> {
     }
 
     /// What stands between the quotes, as it is written: escapes are not undone.
-    fn content(&self, string: Node<'_>) -> String {
+    pub(crate) fn content(&self, string: Node<'_>) -> String {
         let mut cursor = string.walk();
         string
             .named_children(&mut cursor)

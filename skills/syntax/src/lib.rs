@@ -5,12 +5,14 @@
 //! names alone ([`names`]). A file with mistakes still answers for the parts that parse.
 
 mod definitions;
+mod literals;
 pub mod names;
 mod uses;
 
 use tree_sitter::{Node, Parser, Tree, TreeCursor};
 
 pub use definitions::{Definition, DefinitionKind};
+pub use literals::{Argument, Literal};
 pub use uses::{Call, Import, Use, UseKind};
 
 /// Longest source that is parsed. A tree costs about twenty times its source in memory, and a second per 4 MB.

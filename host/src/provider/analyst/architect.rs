@@ -10,7 +10,7 @@ use serde_json::json;
 use super::evidence::{Brief, Evidence, Hit, hits, size_text};
 use super::survey::{self, Survey};
 use super::{NO_MODEL, Reply, call};
-use crate::layout::{file_name, stem};
+use crate::context::scanner::{file_name, stem};
 
 /// Sources larger than this are worth a look: some thousand lines.
 const LARGE_BYTES: f64 = 40_000.0;
@@ -47,7 +47,8 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
             call("search", number + 1, "search_code", &arguments)
         };
         let mut calls: Vec<_> = SEARCHES.iter().enumerate().map(search).collect();
-        let imports = json!({"pattern": r"^from \.\w+ import ", "path": brief.target, "limit": 1000, "case": "sensitive"});
+        let imports =
+            json!({"pattern": r"^from \.\w+ import ", "path": brief.target, "limit": 1000, "case": "sensitive"});
         calls.push(call("imports", 1, "search_code", &imports));
         return Reply::Calls(calls);
     }
@@ -55,12 +56,21 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
 }
 
 fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
-    let mut found: Vec<Finding> = [large(survey), untested(survey), declared_twice(survey), cycles(evidence)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut found: Vec<Finding> = [
+        large(survey),
+        untested(survey),
+        declared_twice(survey),
+        cycles(evidence),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     found.extend(searched(evidence));
-    let place = if brief.target.is_empty() { "this repository" } else { &brief.target };
+    let place = if brief.target.is_empty() {
+        "this repository"
+    } else {
+        &brief.target
+    };
     let mut text = format!(
         "# Findings in {place}\n\n> {NO_MODEL} What follows is counted, not judged; how it bears on the task is for \
          the reader, or for a model.\n\n"
@@ -101,7 +111,10 @@ impl Finding {
 fn large(survey: &Survey) -> Option<Finding> {
     let mut large: Vec<_> = survey.sources().filter(|file| file.bytes > LARGE_BYTES).collect();
     large.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
-    let places = large.iter().take(PLACES_MAX).map(|file| format!("{}:1 ({})", file.path, size_text(file.bytes)));
+    let places = large
+        .iter()
+        .take(PLACES_MAX)
+        .map(|file| format!("{}:1 ({})", file.path, size_text(file.bytes)));
     (!large.is_empty()).then(|| Finding {
         title: "Large files",
         measured: format!(
@@ -121,13 +134,19 @@ fn untested(survey: &Survey) -> Option<Finding> {
     let tested: BTreeSet<String> = survey.tests().map(|file| test_subject(&file.path)).collect();
     let mut without: Vec<_> = survey
         .sources()
-        .filter(|file| !tested.contains(stem(&file.path)) && file_name(&file.path) != "__init__.py" && file.bytes > 1000.0)
+        .filter(|file| {
+            !tested.contains(stem(&file.path)) && file_name(&file.path) != "__init__.py" && file.bytes > 1000.0
+        })
         .collect();
     without.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     (!without.is_empty()).then(|| Finding {
         title: "Sources without a test file of their name",
         measured: format!("{} of {} sources have none.", without.len(), survey.sources().count()),
-        places: without.iter().take(PLACES_MAX).map(|file| format!("{}:1", file.path)).collect(),
+        places: without
+            .iter()
+            .take(PLACES_MAX)
+            .map(|file| format!("{}:1", file.path))
+            .collect(),
         change: "`tool test-gen` for the ones that change most, largest first".to_owned(),
         cost: "new files only",
         check: "coverage of these files before and after",
@@ -137,7 +156,10 @@ fn untested(survey: &Survey) -> Option<Finding> {
 /// What a test file's name says that it tests.
 fn test_subject(path: &str) -> String {
     let stem = stem(path).split('.').next().unwrap_or_default();
-    let stem = stem.strip_prefix("test_").or_else(|| stem.strip_suffix("_test")).unwrap_or(stem);
+    let stem = stem
+        .strip_prefix("test_")
+        .or_else(|| stem.strip_suffix("_test"))
+        .unwrap_or(stem);
     stem.to_owned()
 }
 
@@ -145,15 +167,28 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     let mut declared: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for dependency in &survey.dependencies {
         let (name, constraint) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
-        declared.entry(name).or_default().entry(constraint).or_insert(&dependency.place);
+        declared
+            .entry(name)
+            .or_default()
+            .entry(constraint)
+            .or_insert(&dependency.place);
     }
-    let twice: Vec<_> = declared.iter().filter(|(_, constraints)| constraints.len() > 1).collect();
+    let twice: Vec<_> = declared
+        .iter()
+        .filter(|(_, constraints)| constraints.len() > 1)
+        .collect();
     let places = twice.iter().flat_map(|(name, constraints)| {
-        constraints.iter().map(move |(constraint, place)| format!("`{name} {constraint}` {place}"))
+        constraints
+            .iter()
+            .map(move |(constraint, place)| format!("`{name} {constraint}` {place}"))
     });
     (!twice.is_empty()).then(|| Finding {
         title: "Dependencies declared more than once, differently",
-        measured: format!("{} of {} names have more than one constraint.", twice.len(), declared.len()),
+        measured: format!(
+            "{} of {} names have more than one constraint.",
+            twice.len(),
+            declared.len()
+        ),
         places: places.take(PLACES_MAX).collect(),
         change: "keep each constraint in one place, and let the others refer to it".to_owned(),
         cost: "a change of manifests",
@@ -167,9 +202,16 @@ fn cycles(evidence: &Evidence<'_>) -> Option<Finding> {
     let mut places: BTreeMap<(String, String), String> = BTreeMap::new();
     for hit in &found {
         let folder = hit.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let imported = hit.text.trim_start_matches("from .").split([' ', '.']).next().unwrap_or_default();
+        let imported = hit
+            .text
+            .trim_start_matches("from .")
+            .split([' ', '.'])
+            .next()
+            .unwrap_or_default();
         let imported = super::survey::join(folder, &format!("{imported}.py"));
-        places.entry((hit.path.clone(), imported)).or_insert_with(|| hit.place());
+        places
+            .entry((hit.path.clone(), imported))
+            .or_insert_with(|| hit.place());
     }
     let both: Vec<String> = places
         .iter()
@@ -193,7 +235,11 @@ fn searched(evidence: &Evidence<'_>) -> Vec<Finding> {
     let finding = |(number, (title, _, change)): (usize, &(&'static str, &str, &str))| {
         let answer = evidence.of("search").find(|answer| answer.is_number(number + 1))?;
         let found = hits(answer.text());
-        let totals = answer.text().lines().rev().find(|line| line.contains("match") && line.contains(" in "))?;
+        let totals = answer
+            .text()
+            .lines()
+            .rev()
+            .find(|line| line.contains("match") && line.contains(" in "))?;
         (!found.is_empty()).then(|| Finding {
             title,
             measured: format!("{}.", totals.split(';').next().unwrap_or(totals)),

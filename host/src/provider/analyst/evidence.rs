@@ -33,7 +33,9 @@ impl Brief {
                 brief.target = file.to_owned();
                 brief.is_file = true;
             } else if let Some(path) = line.strip_prefix("=== ") {
-                brief.chosen.extend(path.split_once(" ===").map(|(path, _)| path.to_owned()));
+                brief
+                    .chosen
+                    .extend(path.split_once(" ===").map(|(path, _)| path.to_owned()));
             }
         }
         brief
@@ -61,13 +63,21 @@ impl<'a> Exchange<'a> {
 
     /// True where the call was the one of this number among those of its purpose.
     pub(super) fn is_number(&self, number: usize) -> bool {
-        self.call.id.rsplit_once('-').is_some_and(|(_, own)| own.parse() == Ok(number))
+        self.call
+            .id
+            .rsplit_once('-')
+            .is_some_and(|(_, own)| own.parse() == Ok(number))
     }
 
-    /// Where a truncated answer goes on.
+    /// Where a truncated answer goes on: the session's closing line of such an answer names it.
     pub(super) fn cursor(&self) -> Option<String> {
-        let (_, rest) = self.text().rsplit_once("cursor: ")?;
-        serde_json::from_str(rest.lines().next()?.trim_end_matches(']')).ok()
+        let last = self
+            .text()
+            .lines()
+            .next_back()
+            .filter(|line| line.starts_with("(There is more."))?;
+        let (_, cursor) = last.split_once("\"cursor\": \"")?;
+        Some(cursor.rsplit_once('"')?.0.to_owned())
     }
 }
 
@@ -111,9 +121,13 @@ impl<'a> Evidence<'a> {
     }
 
     fn of_purpose(&self, purpose: &str) -> impl Iterator<Item = &Exchange<'a>> {
-        self.exchanges
-            .iter()
-            .filter(move |exchange| exchange.call.id.rsplit_once('-').is_some_and(|(before, _)| before == purpose))
+        self.exchanges.iter().filter(move |exchange| {
+            exchange
+                .call
+                .id
+                .rsplit_once('-')
+                .is_some_and(|(before, _)| before == purpose)
+        })
     }
 }
 
@@ -245,14 +259,21 @@ mod tests {
     fn answers_of_the_skills_are_read_back() {
         let text = "./: 2 files, 1.2 MB\nsrc/\na b.py\t1.2 kB\nREADME.md\t900 B\n";
         let files = listed(text);
-        assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["a b.py", "README.md"]);
+        assert_eq!(
+            files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
+            ["a b.py", "README.md"]
+        );
         assert_eq!(files[0].bytes, 1200.0);
         let read = lines("lines 1-2 of 9\n     1\timport os\n     2\t\tx");
         assert_eq!(read[1].text, "\tx");
         let found = hits("src/a.py:12:class A: pass\n\n1 match in 1 file");
         assert_eq!((found.len(), found[0].place().as_str()), (1, "src/a.py:12"));
-        let declared = dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12\n  note: nothing");
+        let declared =
+            dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12\n  note: nothing");
         assert_eq!(declared.len(), 1);
-        assert_eq!((declared[0].name.as_str(), declared[0].group.as_str()), ("click >=8,<9", "dev"));
+        assert_eq!(
+            (declared[0].name.as_str(), declared[0].group.as_str()),
+            ("click >=8,<9", "dev")
+        );
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::evidence::{Brief, Evidence, Hit, Line, hits, lines, size_text};
 use super::survey::{self, Survey, beneath, is_source, join};
 use super::{NO_MODEL, Reply, call};
-use crate::layout::{entry_point_by_path, file_name, is_test, language};
+use crate::context::scanner::{entry_point_by_path, file_name, is_test, language};
 use crate::provider::ToolCall;
 
 /// Lines of a manifest that are read.
@@ -57,7 +57,12 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
 fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let mut read = |path: &str, limit: usize| {
-        calls.push(call("read", calls.len() + 1, "read_file", &json!({"path": path, "limit": limit})));
+        calls.push(call(
+            "read",
+            calls.len() + 1,
+            "read_file",
+            &json!({"path": path, "limit": limit}),
+        ));
     };
     for path in documents(brief, survey) {
         read(&path, MANIFEST_LINES);
@@ -98,7 +103,10 @@ fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
         let inside = beneath(path, &brief.target).unwrap_or(path);
         !inside.contains('/') && inside.to_ascii_lowercase().starts_with("readme")
     });
-    let manifests = NAMES.iter().map(|name| join(&brief.target, name)).filter(|path| survey.has(path));
+    let manifests = NAMES
+        .iter()
+        .map(|name| join(&brief.target, name))
+        .filter(|path| survey.has(path));
     readme.take(1).cloned().chain(manifests).collect()
 }
 
@@ -106,16 +114,30 @@ fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
 fn entry_points(survey: &Survey) -> Vec<String> {
     let mut found: Vec<(u32, usize, &str)> = survey
         .sources()
-        .filter_map(|file| Some((entry_point_by_path(&file.path)?, file.path.matches('/').count(), file.path.as_str())))
+        .filter_map(|file| {
+            Some((
+                entry_point_by_path(&file.path)?,
+                file.path.matches('/').count(),
+                file.path.as_str(),
+            ))
+        })
         .collect();
     found.sort_by_key(|&(rank, depth, path)| (std::cmp::Reverse(rank), depth, path));
-    found.into_iter().take(ENTRY_POINTS_MAX).map(|(_, _, path)| path.to_owned()).collect()
+    found
+        .into_iter()
+        .take(ENTRY_POINTS_MAX)
+        .map(|(_, _, path)| path.to_owned())
+        .collect()
 }
 
 /// For each row of the module map, the file that speaks for it.
 fn module_heads(brief: &Brief, survey: &Survey) -> Vec<String> {
     let (directory, parts) = survey.modules(&brief.target);
-    parts.iter().take(ROWS_MAX).filter_map(|part| head_of(&directory, &part.name, survey)).collect()
+    parts
+        .iter()
+        .take(ROWS_MAX)
+        .filter_map(|part| head_of(&directory, &part.name, survey))
+        .collect()
 }
 
 fn head_of(directory: &str, part: &str, survey: &Survey) -> Option<String> {
@@ -124,20 +146,37 @@ fn head_of(directory: &str, part: &str, survey: &Survey) -> Option<String> {
     };
     let folder = join(directory, folder);
     const FACES: [&str; 9] = [
-        "__init__.py", "lib.rs", "mod.rs", "src/lib.rs", "index.ts", "index.js", "src/index.ts", "main.go", "doc.go",
+        "__init__.py",
+        "lib.rs",
+        "mod.rs",
+        "src/lib.rs",
+        "index.ts",
+        "index.js",
+        "src/index.ts",
+        "main.go",
+        "doc.go",
     ];
-    let face = FACES.iter().map(|name| join(&folder, name)).find(|path| survey.has(path));
+    let face = FACES
+        .iter()
+        .map(|name| join(&folder, name))
+        .find(|path| survey.has(path));
     let largest = || {
         let inside = survey.sources().filter(|file| beneath(&file.path, &folder).is_some());
-        inside.max_by(|a, b| a.bytes.total_cmp(&b.bytes)).map(|file| file.path.clone())
+        inside
+            .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
+            .map(|file| file.path.clone())
     };
     face.or_else(largest)
 }
 
 /// The sources among the chosen files; without any, the largest.
 fn chosen_sources(brief: &Brief, survey: &Survey) -> Vec<String> {
-    let chosen: Vec<String> =
-        brief.chosen.iter().filter(|path| is_source(path) && !is_test(path)).cloned().collect();
+    let chosen: Vec<String> = brief
+        .chosen
+        .iter()
+        .filter(|path| is_source(path) && !is_test(path))
+        .cloned()
+        .collect();
     if !chosen.is_empty() {
         return chosen;
     }
@@ -207,7 +246,12 @@ fn patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
 fn digs(symbols: &[(Hit, String)]) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     for (number, (_, name)) in symbols.iter().take(SYMBOLS_MAX).enumerate() {
-        calls.push(call("uses", number + 1, "find_references", &json!({"symbol": name, "limit": 1})));
+        calls.push(call(
+            "uses",
+            number + 1,
+            "find_references",
+            &json!({"symbol": name, "limit": 1}),
+        ));
     }
     let python = symbols.iter().filter(|(hit, _)| hit.path.ends_with(".py"));
     for (number, (hit, name)) in python.take(FUNCTIONS_MAX).enumerate() {
@@ -229,17 +273,28 @@ fn symbols(evidence: &Evidence<'_>) -> Vec<(Hit, String)> {
             (!name.starts_with('_') && name != "main").then_some((hit, name))
         })
         .collect();
-    let rank = |index: usize| found[..index].iter().filter(|(hit, _)| hit.path == found[index].0.path).count();
+    let rank = |index: usize| {
+        found[..index]
+            .iter()
+            .filter(|(hit, _)| hit.path == found[index].0.path)
+            .count()
+    };
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|&index| rank(index));
-    order.into_iter().map(|index| found[index].clone()).take(SYMBOLS_MAX).collect()
+    order
+        .into_iter()
+        .map(|index| found[index].clone())
+        .take(SYMBOLS_MAX)
+        .collect()
 }
 
 // ---- what is written ----
 
 fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
-    let reads: Vec<(String, Vec<Line>)> =
-        evidence.of("read").map(|answer| (answer.argument("path"), lines(answer.text()))).collect();
+    let reads: Vec<(String, Vec<Line>)> = evidence
+        .of("read")
+        .map(|answer| (answer.argument("path"), lines(answer.text())))
+        .collect();
     let mut text = format!("# {}\n\n> {NO_MODEL}\n\n", title(brief, &reads));
     for section in [
         what_it_is(brief, survey, &reads),
@@ -307,8 +362,14 @@ fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> 
             let _ = writeln!(text, "Its manifest says: {words} ({path}:{number})\n");
         }
     }
-    let what = if brief.target.is_empty() { "The repository" } else { "The directory" };
-    let language = survey.main_language().unwrap_or("no programming language that is known here");
+    let what = if brief.target.is_empty() {
+        "The repository"
+    } else {
+        "The directory"
+    };
+    let language = survey
+        .main_language()
+        .unwrap_or("no programming language that is known here");
     let _ = writeln!(
         text,
         "{what} holds {} files ({}), written mainly in {language}.",
@@ -323,7 +384,9 @@ fn first_paragraph(lines: &[Line]) -> Option<(String, usize)> {
     let is_prose = |line: &&Line| {
         let text = line.text.trim();
         let letters = text.chars().filter(|character| character.is_alphabetic()).count();
-        !text.starts_with(['#', '!', '[', '<', '=', '-', '.', '|', '`', '*', '>']) && letters * 2 > text.len() && text.contains(' ')
+        !text.starts_with(['#', '!', '[', '<', '=', '-', '.', '|', '`', '*', '>'])
+            && letters * 2 > text.len()
+            && text.contains(' ')
     };
     let underlined = |line: &Line| {
         let below = lines.iter().find(|other| other.number == line.number + 1);
@@ -357,12 +420,19 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
     let mut sources: Vec<_> = survey.sources().collect();
     sources.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     if !sources.is_empty() {
-        let largest: Vec<String> =
-            sources.iter().take(5).map(|file| format!("{}:1 ({})", file.path, size_text(file.bytes))).collect();
+        let largest: Vec<String> = sources
+            .iter()
+            .take(5)
+            .map(|file| format!("{}:1 ({})", file.path, size_text(file.bytes)))
+            .collect();
         let _ = writeln!(text, "\nLargest sources: {}.", largest.join(", "));
     }
     if !survey.complete {
-        let place = if brief.target.is_empty() { "repository" } else { "directory" };
+        let place = if brief.target.is_empty() {
+            "repository"
+        } else {
+            "directory"
+        };
         let _ = writeln!(text, "\nThe {place} holds more files than were counted here.");
     }
     text
@@ -373,7 +443,12 @@ fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     let before = text.len();
     for (path, lines) in reads {
         for line in declared_starts(path, lines) {
-            let _ = writeln!(text, "- declared: `{}` ({path}:{})", line.text.trim().trim_end_matches(','), line.number);
+            let _ = writeln!(
+                text,
+                "- declared: `{}` ({path}:{})",
+                line.text.trim().trim_end_matches(','),
+                line.number
+            );
         }
     }
     for path in entry_points(survey) {
@@ -389,18 +464,26 @@ fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
 /// Lines of a manifest that declare commands or entry modules.
 fn declared_starts<'l>(path: &str, lines: &'l [Line]) -> Vec<&'l Line> {
     match file_name(path) {
-        "pyproject.toml" => in_table(lines, &["[project.scripts]", "[project.gui-scripts]", "[tool.poetry.scripts]"]),
+        "pyproject.toml" => in_table(
+            lines,
+            &["[project.scripts]", "[project.gui-scripts]", "[tool.poetry.scripts]"],
+        ),
         "setup.cfg" => {
             let inside = in_table(lines, &["[options.entry_points]"]);
             inside.into_iter().filter(|line| line.text.contains(':')).collect()
         }
         "Cargo.toml" => {
             let bins = in_table(lines, &["[[bin]]"]);
-            bins.into_iter().filter(|line| line.text.trim_start().starts_with("name")).collect()
+            bins.into_iter()
+                .filter(|line| line.text.trim_start().starts_with("name"))
+                .collect()
         }
         "package.json" => {
             let keys = ["\"main\":", "\"bin\":", "\"module\":", "\"start\":"];
-            lines.iter().filter(|line| keys.iter().any(|key| line.text.trim_start().starts_with(key))).collect()
+            lines
+                .iter()
+                .filter(|line| keys.iter().any(|key| line.text.trim_start().starts_with(key)))
+                .collect()
         }
         _ => Vec::new(),
     }
@@ -423,7 +506,11 @@ fn in_table<'l>(lines: &'l [Line], headings: &[&str]) -> Vec<&'l Line> {
 
 /// What a file says about itself in its first lines, as `: words`, and the line; line 1 where it says nothing.
 fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, usize) {
-    let lines = reads.iter().find(|(read, _)| read == path).map(|(_, lines)| lines.as_slice()).unwrap_or_default();
+    let lines = reads
+        .iter()
+        .find(|(read, _)| read == path)
+        .map(|(_, lines)| lines.as_slice())
+        .unwrap_or_default();
     match own_words(lines) {
         Some((words, number)) => (format!(": {words}"), number),
         None => (String::new(), 1),
@@ -433,13 +520,24 @@ fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, usize) {
 /// The first sentence of a docstring or of a leading comment; licence headers and directives say nothing.
 fn own_words(lines: &[Line]) -> Option<(String, usize)> {
     const NOTHING: [&str; 10] = [
-        "copyright", "license", "licence", "spdx", "eslint", "coding", "usr/bin", "jshint", "@", "generated",
+        "copyright",
+        "license",
+        "licence",
+        "spdx",
+        "eslint",
+        "coding",
+        "usr/bin",
+        "jshint",
+        "@",
+        "generated",
     ];
     let mut fenced = false;
     for line in lines {
         let text = line.text.trim();
         let opens = text.starts_with("\"\"\"") || text.starts_with("'''") || text.starts_with("r\"\"\"");
-        let comment = ["//!", "///", "//", "/**", "/*", "#", "*"].iter().any(|mark| text.starts_with(mark));
+        let comment = ["//!", "///", "//", "/**", "/*", "#", "*"]
+            .iter()
+            .any(|mark| text.starts_with(mark));
         if text.is_empty() || text == "'use strict';" || text == "\"use strict\";" {
             continue;
         }
@@ -447,7 +545,10 @@ fn own_words(lines: &[Line]) -> Option<(String, usize)> {
             return None;
         }
         fenced |= opens;
-        let words = text.trim_start_matches(['r', '"', '\'', '/', '!', '*', '#', ' ']).trim_end_matches(['"', '\'', '*', '/']).trim();
+        let words = text
+            .trim_start_matches(['r', '"', '\'', '/', '!', '*', '#', ' '])
+            .trim_end_matches(['"', '\'', '*', '/'])
+            .trim();
         let lower = words.to_ascii_lowercase();
         if words.chars().filter(|c| c.is_alphabetic()).count() > 3 && !NOTHING.iter().any(|word| lower.contains(word)) {
             return Some((sentence_cut(words, 160), line.number));
@@ -458,17 +559,32 @@ fn own_words(lines: &[Line]) -> Option<(String, usize)> {
 
 fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     let (directory, parts) = survey.modules(&brief.target);
-    let place = if directory.is_empty() { ".".to_owned() } else { directory.clone() };
-    let mut text = format!("## Module map of `{place}`\n\n| Module | Sources | Size | In its own words |\n|---|---:|---:|---|\n");
+    let place = if directory.is_empty() {
+        ".".to_owned()
+    } else {
+        directory.clone()
+    };
+    let mut text =
+        format!("## Module map of `{place}`\n\n| Module | Sources | Size | In its own words |\n|---|---:|---:|---|\n");
     for part in parts.iter().take(ROWS_MAX) {
         let words = match head_of(&directory, &part.name, survey) {
             Some(path) => {
                 let (words, number) = head_words(&path, reads);
-                format!("{} ({path}:{number})", words.trim_start_matches(": ").replace('|', "\\|"))
+                format!(
+                    "{} ({path}:{number})",
+                    words.trim_start_matches(": ").replace('|', "\\|")
+                )
             }
             None => String::new(),
         };
-        let _ = writeln!(text, "| `{}` | {} | {} | {} |", part.name, part.files, part.size(), words.trim());
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            part.name,
+            part.files,
+            part.size(),
+            words.trim()
+        );
     }
     if parts.len() > ROWS_MAX {
         let _ = writeln!(text, "\n… and {} more.", parts.len() - ROWS_MAX);
@@ -485,7 +601,11 @@ fn declared(survey: &Survey) -> String {
         text.push_str("No manifest declares any.\n");
     }
     for dependency in survey.dependencies.iter().take(ROWS_MAX) {
-        let _ = writeln!(text, "- `{}` [{}] ({})", dependency.name, dependency.group, dependency.place);
+        let _ = writeln!(
+            text,
+            "- `{}` [{}] ({})",
+            dependency.name, dependency.group, dependency.place
+        );
     }
     if survey.dependencies.len() > ROWS_MAX {
         let _ = writeln!(text, "- … and {} more", survey.dependencies.len() - ROWS_MAX);
@@ -518,11 +638,16 @@ fn central(evidence: &Evidence<'_>) -> String {
 
 /// The count and the sentence of a find_references answer: `16 references to `run` in 4 files: …`.
 fn references(text: &str) -> Option<(u64, String)> {
-    let line = text.lines().find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
+    let line = text
+        .lines()
+        .find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
     let (count, rest) = line.split_once(' ')?;
     let places = rest.rsplit_once(" in ").map(|(_, places)| places).unwrap_or(rest);
     let places = places.split_once(". ").map_or(places, |(before, _)| before);
-    Some((count.replace(',', "").parse().ok()?, format!("{count} references in {places}")))
+    Some((
+        count.replace(',', "").parse().ok()?,
+        format!("{count} references in {places}"),
+    ))
 }
 
 /// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
@@ -555,10 +680,15 @@ fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
     let mut found = false;
     for (number, (what, _)) in patterns(survey).iter().enumerate() {
         let answer = evidence.of("pattern").find(|answer| answer.is_number(number + 1));
-        let Some((answer, first)) = answer.and_then(|answer| Some((answer, hits(answer.text()).into_iter().next()?))) else {
+        let Some((answer, first)) = answer.and_then(|answer| Some((answer, hits(answer.text()).into_iter().next()?)))
+        else {
             continue;
         };
-        let totals = answer.text().lines().rev().find(|line| line.contains(" in ") && line.contains("match"));
+        let totals = answer
+            .text()
+            .lines()
+            .rev()
+            .find(|line| line.contains(" in ") && line.contains("match"));
         let totals = totals.map_or("found", |line| line.split(';').next().unwrap_or(line));
         let _ = writeln!(text, "- {what}: {totals}, the first at {}", first.place());
         found = true;
@@ -572,7 +702,10 @@ fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
 fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     let mut text = "## Tests and how to run them\n\n".to_owned();
     let tests: Vec<_> = survey.tests().collect();
-    match tests.iter().min_by_key(|file| (file.path.matches('/').count(), &file.path)) {
+    match tests
+        .iter()
+        .min_by_key(|file| (file.path.matches('/').count(), &file.path))
+    {
         Some(first) => {
             let _ = writeln!(text, "{} test files, for example {}:1.", tests.len(), first.path);
         }
@@ -580,11 +713,18 @@ fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     }
     for (path, lines) in reads {
         for (command, line) in test_commands(path, lines) {
-            let _ = writeln!(text, "- {command}: `{}` ({path}:{})", sentence_cut(line.text.trim(), 120), line.number);
+            let _ = writeln!(
+                text,
+                "- {command}: `{}` ({path}:{})",
+                sentence_cut(line.text.trim(), 120),
+                line.number
+            );
         }
     }
     for file in &survey.files {
-        if matches!(file_name(&file.path), "runtests.py" | "run_tests.py" | "conftest.py") && file.path.matches('/').count() <= 1 {
+        if matches!(file_name(&file.path), "runtests.py" | "run_tests.py" | "conftest.py")
+            && file.path.matches('/').count() <= 1
+        {
             let _ = writeln!(text, "- set-up or runner ({}:1)", file.path);
         }
     }
@@ -595,17 +735,29 @@ fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
 fn test_commands<'l>(path: &str, lines: &'l [Line]) -> Vec<(&'static str, &'l Line)> {
     let starting = |key: &str| lines.iter().find(|line| line.text.trim_start().starts_with(key));
     let found = match file_name(path) {
-        "pyproject.toml" => [("`python -m pytest`", starting("[tool.pytest")), ("`tox`", starting("[tool.tox"))],
+        "pyproject.toml" => [
+            ("`python -m pytest`", starting("[tool.pytest")),
+            ("`tox`", starting("[tool.tox")),
+        ],
         "setup.cfg" => [("`python -m pytest`", starting("[tool:pytest]")), ("", None)],
         "pytest.ini" => [("`python -m pytest`", starting("[pytest]")), ("", None)],
-        "tox.ini" => [("`tox`", starting("commands")), ("`python -m pytest`", starting("[pytest]"))],
+        "tox.ini" => [
+            ("`tox`", starting("commands")),
+            ("`python -m pytest`", starting("[pytest]")),
+        ],
         "package.json" => [("`npm test`", starting("\"test\":")), ("", None)],
         "Makefile" => [("`make test`", starting("test:")), ("", None)],
-        "Cargo.toml" => [("`cargo test`", starting("[package]").or(starting("[workspace]"))), ("", None)],
+        "Cargo.toml" => [
+            ("`cargo test`", starting("[package]").or(starting("[workspace]"))),
+            ("", None),
+        ],
         "go.mod" => [("`go test ./...`", starting("module ")), ("", None)],
         _ => return Vec::new(),
     };
-    found.into_iter().filter_map(|(command, line)| Some((command, line?))).collect()
+    found
+        .into_iter()
+        .filter_map(|(command, line)| Some((command, line?)))
+        .collect()
 }
 
 fn left_out(survey: &Survey) -> String {
@@ -636,8 +788,16 @@ fn next_of_file(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
         ];
         let stem = file_name(&brief.target).split('.').next().unwrap_or_default();
         if stem.len() > 2 {
-            let pattern = format!(r"^\s*(from|import|use|require|#include|export)\b.*\b{}\b", regex::escape(stem));
-            calls.push(call("importers", 1, "search_code", &json!({"pattern": pattern, "limit": 100, "case": "sensitive"})));
+            let pattern = format!(
+                r"^\s*(from|import|use|require|#include|export)\b.*\b{}\b",
+                regex::escape(stem)
+            );
+            calls.push(call(
+                "importers",
+                1,
+                "search_code",
+                &json!({"pattern": pattern, "limit": 100, "case": "sensitive"}),
+            ));
         }
         return Reply::Calls(calls);
     }
@@ -661,9 +821,17 @@ fn file_overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
     }
     let _ = writeln!(text, "A file in {language}, {last} lines read ({path}:1).\n");
     text.push_str("## Outline\n\n");
-    let definitions: Vec<Hit> = evidence.of("definitions").flat_map(|answer| hits(answer.text())).collect();
+    let definitions: Vec<Hit> = evidence
+        .of("definitions")
+        .flat_map(|answer| hits(answer.text()))
+        .collect();
     for hit in definitions.iter().take(40) {
-        let _ = writeln!(text, "- `{}` ({})", hit.text.trim().trim_end_matches(['{', ':', ' ']), hit.place());
+        let _ = writeln!(
+            text,
+            "- `{}` ({})",
+            hit.text.trim().trim_end_matches(['{', ':', ' ']),
+            hit.place()
+        );
     }
     if definitions.is_empty() {
         text.push_str("No definition at the top level was recognised.\n");
@@ -687,14 +855,25 @@ fn imports(path: &str, read: &[Line]) -> String {
     for line in read.iter().filter(is_import).take(20) {
         let _ = writeln!(text, "- `{}` ({path}:{})", line.text.trim(), line.number);
     }
-    if text.is_empty() { "Nothing that is recognised.\n".to_owned() } else { text }
+    if text.is_empty() {
+        "Nothing that is recognised.\n".to_owned()
+    } else {
+        text
+    }
 }
 
 fn importers(path: &str, evidence: &Evidence<'_>) -> String {
     let mut text = String::new();
-    let found = evidence.of("importers").flat_map(|answer| hits(answer.text())).filter(|hit| hit.path != *path);
+    let found = evidence
+        .of("importers")
+        .flat_map(|answer| hits(answer.text()))
+        .filter(|hit| hit.path != *path);
     for hit in found.take(15) {
         let _ = writeln!(text, "- `{}` ({})", sentence_cut(hit.text.trim(), 100), hit.place());
     }
-    if text.is_empty() { "No import of it was found by name.\n".to_owned() } else { text }
+    if text.is_empty() {
+        "No import of it was found by name.\n".to_owned()
+    } else {
+        text
+    }
 }

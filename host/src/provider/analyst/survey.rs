@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::call;
 use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, listed, size_text};
-use crate::layout::{is_test, language};
+use crate::context::scanner::{is_test, language};
 use crate::provider::ToolCall;
 
 /// Pages of the file list that are asked for; with the list's own bound, 20,000 files.
@@ -28,7 +28,10 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCal
         call("list", number, "list_files", &arguments)
     };
     if !evidence.asked("list") {
-        return Some(vec![list(1, None), call("dependencies", 1, "analyze_dependencies", &json!({}))]);
+        return Some(vec![
+            list(1, None),
+            call("dependencies", 1, "analyze_dependencies", &json!({})),
+        ]);
     }
     let pages = evidence.of("list").count();
     let cursor = evidence.of("list").last().and_then(super::evidence::Exchange::cursor)?;
@@ -71,18 +74,25 @@ impl Survey {
         Self {
             files: pages.iter().flat_map(|page| listed(page.text())).collect(),
             complete: pages.last().is_some_and(|page| page.cursor().is_none()),
-            dependencies: evidence.of("dependencies").flat_map(|answer| dependencies(answer.text())).collect(),
+            dependencies: evidence
+                .of("dependencies")
+                .flat_map(|answer| dependencies(answer.text()))
+                .collect(),
         }
     }
 
     /// Files in a programming language that are not tests.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
-        self.files.iter().filter(|file| is_source(&file.path) && !is_test(&file.path))
+        self.files
+            .iter()
+            .filter(|file| is_source(&file.path) && !is_test(&file.path))
     }
 
     /// Test files.
     pub(super) fn tests(&self) -> impl Iterator<Item = &Listed> {
-        self.files.iter().filter(|file| is_source(&file.path) && is_test(&file.path))
+        self.files
+            .iter()
+            .filter(|file| is_source(&file.path) && is_test(&file.path))
     }
 
     /// Bytes of all files.
@@ -92,7 +102,11 @@ impl Survey {
 
     /// Languages, most files first.
     pub(super) fn languages(&self) -> Vec<Row> {
-        rows(self.files.iter().filter_map(|file| Some((language(&file.path)?.to_owned(), file.bytes))))
+        rows(
+            self.files
+                .iter()
+                .filter_map(|file| Some((language(&file.path)?.to_owned(), file.bytes))),
+        )
     }
 
     /// The programming language with the most source files.
@@ -103,7 +117,10 @@ impl Survey {
                 *counts.entry(language).or_default() += 1;
             }
         }
-        counts.into_iter().max_by_key(|&(name, count)| (count, std::cmp::Reverse(name))).map(|(name, _)| name)
+        counts
+            .into_iter()
+            .max_by_key(|&(name, count)| (count, std::cmp::Reverse(name)))
+            .map(|(name, _)| name)
     }
 
     /// The directory whose parts make the most telling map, and those parts, largest first.
@@ -127,7 +144,9 @@ impl Survey {
     fn parts(&self, directory: &str) -> Vec<Row> {
         rows(self.sources().filter_map(|file| {
             let rest = beneath(&file.path, directory)?;
-            let name = rest.split_once('/').map_or(rest.to_owned(), |(first, _)| format!("{first}/"));
+            let name = rest
+                .split_once('/')
+                .map_or(rest.to_owned(), |(first, _)| format!("{first}/"));
             Some((name, file.bytes))
         }))
     }
@@ -140,19 +159,39 @@ impl Survey {
 
 /// The rest of a path beneath a directory; the root is the empty string.
 pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
-    if directory.is_empty() { Some(path) } else { path.strip_prefix(directory)?.strip_prefix('/') }
+    if directory.is_empty() {
+        Some(path)
+    } else {
+        path.strip_prefix(directory)?.strip_prefix('/')
+    }
 }
 
 /// A path of a directory's entry.
 pub(super) fn join(directory: &str, name: &str) -> String {
-    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+    if directory.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{directory}/{name}")
+    }
 }
 
 /// Languages that hold definitions, as against those of documents and data.
 pub(super) fn is_source(path: &str) -> bool {
     const DOCUMENTS: [&str; 14] = [
-        "Markdown", "reStructuredText", "Text", "JSON", "YAML", "TOML", "XML", "HTML", "CSS", "SVG", "INI", "CSV",
-        "Gettext", "AsciiDoc",
+        "Markdown",
+        "reStructuredText",
+        "Text",
+        "JSON",
+        "YAML",
+        "TOML",
+        "XML",
+        "HTML",
+        "CSS",
+        "SVG",
+        "INI",
+        "CSV",
+        "Gettext",
+        "AsciiDoc",
     ];
     language(path).is_some_and(|language| !DOCUMENTS.contains(&language))
 }
@@ -165,7 +204,10 @@ fn rows(files: impl Iterator<Item = (String, f64)>) -> Vec<Row> {
         sum.0 += 1;
         sum.1 += bytes;
     }
-    let mut rows: Vec<Row> = sums.into_iter().map(|(name, (files, bytes))| Row { name, files, bytes }).collect();
+    let mut rows: Vec<Row> = sums
+        .into_iter()
+        .map(|(name, (files, bytes))| Row { name, files, bytes })
+        .collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.files));
     rows
 }

@@ -4,17 +4,13 @@ use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::{Decision, Effect};
 use crate::skill::{CallContext, Question};
 
-use super::failure::{failure, hinted};
+use super::failure::failure;
 
 /// Refuses at once what the policy denies, before any work is done for it.
 pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
     match context.policy.decide(effect, context.approver.can_ask()) {
         Decision::Allow | Decision::Ask => Ok(()),
-        Decision::Deny => Err(hinted(
-            "denied",
-            format!("`{effect}` is not allowed here."),
-            format!("only the user can allow it, with `--allow {effect}`"),
-        )),
+        Decision::Deny => Err(super::denied(effect)),
     }
 }
 

@@ -368,7 +368,7 @@ fn a_no_and_a_denial_change_nothing() {
     assert_eq!((denied.code.as_str(), user.questions().len()), ("denied", 1));
     assert_eq!(
         denied.hint.as_deref(),
-        Some("only the user can allow it, with `--allow commit-git`")
+        Some("the user can grant it with `--allow commit-git`")
     );
     assert_eq!(fixture.git.refname_to_id("HEAD"), Ok(before));
     assert_eq!(fixture.status(), "a.txt Status(WT_MODIFIED)");

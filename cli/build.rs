@@ -1,0 +1,84 @@
+//! Makes the table of built-in skills from what `scripts/build` prepared: see `builtins.rs`.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Folders beneath `skills/` that are libraries.
+const LIBRARIES: [&str; 2] = ["sdk", "syntax"];
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=TOOL_SKILLS_FOLDER");
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let table = match skills_folder(&out).and_then(|folder| table(&folder)) {
+        Ok(table) => table,
+        Err(missing) => {
+            println!("cargo::error={missing}: run `scripts/build`, which builds the skills first");
+            String::from("&[]")
+        }
+    };
+    std::fs::write(out.join("builtins.rs"), table).expect("cargo makes OUT_DIR writable");
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a build script is told everything by its environment"
+)]
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// `skills` in the target folder, wherever that is: beside the folder of the profile that OUT_DIR lies in.
+fn skills_folder(out: &Path) -> Result<PathBuf, String> {
+    match variable("TOOL_SKILLS_FOLDER") {
+        named if !named.is_empty() => Ok(PathBuf::from(named)),
+        _ => out
+            .ancestors()
+            .skip(3)
+            .map(|folder| folder.join("skills"))
+            .find(|folder| folder.join("list_files.stamp").is_file())
+            .ok_or_else(|| "the built-in skills are missing".to_owned()),
+    }
+}
+
+fn table(folder: &Path) -> Result<String, String> {
+    let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../skills");
+    println!("cargo::rerun-if-changed={}", sources.display());
+    let mut names: Vec<String> = std::fs::read_dir(&sources)
+        .map_err(|error| format!("{} cannot be read ({error})", sources.display()))?
+        .flatten()
+        .filter(|entry| entry.path().join("Cargo.toml").is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| !LIBRARIES.contains(&name.as_str()))
+        .collect();
+    names.sort_unstable();
+    let mut table = String::from("&[\n");
+    for name in names {
+        entry(&mut table, folder, &name)?;
+    }
+    table.push(']');
+    Ok(table)
+}
+
+fn entry(table: &mut String, folder: &Path, name: &str) -> Result<(), String> {
+    let file = |extension: &str| {
+        let path = folder.join(format!("{name}.{extension}"));
+        println!("cargo::rerun-if-changed={}", path.display());
+        match path.is_file() {
+            true => Ok(path),
+            false => Err(format!("the built-in skill `{name}` is missing")),
+        }
+    };
+    let (wasm, compiled) = (file("wasm")?, file("compiled")?);
+    let (descriptor, digest) = (file("json")?, file("digest")?);
+    write!(
+        table,
+        "    host::skill::Builtin {{\n        \
+         name: {name:?},\n        \
+         digest: include_str!({digest:?}),\n        \
+         wasm: include_bytes!({wasm:?}),\n        \
+         compiled: include_bytes!({compiled:?}),\n        \
+         descriptor: include_str!({descriptor:?}),\n    }},\n"
+    )
+    .expect("writing to a string cannot fail");
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! What the recipes share: asking, running, reporting.
+//!
+//! A recipe is a fixed argument vector into which checked names and paths are put. No shell is involved, nothing that
+//! could be read as an option is accepted where a name or a path is meant, and the user who is asked sees the exact
+//! vector.
+
+pub(super) mod python;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::consent;
+use super::failure::{cancelled, failure, hinted};
+use crate::limits;
+use crate::process::{self, CommandSpec, RunEnd, RunLimits, environment};
+use crate::skill::bindings::tool::skill::tests::Report;
+use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::policy::Effect;
+use crate::skill::{CallContext, Question};
+
+/// A run that needs only a yes.
+pub(super) struct Recipe {
+    pub(super) effect: Effect,
+    /// One line for the user.
+    pub(super) title: String,
+    /// What the user should know beside the command.
+    pub(super) notes: Vec<String>,
+    pub(super) command: CommandSpec,
+    pub(super) time: Duration,
+}
+
+impl Recipe {
+    /// Asks, where the policy wants that, and runs.
+    pub(super) fn execute(&self, context: &CallContext) -> Result<Report, Failure> {
+        consent::obtain(context, &self.question())?;
+        let limits = RunLimits::within(self.time);
+        let progress = |line: &str| (context.progress)(line);
+        let run = process::run(&self.command, &limits, &context.cancel, &progress).map_err(|error| {
+            let cause = std::error::Error::source(&error)
+                .map(|cause| format!(": {cause}"))
+                .unwrap_or_default();
+            failure("unavailable", format!("{error}{cause}."))
+        })?;
+        let (exit_code, timed_out) = match run.end {
+            RunEnd::Exited(code) => (Some(code), false),
+            RunEnd::Signalled(_) => (None, false),
+            RunEnd::TimedOut => (None, true),
+            RunEnd::Cancelled => return Err(cancelled()),
+            RunEnd::OutputLimit => return Err(too_much_output()),
+        };
+        Ok(Report {
+            command: self.command.argv(),
+            exit_code,
+            output: run.output,
+            output_cut: run.output_cut,
+            duration_ms: u64::try_from(run.duration.as_millis()).unwrap_or(u64::MAX),
+            timed_out,
+            sandbox: "none".to_owned(),
+        })
+    }
+
+    fn question(&self) -> Question {
+        let mut detail = format!(
+            "{}\n\nin {}, without a sandbox: with your rights, for at most {}\n",
+            shown(&self.command.argv()),
+            self.command.directory.display(),
+            minutes(self.time),
+        );
+        for note in &self.notes {
+            detail.push_str(note);
+            detail.push('\n');
+        }
+        Question {
+            effect: self.effect,
+            title: self.title.clone(),
+            detail,
+        }
+    }
+}
+
+fn too_much_output() -> Failure {
+    let mebibytes = limits::PROCESS_OUTPUT_BYTES_MAX / (1024 * 1024);
+    hinted(
+        "limit",
+        format!("The run was ended: it wrote more than {mebibytes} MiB."),
+        "run a part of it",
+    )
+}
+
+fn minutes(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds % 60 == 0 && seconds > 60 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} seconds"),
+    }
+}
+
+/// An argument vector as a shell would have to be given it, so that nobody can mistake where an argument ends. What a
+/// terminal would act on, or show in another order, comes out as an escape.
+fn shown(argv: &[String]) -> String {
+    argv.iter()
+        .map(|argument| quoted(argument))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quoted(argument: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        return argument.to_owned();
+    }
+    let mut quoted = String::from("'");
+    for character in argument.chars() {
+        match character {
+            '\'' => quoted.push_str("'\\''"),
+            character if character.is_control() || is_mark(character) => quoted.extend(character.escape_unicode()),
+            character => quoted.push(character),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+/// Characters that have no width, or change the direction of writing.
+fn is_mark(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// The time that a request wants, within the bound.
+pub(super) fn time(wanted_seconds: Option<u32>, seconds_max: u64) -> Duration {
+    let wanted = wanted_seconds.map_or(seconds_max, u64::from);
+    Duration::from_secs(wanted.clamp(1, seconds_max))
+}
+
+/// Finds a program on the starter's `PATH` outside the repository: one that lies in the repository is the
+/// repository's, whatever its name says.
+pub(super) fn program(context: &CallContext, name: &str) -> Option<PathBuf> {
+    let found = environment::find_programs(&context.environment, name);
+    found
+        .into_iter()
+        .find(|program| !program.starts_with(context.repository.root()))
+}
+
+/// `npm` of the starter.
+pub(super) fn npm(context: &CallContext) -> Result<PathBuf, Failure> {
+    program(context, "npm").ok_or_else(|| {
+        hinted(
+            "unavailable",
+            "npm was not found on the PATH.",
+            "the user has to install Node.js, which brings npm",
+        )
+    })
+}
+
+/// A command in the repository's root.
+pub(super) fn command(
+    root: &Path,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: BTreeMap<String, String>,
+) -> CommandSpec {
+    CommandSpec {
+        program,
+        arguments,
+        directory: root.to_owned(),
+        environment,
+    }
+}
+
+/// The text of a small file of the repository, where there is one that may be read.
+pub(super) fn small_file(context: &CallContext, path: &str) -> Option<String> {
+    let content = context.repository.read(path, limits::RECIPE_FILE_BYTES_MAX).ok()?;
+    Some(String::from_utf8_lossy(&content).into_owned())
+}
+
+/// The root's `package.json`. Without one npm would go upwards and work on whatever project it finds there.
+pub(super) fn manifest(context: &CallContext) -> Result<serde_json::Value, Failure> {
+    let text = small_file(context, "package.json").ok_or_else(|| {
+        hinted(
+            "unavailable",
+            "There is no package.json at the repository root.",
+            "this is no npm project; pytest and pip are the other recipes",
+        )
+    })?;
+    serde_json::from_str(&text).map_err(|error| failure("failed", format!("package.json is not valid JSON: {error}.")))
+}
+
+#[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn an_argument_vector_is_shown_without_doubt() {
+        let argv = ["/usr/bin/python", "-k", "a or b", "it's", "", "x\u{1b}[2J\u{202e}y\n"].map(str::to_owned);
+        insta::assert_snapshot!(shown(&argv), @r"/usr/bin/python -k 'a or b' 'it'\''s' '' 'x\u{1b}[2J\u{202e}y\u{a}'");
+    }
+
+    #[test]
+    fn times_stay_within_their_bound() {
+        assert_eq!(time(None, 900).as_secs(), 900);
+        assert_eq!(time(Some(0), 900).as_secs(), 1);
+        assert_eq!(time(Some(30), 900).as_secs(), 30);
+        assert_eq!(time(Some(u32::MAX), 900).as_secs(), 900);
+    }
+}

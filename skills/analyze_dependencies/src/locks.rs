@@ -1,0 +1,188 @@
+//! Lock files: which version a constraint came to.
+//!
+//! npm's and the ones that are tables of packages in TOML (Cargo, Poetry, uv) are read; of the others it is said that
+//! they are there.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use skill_sdk::serde_json;
+
+use crate::model::{Ecosystem, Manifest, directory, normal};
+
+/// Larger ones are named, not read: parsing costs several times their size in memory.
+pub(crate) const BYTES_MAX: u64 = 24 << 20;
+
+/// The names of lock files, with whose they are and whether they are read.
+pub(crate) const NAMES: [(&str, Ecosystem, bool); 12] = [
+    ("package-lock.json", Ecosystem::Npm, true),
+    ("npm-shrinkwrap.json", Ecosystem::Npm, true),
+    ("yarn.lock", Ecosystem::Npm, false),
+    ("pnpm-lock.yaml", Ecosystem::Npm, false),
+    ("bun.lock", Ecosystem::Npm, false),
+    ("bun.lockb", Ecosystem::Npm, false),
+    ("Cargo.lock", Ecosystem::Rust, true),
+    ("poetry.lock", Ecosystem::Python, true),
+    ("uv.lock", Ecosystem::Python, true),
+    ("pdm.lock", Ecosystem::Python, true),
+    ("Pipfile.lock", Ecosystem::Python, false),
+    ("go.sum", Ecosystem::Go, false),
+];
+
+/// What a path is among [`NAMES`].
+pub(crate) fn kind_of(path: &str) -> Option<(Ecosystem, bool)> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    NAMES
+        .iter()
+        .find(|(known, _, _)| *known == name)
+        .map(|(_, ecosystem, read)| (*ecosystem, *read))
+}
+
+/// The versions in one lock file.
+pub(crate) struct Lock {
+    path: String,
+    ecosystem: Ecosystem,
+    /// A line about it.
+    description: String,
+    /// For npm by the place of installation, else by name; all versions.
+    versions: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct NpmLock {
+    #[serde(default, rename = "lockfileVersion")]
+    lockfile_version: u32,
+    #[serde(default)]
+    packages: BTreeMap<String, Package>,
+    #[serde(default)]
+    dependencies: BTreeMap<String, Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    #[serde(default)]
+    version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TomlLock {
+    #[serde(default)]
+    package: Vec<NamedPackage>,
+}
+
+#[derive(Deserialize)]
+struct NamedPackage {
+    name: String,
+    #[serde(default)]
+    version: Option<String>,
+}
+
+impl Lock {
+    /// A lock file that is only named.
+    pub(crate) fn unread(path: &str, ecosystem: Ecosystem, why: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            ecosystem,
+            description: format!("{path} ({why})"),
+            versions: BTreeMap::new(),
+        }
+    }
+
+    /// Reads a lock file; one that does not parse says so.
+    pub(crate) fn parse(path: &str, ecosystem: Ecosystem, text: &str) -> Self {
+        let parsed = if ecosystem == Ecosystem::Npm {
+            npm(text)
+        } else {
+            toml_packages(ecosystem, text)
+        };
+        match parsed {
+            Ok((description, versions)) => Self {
+                path: path.to_owned(),
+                ecosystem,
+                description: format!("{path} ({description})"),
+                versions,
+            },
+            Err(error) => Self::unread(path, ecosystem, &format!("does not parse: {error}")),
+        }
+    }
+
+    /// The one version that a manifest's dependency has here; none where there are several.
+    fn version(&self, manifest: &Manifest, name: &str) -> Option<&str> {
+        let one = |key: &str| match self.versions.get(key).map(Vec::as_slice) {
+            Some([version]) => Some(version.as_str()),
+            _ => None,
+        };
+        if self.ecosystem != Ecosystem::Npm {
+            let bare = name.split('[').next().unwrap_or(name);
+            return one(&normal(self.ecosystem, bare));
+        }
+        let below = manifest
+            .directory()
+            .strip_prefix(directory(&self.path))
+            .unwrap_or_default();
+        // A workspace's own copy comes before the shared one.
+        one(&format!("{below}node_modules/{name}")).or_else(|| one(&format!("node_modules/{name}")))
+    }
+}
+
+type Versions = (String, BTreeMap<String, Vec<String>>);
+
+fn npm(text: &str) -> Result<Versions, String> {
+    let lock: NpmLock = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut versions = BTreeMap::new();
+    // Version 1 lists by name, 2 and 3 by place.
+    let by_name = lock
+        .dependencies
+        .into_iter()
+        .map(|(name, package)| (format!("node_modules/{name}"), package));
+    for (place, package) in by_name.chain(lock.packages) {
+        if let Some(version) = package.version {
+            versions.insert(place, vec![version]);
+        }
+    }
+    let count = versions.keys().filter(|place| !place.is_empty()).count();
+    Ok((
+        format!("version {}, {count} packages", lock.lockfile_version.max(1)),
+        versions,
+    ))
+}
+
+fn toml_packages(ecosystem: Ecosystem, text: &str) -> Result<Versions, String> {
+    let lock: TomlLock = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let count = lock.package.len();
+    for package in lock.package {
+        let known = versions.entry(normal(ecosystem, &package.name)).or_default();
+        known.extend(package.version.filter(|version| !known.contains(version)));
+    }
+    Ok((format!("{count} packages"), versions))
+}
+
+/// Adds to each manifest the versions of the nearest lock file of its ecosystem, in its own directory or above.
+pub(crate) fn apply(manifests: &mut [Manifest], locks: &[Lock]) {
+    for manifest in manifests {
+        let near = |lock: &&Lock| {
+            lock.ecosystem == manifest.ecosystem && manifest.directory().starts_with(directory(&lock.path))
+        };
+        let nearest = locks.iter().filter(near).map(|lock| directory(&lock.path).len()).max();
+        let Some(nearest) = nearest else {
+            continue;
+        };
+        // A requirements file is not what a lock beside it was made from.
+        let is_source = !manifest.path.ends_with(".txt");
+        let found: Vec<&Lock> = locks
+            .iter()
+            .filter(near)
+            .filter(|lock| directory(&lock.path).len() == nearest && is_source)
+            .collect();
+        for lock in &found {
+            manifest.facts.push(format!("lock file: {}", lock.description));
+        }
+        let mut dependencies = std::mem::take(&mut manifest.dependencies);
+        for dependency in &mut dependencies {
+            let version = found.iter().find_map(|lock| lock.version(manifest, &dependency.name));
+            dependency.locked = version.map(str::to_owned);
+        }
+        manifest.dependencies = dependencies;
+    }
+}

@@ -1,0 +1,159 @@
+//! What a manifest says, whatever its format.
+
+/// Whose registry a name belongs to: names of one ecosystem are compared with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ecosystem {
+    Python,
+    Npm,
+    Rust,
+    Go,
+}
+
+/// One manifest.
+#[derive(Debug, Clone)]
+pub(crate) struct Manifest {
+    pub(crate) path: String,
+    /// For the heading: `npm`, `Python, PEP 621`.
+    pub(crate) kind: String,
+    pub(crate) ecosystem: Ecosystem,
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    /// Whatever else is worth a line: the language's version, files that are included, locks.
+    pub(crate) facts: Vec<String>,
+    pub(crate) dependencies: Vec<Dependency>,
+    /// What does not parse, each with its line; 0 for the file as a whole.
+    pub(crate) problems: Vec<(usize, String)>,
+}
+
+/// One dependency as one manifest declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// As written, without white space; `*` for any version.
+    pub(crate) constraint: String,
+    /// `runtime`, `dev`, `build`, `peer`, `optional`, `extra:NAME`, `group:NAME` and the like.
+    pub(crate) group: String,
+    /// Line of the declaration, counted from 1.
+    pub(crate) line: usize,
+    /// The version that a lock file names.
+    pub(crate) locked: Option<String>,
+    /// A marker, a source, a feature: what else decides.
+    pub(crate) note: Option<String>,
+}
+
+impl Dependency {
+    pub(crate) fn new(name: &str, constraint: &str, group: &str, line: usize) -> Self {
+        let constraint = without_credentials(&constraint.split_whitespace().collect::<Vec<_>>().join(" "));
+        Self {
+            name: name.to_owned(),
+            constraint: if constraint.is_empty() {
+                "*".to_owned()
+            } else {
+                constraint
+            },
+            group: group.to_owned(),
+            line,
+            locked: None,
+            note: None,
+        }
+    }
+
+    pub(crate) fn note(mut self, note: Option<String>) -> Self {
+        self.note = note.filter(|note| !note.is_empty());
+        self
+    }
+}
+
+impl Manifest {
+    pub(crate) fn new(path: &str, kind: &str, ecosystem: Ecosystem) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind: kind.to_owned(),
+            ecosystem,
+            name: None,
+            version: None,
+            facts: Vec::new(),
+            dependencies: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds a line for something that is there.
+    pub(crate) fn fact(&mut self, label: &str, value: Option<String>) {
+        self.facts.extend(value.map(|value| format!("{label}: {value}")));
+    }
+
+    /// Adds what is wrong at a line.
+    pub(crate) fn problem(&mut self, line: usize, what: &str) {
+        self.problems.push((line, what.to_owned()));
+    }
+
+    /// The directory that the manifest is in, with a `/` at its end; empty for the root.
+    pub(crate) fn directory(&self) -> &str {
+        directory(&self.path)
+    }
+}
+
+/// A URL without the name and password that it may carry; other text as it is.
+fn without_credentials(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let host_end = rest.find('/').unwrap_or(rest.len());
+    match rest[..host_end].rfind('@') {
+        // `git@` in an address of ssh is no secret.
+        Some(at) if &rest[..at] != "git" => format!("{before}://…{}", &rest[at..]),
+        _ => text.to_owned(),
+    }
+}
+
+/// The directory of a path, with a `/` at its end; empty for the root.
+pub(crate) fn directory(path: &str) -> &str {
+    path.rfind('/').map_or("", |at| &path[..=at])
+}
+
+/// The form in which names of an ecosystem are equal.
+pub(crate) fn normal(ecosystem: Ecosystem, name: &str) -> String {
+    match ecosystem {
+        // PEP 503: case and the choice of `-`, `_` and `.` do not matter.
+        Ecosystem::Python => {
+            let mut normal = String::new();
+            for c in name.chars() {
+                match c {
+                    '-' | '_' | '.' if normal.ends_with('-') => {}
+                    '-' | '_' | '.' => normal.push('-'),
+                    c => normal.extend(c.to_lowercase()),
+                }
+            }
+            normal
+        }
+        Ecosystem::Rust => name.replace('_', "-"),
+        Ecosystem::Npm | Ecosystem::Go => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_left_out() {
+        let of = |text: &str| Dependency::new("a", text, "runtime", 1).constraint;
+        assert_eq!(
+            of("git+https://user:secret@example.org/a@v1"),
+            "git+https://…@example.org/a@v1"
+        );
+        assert_eq!(of("git+ssh://git@example.org/a"), "git+ssh://git@example.org/a");
+        assert_eq!(of("@ https://example.org/a@1"), "@ https://example.org/a@1");
+        assert_eq!(of(" >=1,  <2 "), ">=1, <2");
+    }
+
+    #[test]
+    fn names_of_python_are_equal_whatever_joins_their_words() {
+        assert_eq!(
+            normal(Ecosystem::Python, "Zope.Interface"),
+            normal(Ecosystem::Python, "zope__interface")
+        );
+        assert_ne!(normal(Ecosystem::Npm, "a.b"), normal(Ecosystem::Npm, "a-b"));
+    }
+}

@@ -1,0 +1,459 @@
+use skill_sdk::serde_json::Value;
+use skill_sdk::testing::FakeHost;
+
+use super::*;
+
+fn call(files: &[(&str, &str)], arguments: Value) -> Result<Outcome, Failure> {
+    AnalyzeDependencies::call(&FakeHost::new(files), &arguments.to_string())
+}
+
+fn text(files: &[(&str, &str)]) -> String {
+    call(files, json!({})).expect("manifests are read").text
+}
+
+#[test]
+fn package_json_with_its_lock() {
+    let manifest = r#"{
+  "name": "web",
+  "version": "1.2.0",
+  "engines": {"node": ">=20"},
+  "packageManager": "npm@10.8.2",
+  "workspaces": ["packages/*"],
+  "dependencies": {
+    "react": "^18.2.0",
+    "@scope/lib": "workspace:*"
+  },
+  "devDependencies": {
+    "jest": "~29.7.0",
+    "odd": 3
+  },
+  "peerDependencies": {"react": ">=17"},
+  "peerDependenciesMeta": {"react": {"optional": true}},
+  "optionalDependencies": {"fsevents": "*"}
+}
+"#;
+    let lock = r#"{"name": "web", "lockfileVersion": 3, "packages": {
+      "": {"version": "1.2.0"},
+      "node_modules/react": {"version": "18.3.1"},
+      "node_modules/jest": {"version": "29.7.0"},
+      "packages/a/node_modules/react": {"version": "17.0.2"}
+    }}"#;
+    let member = "{\"name\": \"a\", \"dependencies\": {\"react\": \"^17.0.0\", \"jest\": \"~29.7.0\"}}";
+    let files = [
+        ("package.json", manifest),
+        ("package-lock.json", lock),
+        ("packages/a/package.json", member),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+        2 manifests and 7 dependencies; 1 manifest with problems
+
+        package.json (npm)
+          project: web 1.2.0
+          problem: package.json:13: the version of `odd` is not a string
+          engines: node >=20
+          package manager: npm@10.8.2
+          workspaces: packages/*
+          lock file: package-lock.json (version 3, 3 packages)
+          react ^18.2.0 [runtime] package.json:8 locked 18.3.1
+          @scope/lib workspace:* [runtime] package.json:9
+          jest ~29.7.0 [dev] package.json:12 locked 29.7.0
+          react >=17 [peer] package.json:15 locked 18.3.1 (optional)
+          fsevents * [optional] package.json:17
+
+        packages/a/package.json (npm)
+          project: a
+          lock file: package-lock.json (version 3, 3 packages)
+          react ^17.0.0 [runtime] packages/a/package.json:1 locked 17.0.2
+          jest ~29.7.0 [runtime] packages/a/package.json:1 locked 29.7.0
+
+        declared with different constraints:
+          react: ^18.2.0 (package.json:8), ^17.0.0 (packages/a/package.json:1)
+        ");
+}
+
+#[test]
+fn old_npm_locks_and_locks_that_are_not_read() {
+    let manifest = "{\"dependencies\": {\"a\": \"^1.0.0\"}}";
+    let lock = r#"{"lockfileVersion": 1, "dependencies": {"a": {"version": "1.4.0", "requires": {"b": "1"}}}}"#;
+    let old = text(&[("package.json", manifest), ("package-lock.json", lock)]);
+    assert!(
+        old.contains("  lock file: package-lock.json (version 1, 1 packages)\n"),
+        "{old}"
+    );
+    assert!(
+        old.contains("  a ^1.0.0 [runtime] package.json:1 locked 1.4.0\n"),
+        "{old}"
+    );
+    let yarn = text(&[("package.json", manifest), ("yarn.lock", "a@^1.0.0:\n")]);
+    assert!(yarn.contains("  lock file: yarn.lock (not read)\n"), "{yarn}");
+    let broken = text(&[("package.json", manifest), ("package-lock.json", "{")]);
+    assert!(
+        broken.contains("  lock file: package-lock.json (does not parse: EOF"),
+        "{broken}"
+    );
+}
+
+#[test]
+fn pyproject_in_every_dialect() {
+    let manifest = r#"[build-system]
+requires = ["hatchling>=1.21"]
+build-backend = "hatchling.build"
+
+[project]
+name = "demo"
+version = "0.3.0"
+requires-python = ">=3.10"
+dynamic = ["readme"]
+dependencies = [
+    "requests >= 2.31, < 3",
+    "tomli>=2; python_version < '3.11'",
+    "plugin @ https://example.org/plugin.zip",
+    "??",
+]
+
+[project.optional-dependencies]
+cli = ["click[colors]~=8.1"]
+
+[dependency-groups]
+test = ["pytest>=8", {include-group = "lint"}]
+lint = ["ruff==0.6.9"]
+
+[tool.uv]
+dev-dependencies = ["mypy"]
+"#;
+    insta::assert_snapshot!(text(&[("pyproject.toml", manifest)]), @r"
+        1 manifest and 8 dependencies; 1 manifest with problems
+
+        pyproject.toml (Python, PEP 621)
+          project: demo 0.3.0
+          problem: pyproject.toml:14: not a requirement: `??`
+          requires Python: >=3.10
+          computed at build time: readme
+          build backend: hatchling.build
+          group test includes: lint (pyproject.toml:21)
+          hatchling >=1.21 [build] pyproject.toml:2
+          requests >=2.31,<3 [runtime] pyproject.toml:11
+          tomli >=2 [runtime] pyproject.toml:12 (only: python_version < '3.11')
+          plugin @ https://example.org/plugin.zip [runtime] pyproject.toml:13
+          click[colors] ~=8.1 [extra:cli] pyproject.toml:18
+          pytest >=8 [group:test] pyproject.toml:21
+          ruff ==0.6.9 [group:lint] pyproject.toml:22
+          mypy * [dev] pyproject.toml:25
+        ");
+}
+
+#[test]
+fn poetry_with_groups_and_its_lock() {
+    let manifest = r#"[tool.poetry]
+name = "demo"
+version = "1.0.0"
+
+[tool.poetry.dependencies]
+python = "^3.10"
+Django = "^5.0"
+httpx = {version = "^0.27", extras = ["http2"], optional = true}
+local = {path = "../local"}
+forked = {git = "https://example.org/f.git", branch = "main"}
+numpy = [
+    {version = "^1.26", python = "<3.12"},
+    {version = "^2.0", python = ">=3.12"},
+]
+
+[tool.poetry.dev-dependencies]
+black = "*"
+
+[tool.poetry.group.docs.dependencies]
+mkdocs = "1.6.1"
+"#;
+    let lock =
+        "[[package]]\nname = \"django\"\nversion = \"5.0.9\"\n\n[[package]]\nname = \"httpx\"\nversion = \"0.27.2\"\n";
+    insta::assert_snapshot!(text(&[("pyproject.toml", manifest), ("poetry.lock", lock)]), @r"
+        1 manifest and 8 dependencies
+
+        pyproject.toml (Python, Poetry)
+          project: demo 1.0.0
+          requires Python: ^3.10
+          lock file: poetry.lock (2 packages)
+          Django ^5.0 [runtime] pyproject.toml:7 locked 5.0.9
+          httpx[http2] ^0.27 [runtime] pyproject.toml:8 locked 0.27.2 (optional)
+          local @ path ../local [runtime] pyproject.toml:9
+          forked @ git https://example.org/f.git [runtime] pyproject.toml:10 (branch main)
+          numpy ^1.26 [runtime] pyproject.toml:12 (only: python <3.12)
+          numpy ^2.0 [runtime] pyproject.toml:13 (only: python >=3.12)
+          black * [dev] pyproject.toml:17
+          mkdocs 1.6.1 [group:docs] pyproject.toml:20
+        ");
+}
+
+#[test]
+fn requirements_files() {
+    let base =
+        "# pinned\nDjango==5.2 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\nrequests[socks]>=2.31 # http\n";
+    let dev = "-r ../requirements.txt\n-c constraints.txt\n--index-url https://user:secret@example.org/simple\n\
+               pytest ; python_version >= \"3.10\"\n-e git+https://example.org/x.git#egg=thing\n./vendored/pkg\n\
+               django_==\nnot a requirement\n";
+    let files = [
+        ("requirements.txt", base),
+        ("requirements/dev.txt", dev),
+        ("requirements/notes.md", ""),
+    ];
+    let text = text(&files);
+    assert!(!text.contains("secret"), "{text}");
+    insta::assert_snapshot!(text, @r#"
+        2 manifests and 5 dependencies; 1 manifest with problems
+
+        requirements.txt (Python, requirements file)
+          Django ==5.2 [runtime] requirements.txt:2 (2 hashes)
+          requests[socks] >=2.31 [runtime] requirements.txt:5
+
+        requirements/dev.txt (Python, requirements file)
+          problem: requirements/dev.txt:7: not a requirement: `django_==`
+          problem: requirements/dev.txt:8: not a requirement: `not a requirement`
+          includes: requirements.txt (requirements/dev.txt:1)
+          constrained by: requirements/constraints.txt (requirements/dev.txt:2)
+          option: --index-url (requirements/dev.txt:3)
+          pytest * [dev] requirements/dev.txt:4 (only: python_version >= "3.10")
+          thing @ git+https://example.org/x.git#egg=thing [dev] requirements/dev.txt:5 (editable)
+          pkg @ ./vendored/pkg [dev] requirements/dev.txt:6
+        "#);
+}
+
+#[test]
+fn setup_cfg_and_setup_py() {
+    let cfg = "[metadata]\nname = demo\nversion = attr: demo.__version__\n\n[options]\npython_requires = >=3.9\n\
+               install_requires =\n    requests>=2  # http\n    # a comment\n    attrs; python_version<\"3.10\"\n\n\
+               [options.extras_require]\ndev =\n    pytest\ndocs = sphinx\n\n[flake8]\nmax-line-length = 100\n";
+    let py = "from setuptools import setup\nimport os\n\nREQUIRES = ['requests>=2.28', 'six']\n\nsetup(\n    name='demo',\n    \
+              version=open('VERSION').read(),\n    install_requires=REQUIRES,\n    \
+              extras_require={'x': ['a', *more]},\n    tests_require=find(),\n)\n";
+    insta::assert_snapshot!(text(&[("setup.cfg", cfg), ("setup.py", py), ("sub/setup.cfg", "[flake8]\nx = 1\n")]), @r#"
+        2 manifests and 7 dependencies
+
+        setup.cfg (Python, setuptools)
+          project: demo attr: demo.__version__
+          requires Python: >=3.9
+          requests >=2 [runtime] setup.cfg:8
+          attrs * [runtime] setup.cfg:10 (only: python_version<"3.10")
+          pytest * [extra:dev] setup.cfg:14
+          sphinx * [extra:docs] setup.cfg:15
+
+        setup.py (Python, setup.py)
+          project: demo
+          not executed: only what is written out as a literal is read
+          [extra:x] is computed (setup.py:10)
+          [test] is computed (setup.py:11)
+          requests >=2.28 [runtime] setup.py:4
+          six * [runtime] setup.py:4
+          a * [extra:x] setup.py:10
+
+        declared with different constraints:
+          requests: >=2 (setup.cfg:8), >=2.28 (setup.py:4)
+        "#);
+}
+
+#[test]
+fn pipfile() {
+    let pipfile = "[[source]]\nurl = \"https://example.org\"\n\n[packages]\nflask = \"*\"\n\
+                   requests = {version = \">=2\", markers = \"os_name == 'posix'\"}\n\n[dev-packages]\npytest = \"==8.0\"\n\n\
+                   [docs]\nsphinx = \"*\"\n\n[requires]\npython_version = \"3.11\"\n";
+    insta::assert_snapshot!(text(&[("Pipfile", pipfile), ("Pipfile.lock", "{}")]), @r"
+        1 manifest and 4 dependencies
+
+        Pipfile (Python, Pipenv)
+          requires Python: 3.11
+          lock file: Pipfile.lock (not read)
+          flask * [runtime] Pipfile:5
+          requests >=2 [runtime] Pipfile:6 (only: os_name == 'posix')
+          pytest ==8.0 [dev] Pipfile:9
+          sphinx * [group:docs] Pipfile:12
+        ");
+}
+
+#[test]
+fn cargo_with_a_workspace() {
+    let root = r#"[workspace]
+members = ["a"]
+
+[workspace.dependencies]
+serde = { version = "1.0", features = ["derive"] }
+"#;
+    let member = r#"[package]
+name = "a"
+version.workspace = true
+edition = "2024"
+
+[dependencies]
+serde.workspace = true
+json = { package = "serde_json", version = "1", optional = true }
+local = { path = "../local" }
+forked = { git = "https://example.org/f", tag = "v1" }
+
+[dev-dependencies]
+insta = "1.49"
+
+[build-dependencies]
+cc = "1"
+
+[target.'cfg(unix)'.dependencies]
+libc = "0.2"
+"#;
+    let lock = "version = 4\n[[package]]\nname = \"serde\"\nversion = \"1.0.210\"\n[[package]]\nname = \"libc\"\nversion = \
+                \"0.2.1\"\n[[package]]\nname = \"libc\"\nversion = \"0.1.0\"\n";
+    insta::assert_snapshot!(text(&[("Cargo.toml", root), ("a/Cargo.toml", member), ("Cargo.lock", lock)]), @r"
+        2 manifests and 8 dependencies
+
+        Cargo.toml (Rust)
+          workspace members: a
+          lock file: Cargo.lock (3 packages)
+          serde 1.0 [workspace] Cargo.toml:5 locked 1.0.210 (features derive)
+
+        a/Cargo.toml (Rust)
+          project: a (from the workspace)
+          edition: 2024
+          lock file: Cargo.lock (3 packages)
+          serde workspace 1.0 [runtime] a/Cargo.toml:7 locked 1.0.210
+          serde_json 1 [runtime] a/Cargo.toml:8 (optional; as json)
+          local @ path ../local [runtime] a/Cargo.toml:9
+          forked @ git https://example.org/f [runtime] a/Cargo.toml:10 (tag v1)
+          insta 1.49 [dev] a/Cargo.toml:13
+          cc 1 [build] a/Cargo.toml:16
+          libc 0.2 [runtime, cfg(unix)] a/Cargo.toml:19
+        ");
+}
+
+#[test]
+fn go_mod() {
+    let manifest = "module example.org/demo // here\n\ngo 1.22\ntoolchain go1.22.3\n\nrequire example.org/a v1.2.3\n\n\
+                    require (\n\texample.org/b v0.1.0 // indirect\n\t// a comment\n\texample.org/c/v2 v2.0.0\n)\n\n\
+                    replace example.org/a => ../a\nexclude (\n\texample.org/c v1.0.0\n)\nfrobnicate\n";
+    insta::assert_snapshot!(text(&[("go.mod", manifest)]), @r"
+        1 manifest and 3 dependencies; 1 manifest with problems
+
+        go.mod (Go)
+          project: example.org/demo
+          problem: go.mod:18: not understood: `frobnicate`
+          Go version: 1.22
+          toolchain: go1.22.3
+          replace: example.org/a => ../a (go.mod:14)
+          exclude: example.org/c v1.0.0 (go.mod:16)
+          example.org/a v1.2.3 [runtime] go.mod:6
+          example.org/b v0.1.0 [indirect] go.mod:9
+          example.org/c/v2 v2.0.0 [runtime] go.mod:11
+        ");
+}
+
+#[test]
+fn broken_manifests_are_reported_and_the_others_read() {
+    let files = [
+        ("package.json", "{\n  \"dependencies\": {\n    \"a\": \"1\",\n  }\n}\n"),
+        (
+            "pyproject.toml",
+            "[project]\nname = \"demo\"\ndependencies = [\"a\"\n\n[tool.x]\ny = = 1\n",
+        ),
+        ("sub/package.json", "[]"),
+        ("sub/Cargo.toml", "[dependencies]\nserde = 1\nok = \"1\"\n"),
+        ("sub/setup.cfg", "name = x\n[options\n"),
+        ("sub/setup.py", "setup(install_requires=['a'\n"),
+        ("sub/go.mod", "require (\n\ta v1\n"),
+        ("fine/requirements.txt", "ok==1\n"),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+        8 manifests and 4 dependencies; 7 manifests with problems
+
+        package.json (npm)
+          problem: package.json:4: column 3: trailing comma
+
+        pyproject.toml (Python, PEP 621)
+          project: demo
+          problem: pyproject.toml:5: column 1: missing comma between array elements, expected `,`; what follows is not read
+          a * [runtime] pyproject.toml:3
+
+        fine/requirements.txt (Python, requirements file)
+          ok ==1 [runtime] fine/requirements.txt:1
+
+        sub/Cargo.toml (Rust)
+          problem: sub/Cargo.toml:2: `serde` is neither a version nor a table
+          ok 1 [runtime] sub/Cargo.toml:3
+
+        sub/go.mod (Go)
+          problem: sub/go.mod:2: a block without its closing parenthesis
+          a v1 [runtime] sub/go.mod:2
+
+        sub/package.json (npm)
+          problem: sub/package.json:1: not a JSON object
+
+        sub/setup.cfg (Python, setuptools)
+          problem: sub/setup.cfg:1: a line before the first section
+          problem: sub/setup.cfg:2: a section without its closing bracket
+
+        sub/setup.py (Python, setup.py)
+          problem: sub/setup.py:1: does not parse
+          not executed: only what is written out as a literal is read
+        ");
+}
+
+#[test]
+fn manifests_that_are_not_text_are_reported() {
+    let host = FakeHost::new(&[("requirements.txt", &b"\xff\xfea\0b\0"[..]), ("go.mod", b"module x\n")]);
+    let text = AnalyzeDependencies::call(&host, "{}").expect("the other is read").text;
+    assert!(text.contains("  problem: requirements.txt: not UTF-8\n"), "{text}");
+    assert!(text.contains("  project: x\n"), "{text}");
+}
+
+#[test]
+fn one_manifest_or_one_directory() {
+    let files = [
+        ("requirements.txt", "a==1\n"),
+        ("sub/requirements.txt", "b==1\n"),
+        ("notes.txt", ""),
+    ];
+    let of = |path: &str| call(&files, json!({"path": path}));
+    assert!(
+        of("sub")
+            .expect("it is read")
+            .text
+            .starts_with("1 manifest and 1 dependency in sub\n")
+    );
+    assert!(
+        of("./requirements.txt")
+            .expect("it is read")
+            .text
+            .contains("  a ==1 [runtime] requirements.txt:1\n")
+    );
+    assert_eq!(of("notes.txt").expect_err("it is none").code, "invalid-arguments");
+    assert_eq!(of("absent").expect_err("it is absent").code, "not-found");
+    assert_eq!(of("../x").expect_err("it leaves").code, "invalid-arguments");
+    assert!(
+        call(&[("a.txt", "")], json!({}))
+            .expect("none is an answer")
+            .text
+            .starts_with("No manifest found: looked for")
+    );
+}
+
+#[test]
+fn long_answers_go_on_by_their_cursor() {
+    let many: String = (0..1000)
+        .map(|number| format!("package{number}==1.{number}\n"))
+        .collect();
+    let files = [("requirements.txt", many.as_str())];
+    let mut cursor = None;
+    let mut seen = 0;
+    for _ in 0..3 {
+        let arguments = cursor.map_or_else(|| json!({}), |cursor: String| json!({"cursor": cursor}));
+        let outcome = call(&files, arguments).expect("it is read");
+        assert_eq!(outcome.truncated, outcome.cursor.is_some());
+        assert!(outcome.text.contains("requirements.txt (Python, requirements file)"));
+        seen += outcome
+            .text
+            .lines()
+            .filter(|line| line.starts_with("  package"))
+            .count();
+        cursor = outcome.cursor;
+    }
+    assert_eq!((seen, cursor), (1000, None));
+    assert_eq!(
+        call(&files, json!({"cursor": "x"})).expect_err("it is no cursor").code,
+        "invalid-arguments"
+    );
+}

@@ -1,0 +1,372 @@
+//! The attacks, by name.
+
+use std::fs::{self, File, OpenOptions};
+use std::hint::black_box;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::time::{Duration, Instant};
+
+use skill_sdk::{DiffQuery, Failure, Host, Outcome, Query};
+
+use crate::Arguments;
+
+/// Runs one.
+pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Failure> {
+    let path = arguments.path.as_str();
+    let count = arguments.count;
+    let text = match arguments.attack.as_str() {
+        "nothing" => "nothing".to_owned(),
+
+        // Files
+        "read" => told(fs::read_to_string(path)),
+        "stat" => told(fs::metadata(path).map(|metadata| format!("{:?} of {}", metadata.file_type(), metadata.len()))),
+        "lstat" => told(fs::symlink_metadata(path).map(|metadata| format!("link: {}", metadata.is_symlink()))),
+        "readlink" => told(fs::read_link(path).map(|target| target.display().to_string())),
+        "list" => told(fs::read_dir(path).and_then(|entries| {
+            let mut names = entries
+                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                .collect::<std::io::Result<Vec<String>>>()?;
+            names.sort_unstable();
+            Ok(names.join(" "))
+        })),
+        "write" => told(fs::write(path, "owned").map(|()| "written")),
+        "append" => told(
+            OpenOptions::new()
+                .append(true)
+                .open(path)
+                .and_then(|mut file| file.write_all(b"owned"))
+                .map(|()| "appended"),
+        ),
+        "truncate" => told(
+            OpenOptions::new()
+                .write(true)
+                .truncate(true)
+                .open(path)
+                .map(|_| "truncated"),
+        ),
+        "create" => told(File::create_new(path).map(|_| "created")),
+        "mkdir" => told(fs::create_dir_all(path).map(|()| "made")),
+        "remove" => told(fs::remove_file(path).map(|()| "removed")),
+        "rmdir" => told(fs::remove_dir(path).map(|()| "removed")),
+        "rename" => told(fs::rename(path, &arguments.to).map(|()| "renamed")),
+        "copy" => told(fs::copy(path, &arguments.to)),
+        "hard-link" => told(fs::hard_link(path, &arguments.to).map(|()| "linked")),
+        "symlink" => told(raw::symlink(path, &arguments.to).map(|()| "linked")),
+        "delete" => {
+            return Ok(Outcome {
+                deletions: vec![path.to_owned()],
+                ..Outcome::text("deleted")
+            });
+        }
+        "fail-after-write" => {
+            fs::write(path, "owned").map_err(|error| Failure::io(path, &error))?;
+            return Err(Failure::failed("failed on purpose"));
+        }
+        "trap-after-write" => {
+            fs::write(path, "owned").map_err(|error| Failure::io(path, &error))?;
+            panic!("trapped on purpose");
+        }
+
+        // Endless work and endless waiting
+        "spin" => loop {
+            black_box(path);
+        },
+        "spin-in-host-calls" => loop {
+            let _ = black_box(fs::metadata("/repo"));
+        },
+        "sleep" => {
+            std::thread::sleep(Duration::from_secs(1_000_000));
+            "got up".to_owned()
+        }
+        "sleep-for-ever" => {
+            raw::wait(u64::MAX);
+            "got up".to_owned()
+        }
+        "nap" => {
+            let before = Instant::now();
+            std::thread::sleep(Duration::from_millis(count));
+            format!("slept {}", before.elapsed() >= Duration::from_millis(count))
+        }
+        "panic" => panic!("a \u{1b}[31mred\u{1b}[0m reason"),
+        "overflow" => format!("{}", deep(count)),
+        "exit" => std::process::exit(3),
+        "abort" => std::process::abort(),
+
+        // Floods
+        "memory" => {
+            let mut held: Vec<Vec<u8>> = Vec::new();
+            for _ in 0..count {
+                held.push(black_box(vec![1; 1024 * 1024]));
+            }
+            format!("got {} MiB", held.len())
+        }
+        "output" => {
+            return Ok(Outcome::text("x".repeat(usize::try_from(count).unwrap_or(usize::MAX))));
+        }
+        "many-deletions" => {
+            // One text, told many times: small in the guest, large in whoever copies it.
+            let text = "x".repeat(1024);
+            return Ok(Outcome {
+                deletions: vec![text; usize::try_from(count).unwrap_or(usize::MAX)],
+                ..Outcome::default()
+            });
+        }
+        "log" => {
+            for number in 0..count {
+                host.log("info", &format!("{number} {}", "x".repeat(100)));
+            }
+            "nothing".to_owned()
+        }
+        "stdout" => {
+            for _ in 0..count {
+                // Losing output is what is expected.
+                let _ = std::io::stdout().write_all(&[b'x'; 1000]);
+                let _ = std::io::stderr().write_all(&[b'x'; 1000]);
+            }
+            "nothing".to_owned()
+        }
+        "random" => {
+            let mut buffer = vec![0; 1024];
+            for _ in 0..count {
+                raw::random(&mut buffer);
+            }
+            "nothing".to_owned()
+        }
+        "open-files" => {
+            for _ in 0..count {
+                match File::open(path) {
+                    Ok(file) => std::mem::forget(file),
+                    Err(error) => return Ok(Outcome::text(format!("refused: {:?}", error.kind()))),
+                }
+            }
+            format!("got {count} files")
+        }
+        "handles" => {
+            raw::hoard(count);
+            format!("got {count} handles")
+        }
+        "walk" => {
+            let mut seen = 0;
+            for _ in 0..count {
+                seen += fs::read_dir(path).into_iter().flatten().count();
+            }
+            format!("got {seen} entries")
+        }
+        "reread" => {
+            let mut bytes = 0;
+            for _ in 0..count {
+                bytes += fs::read(path).map(|content| content.len()).unwrap_or(0);
+            }
+            format!("got {bytes} bytes")
+        }
+        "stage-bytes" => {
+            let result = File::create(path).and_then(|mut file| {
+                for _ in 0..count {
+                    file.write_all(&[1; 64 * 1024])?;
+                }
+                Ok(())
+            });
+            told(result.map(|()| "written"))
+        }
+        "stage-again" => {
+            for _ in 0..count {
+                if let Err(error) = fs::write(path, vec![1; 64 * 1024]).and_then(|()| fs::remove_file(path)) {
+                    return Ok(Outcome::text(format!("refused: {:?}", error.kind())));
+                }
+            }
+            "got away".to_owned()
+        }
+        "stage-hole" => told(
+            File::create(path)
+                .and_then(|mut file| {
+                    file.seek(SeekFrom::Start(count))?;
+                    file.write_all(b"x")
+                })
+                .map(|()| "written"),
+        ),
+        "stage-size" => told(
+            File::create(path)
+                .and_then(|file| file.set_len(count))
+                .map(|()| "written"),
+        ),
+        "stage-files" => {
+            for number in 0..count {
+                if let Err(error) = fs::write(format!("{path}{number}"), "") {
+                    return Ok(Outcome::text(format!("refused: {:?}", error.kind())));
+                }
+            }
+            format!("got {count} files")
+        }
+
+        // What a guest has none of
+        "environment" => format!("{} variables", std::env::vars_os().count()),
+        "arguments" => format!("{} arguments", std::env::args_os().count()),
+        "stdin" => {
+            let mut text = String::new();
+            told(
+                std::io::stdin()
+                    .read_to_string(&mut text)
+                    .map(|bytes| format!("{bytes} bytes")),
+            )
+        }
+        "connect" => told(TcpStream::connect("127.0.0.1:80").map(|_| "connected")),
+        "bind" => told(TcpListener::bind("127.0.0.1:0").map(|_| "bound")),
+        "udp" => told(UdpSocket::bind("127.0.0.1:0").map(|_| "bound")),
+        "resolve" => told(("localhost", 80).to_socket_addrs().map(|_| "resolved")),
+        "clock" => {
+            let step = (0..1000)
+                .map(|_| Instant::now().elapsed())
+                .filter(|step| !step.is_zero())
+                .min();
+            format!(
+                "finest step at least 1 ms: {}",
+                step.is_none_or(|step| step >= Duration::from_millis(1))
+            )
+        }
+        "thread" => told(std::thread::Builder::new().spawn(|| ()).map(|_| "started")),
+        "process" => told(std::process::Command::new("/bin/sh").spawn().map(|_| "started")),
+
+        // The contract's imports
+        "git" => match host.git_changes(&DiffQuery::default()) {
+            Ok(diff) => format!("got {} changes", diff.changes.len()),
+            Err(failure) => return Err(failure),
+        },
+        "list-all" => {
+            let query = Query {
+                under: path.to_owned(),
+                recursive: true,
+                ..Query::default()
+            };
+            let mut paths: Vec<String> = host.list(&query)?.into_iter().map(|entry| entry.path).collect();
+            paths.sort_unstable();
+            paths.join(" ")
+        }
+        "list-own" => {
+            let query = Query {
+                under: path.to_owned(),
+                ..Query::default()
+            };
+            let page = host.list_page(&query)?;
+            let names: Vec<String> = page.entries.into_iter().map(|entry| entry.path).collect();
+            format!("{} and {} left out", names.join(" "), page.left_out)
+        }
+        "shown" => {
+            let content = fs::read(format!("/repo/{path}")).map_err(|error| Failure::io(path, &error))?;
+            host.shown(path, &content);
+            "shown".to_owned()
+        }
+        "colours" => "\u{1b}[31mred\u{1b}[0m\u{202e}\u{8}\ttab\r\n".to_owned(),
+        "odd-code" => {
+            return Err(Failure::new(
+                "\u{1b}[0mmy-own-code",
+                "an \u{1b}[31modd\u{1b}[0m failure",
+            ));
+        }
+        other => return Err(Failure::invalid(format!("no attack `{other}`"))),
+    };
+    Ok(Outcome::text(text))
+}
+
+fn told<T: std::fmt::Display>(result: std::io::Result<T>) -> String {
+    match result {
+        Ok(value) => format!("got {value}"),
+        Err(error) => format!("refused: {:?}", error.kind()),
+    }
+}
+
+#[expect(unconditional_recursion, reason = "that is the attack")]
+fn deep(depth: u64) -> u64 {
+    black_box([depth; 64]);
+    deep(depth + 1) + depth
+}
+
+/// What the standard library does not offer.
+#[cfg(target_family = "wasm")]
+mod raw {
+    #![expect(
+        unsafe_code,
+        reason = "calls of the C library that the standard library does not wrap"
+    )]
+    #![allow(missing_docs, reason = "generated")]
+
+    use std::ffi::{CString, c_char, c_int, c_void};
+
+    wit_bindgen::generate!({
+        inline: "
+            package guest:raw;
+            world raw {
+                import wasi:clocks/monotonic-clock@0.2.6;
+            }
+            package wasi:io@0.2.6 {
+                interface poll {
+                    resource pollable {
+                        ready: func() -> bool;
+                        block: func();
+                    }
+                    poll: func(in: list<borrow<pollable>>) -> list<u32>;
+                }
+            }
+            package wasi:clocks@0.2.6 {
+                interface monotonic-clock {
+                    use wasi:io/poll@0.2.6.{pollable};
+                    type instant = u64;
+                    type duration = u64;
+                    now: func() -> instant;
+                    resolution: func() -> duration;
+                    subscribe-instant: func(when: instant) -> pollable;
+                    subscribe-duration: func(when: duration) -> pollable;
+                }
+            }
+        ",
+        world: "guest:raw/raw",
+        generate_all,
+    });
+
+    use wasi::clocks::monotonic_clock::subscribe_duration;
+
+    unsafe extern "C" {
+        #[link_name = "symlink"]
+        fn c_symlink(old: *const c_char, new: *const c_char) -> c_int;
+        fn getentropy(buffer: *mut c_void, length: usize) -> c_int;
+    }
+
+    pub(super) fn symlink(old: &str, new: &str) -> std::io::Result<()> {
+        let (old, new) = (CString::new(old)?, CString::new(new)?);
+        // SAFETY: both are C strings that outlive the call.
+        match unsafe { c_symlink(old.as_ptr(), new.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
+    pub(super) fn random(buffer: &mut [u8]) {
+        for chunk in buffer.chunks_mut(256) {
+            // SAFETY: the pointer and the length are those of a live buffer.
+            unsafe { getentropy(chunk.as_mut_ptr().cast(), chunk.len()) };
+        }
+    }
+
+    pub(super) fn wait(nanoseconds: u64) {
+        subscribe_duration(nanoseconds).block();
+    }
+
+    pub(super) fn hoard(count: u64) {
+        for _ in 0..count {
+            std::mem::forget(subscribe_duration(0));
+        }
+    }
+}
+
+/// Natively there is nothing to attack.
+#[cfg(not(target_family = "wasm"))]
+mod raw {
+    pub(super) fn symlink(_: &str, _: &str) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn random(_: &mut [u8]) {}
+
+    pub(super) fn wait(_: u64) {}
+
+    pub(super) fn hoard(_: u64) {}
+}
