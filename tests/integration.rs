@@ -3,4 +3,5 @@
 mod cli;
 mod overview;
 mod rest;
+mod sandbox;
 mod support;
