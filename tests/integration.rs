@@ -4,4 +4,5 @@ mod cli;
 mod model_server;
 mod overview;
 mod rest;
+mod sandbox;
 mod support;
