@@ -12,9 +12,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use host::api::PolicyRequest;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{
-    Approver, Arguments, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles, SkillHost,
-};
+use host::skill::{Approver, Arguments, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles, SkillHost};
 use tokio_util::sync::CancellationToken;
 
 struct Nobody;
@@ -58,7 +56,9 @@ fn context(root: &Path) -> Arc<CallContext> {
 
 fn calls(criterion: &mut Criterion) {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("it lies in the target folder");
     let guests = target.join("wasm32-wasip2/skill");
     let host = SkillHost::new(&[], home.path()).expect("the engine starts");
     for guest in ["echo", "hostile"] {

@@ -238,7 +238,10 @@ impl Call {
             return CallError::Limit { skill, limit, verdict };
         }
         if words.starts_with("resource limit exceeded") {
-            let (limit, verdict) = (format!("{} instances, memories or tables", self.limits.instances), "instances");
+            let (limit, verdict) = (
+                format!("{} instances, memories or tables", self.limits.instances),
+                "instances",
+            );
             return CallError::Limit { skill, limit, verdict };
         }
         CallError::Trap {
