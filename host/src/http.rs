@@ -128,7 +128,7 @@ fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> R
             Problem::new("invalid-request", message).with_hint(format!("these can: {}", config::FORWARDED.join(", ")))
         );
     }
-    if caller == Some(Caller::Token) || !(widens || !overrides.0.is_empty()) {
+    if caller == Some(Caller::Token) || (!widens && overrides.0.is_empty()) {
         return Ok(());
     }
     Err(Problem::new(

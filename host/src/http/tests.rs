@@ -433,7 +433,7 @@ async fn strangers_need_the_token_on_every_route() {
     let identity = server
         .json(ask("GET", &format!("/api/identity?nonce={nonce}")).stranger())
         .await;
-    assert_eq!(identity["proof"], proof(TOKEN, &nonce));
+    assert_eq!(identity["proof"], proof(TOKEN, 8000, &nonce));
     assert_eq!(identity["pid"], std::process::id());
 }
 
