@@ -1,4 +1,4 @@
-//! The HTTP face: every route of the specification at both `/…` and `/api/…`, with the same gate before all of them.
+//! The HTTP face: every route of the specification at both `/…` and `/api/…`, with one gate before all of them.
 //!
 //! Routes translate between the wire types of `api` and the verbs of `session`; they decide nothing. The gate decides
 //! who may ask at all: see `gate`, `auth` and `listener`.

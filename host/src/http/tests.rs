@@ -549,7 +549,8 @@ async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams()
     let body = server.execute("explain").to_string();
     let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
     let request = format!(
-        "POST /stream HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /stream HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     client.write_all(request.as_bytes()).await.expect("it is open");
