@@ -602,4 +602,4 @@ fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<Pat
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

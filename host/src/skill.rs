@@ -319,7 +319,7 @@ pub struct CallOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// No such skill.
-    #[error("There is no skill named `{name}`.")]
+    #[error("There is no skill named `{name}`.{}", did_you_mean(nearest.as_deref()))]
     Unknown {
         /// As it was asked for.
         name: String,
@@ -388,6 +388,10 @@ pub enum CallError {
         /// Why.
         reason: String,
     },
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |nearest| format!(" Did you mean `{nearest}`?"))
 }
 
 /// A call's end, with what it cost. The receipt is absent only where nothing ran.

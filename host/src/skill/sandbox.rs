@@ -231,16 +231,18 @@ impl Call {
         let words = error
             .downcast_ref::<wasmtime::Trap>()
             .map_or_else(|| error.root_cause().to_string(), ToString::to_string);
+        // wasmtime has no types for these two; tests hold its words to it.
         if words.contains("fuel allocated for hostcalls") {
-            let limit = format!(
-                "{} in one answer or host call",
-                mebibytes(self.limits.host_call_bytes as u64)
+            let bytes = mebibytes(self.limits.host_call_bytes as u64);
+            let (limit, verdict) = (format!("{bytes} in one answer or host call"), "output");
+            return CallError::Limit { skill, limit, verdict };
+        }
+        if words.starts_with("resource limit exceeded") {
+            let (limit, verdict) = (
+                format!("{} instances, memories or tables", self.limits.instances),
+                "instances",
             );
-            return CallError::Limit {
-                skill,
-                limit,
-                verdict: "output",
-            };
+            return CallError::Limit { skill, limit, verdict };
         }
         CallError::Trap {
             skill,
