@@ -188,7 +188,7 @@ impl Query {
                     return;
                 }
                 let stemmed = stem(word);
-                let common = !whole && is_common(word);
+                let common = !whole && !code && is_common(word);
                 self.add(stemmed, word, weight * if common { weights.common } else { 1.0 });
             });
         }

@@ -332,22 +332,20 @@ impl<'t, 'a> Draft<'t, 'a> {
                 self.take(self.tree.paths[at], 0.2, "imported by the chosen files");
             }
         }
-        let mut others: Vec<(u8, usize, &str)> = (0..self.tree.paths.len())
+        let mut others: Vec<(u8, usize, std::cmp::Reverse<u64>, &str)> = (0..self.tree.paths.len())
             .filter(|at| self.tree.sizes[*at] > 0 && scanner::language(self.tree.paths[*at]).is_some())
             .filter_map(|at| Some((order_of_filling(self.tree.roles[at])?, at)))
-            .map(|(order, at)| (order, distance(directory, self.tree.paths[at]), self.tree.paths[at]))
+            .map(|(order, at)| {
+                let path = self.tree.paths[at];
+                (order, distance(directory, path), std::cmp::Reverse(self.tree.sizes[at]), path)
+            })
             .collect();
         others.sort_unstable();
-        let missing = SELECTED_FILES_MIN + 1;
-        let paths: Vec<String> = others
-            .iter()
-            .take(missing * 2)
-            .map(|(_, _, path)| (*path).to_owned())
-            .collect();
-        for path in paths {
-            if self.chosen.len() < SELECTED_FILES_MIN {
-                self.take(&path, 0.1, "nearby");
+        for (_, _, _, path) in others {
+            if self.chosen.len() >= SELECTED_FILES_MIN {
+                return;
             }
+            self.take(path, 0.1, "nearby");
         }
     }
 

@@ -115,7 +115,7 @@ fn explain_of_a_directory_keeps_to_it() {
     shop/web/views.py: central, by imports
     shop/web/routes.py: central, by imports
     shop/engine.py: imported by the chosen files
-    shop/cli.py: nearby
+    shop/prices.py: nearby
     ");
 }
 
