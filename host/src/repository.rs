@@ -67,7 +67,7 @@ pub enum RepositoryError {
     #[error("`/` is the whole machine and is refused as a repository")]
     WholeMachine,
     /// In `/proc`, `/sys` or `/dev`.
-    #[error("`{}` lies in `{system}`, which holds no files of a project, and is refused as a repository", root.display())]
+    #[error("`{}` lies in `{system}` and is refused as a repository: no project lives there", root.display())]
     System {
         /// The real path.
         root: PathBuf,
@@ -81,7 +81,7 @@ pub enum RepositoryError {
         root: PathBuf,
     },
     /// The home directory or one above it, without a yes.
-    #[error("`{}` holds your whole home directory and is refused as a repository without your confirmation", root.display())]
+    #[error("`{}` holds your whole home directory and is refused without your confirmation", root.display())]
     Home {
         /// The real path.
         root: PathBuf,

@@ -433,7 +433,7 @@ async fn strangers_need_the_token_on_every_route() {
     let identity = server
         .json(ask("GET", &format!("/api/identity?nonce={nonce}")).stranger())
         .await;
-    assert_eq!(identity["proof"], proof(TOKEN, &nonce));
+    assert_eq!(identity["proof"], proof(TOKEN, 8000, &nonce));
     assert_eq!(identity["pid"], std::process::id());
 }
 
@@ -549,7 +549,8 @@ async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams()
     let body = server.execute("explain").to_string();
     let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
     let request = format!(
-        "POST /stream HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /stream HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     client.write_all(request.as_bytes()).await.expect("it is open");

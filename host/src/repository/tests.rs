@@ -901,3 +901,87 @@ fn what_a_walk_saw_is_judged_again_when_it_is_opened() {
     assert_eq!(denied(&repository, "dir/c.txt"), OUTSIDE);
     assert_eq!(denied(&repository, "key.txt"), "is a private key");
 }
+
+/// The files that the `ignore` crate's own walk lists; our walk differs only in how it opens things. That walk sees the
+/// border of a work tree inside another only where it asks for work trees at all.
+fn reference_list(root: &Path, work_trees: bool) -> Vec<String> {
+    let mut found: Vec<String> = ignore::WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(work_trees)
+        .parents(false)
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+        .filter_map(|entry| Some(entry.path().strip_prefix(root).ok()?.to_str()?.to_owned()))
+        .filter(|path| !path.split('/').any(|part| part == ".git"))
+        .collect();
+    found.sort();
+    found
+}
+
+mod ignore_rules {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn line() -> impl Strategy<Value = String> {
+        let patterns = [
+            "x.txt",
+            "*.log",
+            "/a",
+            "a/",
+            "a/b",
+            "a/**",
+            "**/b",
+            "/*",
+            "!x.txt",
+            "!*.log",
+            "!/a/",
+            "!a/b/x.txt",
+            "b/*",
+            "[xy].txt",
+            "?.log",
+            "# x",
+            "\\!x.txt",
+            "*",
+            "!*",
+            "!*/",
+            "a/b/**/x.txt",
+            " ",
+            "b/x.txt ",
+        ];
+        prop::sample::select(patterns.to_vec()).prop_map(str::to_owned)
+    }
+
+    fn file() -> impl Strategy<Value = Option<String>> {
+        prop::option::of(prop::collection::vec(line(), 0..4).prop_map(|lines| lines.join("\n")))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn are_those_that_search_programs_know(
+            git in prop::collection::vec(file(), 4),
+            search in prop::collection::vec(file(), 4),
+            work_trees in any::<bool>(),
+        ) {
+            let folder = tree(&[]);
+            for (index, directory) in ["", "a/", "a/b/", "c/"].into_iter().enumerate() {
+                for name in ["x.txt", "y.log", "!x.txt", "b/x.txt", "b/z.log"] {
+                    write(folder.path(), &format!("{directory}{name}"), "");
+                }
+                for (name, content) in [(".gitignore", &git[index]), (".ignore", &search[index])] {
+                    if let Some(content) = content {
+                        write(folder.path(), &format!("{directory}{name}"), content);
+                    }
+                }
+            }
+            if work_trees {
+                git_directory(folder.path(), ".git");
+                git_directory(folder.path(), "a/.git");
+            }
+            let root = folder.path().canonicalize().expect("a real path");
+            prop_assert_eq!(paths(&open(&folder)), reference_list(&root, work_trees));
+        }
+    }
+}
