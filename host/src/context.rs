@@ -174,6 +174,8 @@ struct Tree<'a> {
     paths: Vec<&'a str>,
     sizes: Vec<u64>,
     roles: Vec<Role>,
+    /// True for code that the product is made of.
+    sources: Vec<bool>,
     resolver: Resolver<'a>,
     read: &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync),
     cancel: &'a CancellationToken,
@@ -187,9 +189,12 @@ impl<'a> Tree<'a> {
         cancel: &'a CancellationToken,
     ) -> Self {
         let paths: Vec<&str> = list.files.iter().map(|entry| entry.path.as_str()).collect();
+        let roles: Vec<Role> = paths.iter().map(|path| scanner::role(path)).collect();
+        let source = |(path, role): (&&str, &Role)| *role == Role::Source && scanner::is_code(path);
         Self {
+            sources: paths.iter().zip(&roles).map(source).collect(),
             sizes: list.files.iter().map(|entry| entry.size).collect(),
-            roles: paths.iter().map(|path| scanner::role(path)).collect(),
+            roles,
             resolver: Resolver::new(&paths),
             paths,
             read,

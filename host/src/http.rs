@@ -1,4 +1,4 @@
-//! The HTTP face: every route of the specification at both `/…` and `/api/…`, with the same gate before all of them.
+//! The HTTP face: every route of the specification at both `/…` and `/api/…`, with one gate before all of them.
 //!
 //! Routes translate between the wire types of `api` and the verbs of `session`; they decide nothing. The gate decides
 //! who may ask at all: see `gate`, `auth` and `listener`.
@@ -128,7 +128,7 @@ fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> R
             Problem::new("invalid-request", message).with_hint(format!("these can: {}", config::FORWARDED.join(", ")))
         );
     }
-    if caller == Some(Caller::Token) || !(widens || !overrides.0.is_empty()) {
+    if caller == Some(Caller::Token) || (!widens && overrides.0.is_empty()) {
         return Ok(());
     }
     Err(Problem::new(

@@ -131,6 +131,10 @@ pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
 /// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
 pub const SCAN_THREADS_MAX: usize = 8;
 
+/// How long before a walk everything must have been left alone for its list to be used again. Within one tick of a
+/// file system's clock two changes look the same; ticks are below this on everything in use.
+pub const SCAN_SETTLING_MS: u64 = 1_000;
+
 /// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
 /// and credentials hold a handful.
 pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
@@ -473,3 +477,9 @@ pub const VAULT_DEPTH_MAX: usize = 16;
 
 /// Notes in a packet.
 pub const PACKET_NOTES_MAX: usize = 3;
+
+// ---- provider: wires ----
+
+/// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
+/// current model takes it; an older one names its own maximum, which then counts.
+pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;

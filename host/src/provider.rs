@@ -8,6 +8,7 @@ pub(crate) mod analyst;
 mod chat;
 mod failure;
 mod http;
+mod messages;
 mod models;
 mod retry;
 mod schema;
@@ -291,9 +292,9 @@ pub fn connect_with(settings: &ProviderSettings, options: &Options) -> Result<Ar
 }
 
 fn over_http(settings: &ProviderSettings, options: &Options) -> Result<http::HttpProvider, Problem> {
-    let wire = match settings.api {
+    let wire: Box<dyn wire::Wire> = match settings.api {
         Api::Chat => Box::new(chat::ChatWire::new(settings, options)),
-        Api::Messages => return Err(not_available("Messages API")),
+        Api::Messages => Box::new(messages::MessagesWire::new(settings)),
         Api::GenerateContent => return Err(not_available("generateContent API")),
         Api::Analyst => return Err(not_available("network")),
     };

@@ -4,6 +4,7 @@
 //! live here, so that skills, context engine, git diff and search obey the same table. Nothing here writes: that is
 //! the business of `skill::stage`.
 
+mod fresh;
 mod ignores;
 mod open;
 pub(crate) mod path;
@@ -18,12 +19,14 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+use fresh::Basis;
 use ignores::Ignores;
 pub use open::Identity;
 use open::Unresolved;
@@ -64,7 +67,7 @@ pub enum RepositoryError {
     #[error("`/` is the whole machine and is refused as a repository")]
     WholeMachine,
     /// In `/proc`, `/sys` or `/dev`.
-    #[error("`{}` lies in `{system}`, which holds no files of a project, and is refused as a repository", root.display())]
+    #[error("`{}` lies in `{system}` and is refused as a repository: no project lives there", root.display())]
     System {
         /// The real path.
         root: PathBuf,
@@ -78,7 +81,7 @@ pub enum RepositoryError {
         root: PathBuf,
     },
     /// The home directory or one above it, without a yes.
-    #[error("`{}` holds your whole home directory and is refused as a repository without your confirmation", root.display())]
+    #[error("`{}` holds your whole home directory and is refused without your confirmation", root.display())]
     Home {
         /// The real path.
         root: PathBuf,
@@ -192,6 +195,8 @@ pub struct Repository {
     bounds: Bounds,
     /// What the last walk learned.
     scanned: Mutex<Option<Arc<Scan>>>,
+    /// Held by whoever walks.
+    scanning: Mutex<()>,
 }
 
 const OUTSIDE: &str = "lies outside the repository";
@@ -220,6 +225,7 @@ impl Repository {
             state_directory: options.state_directory.as_deref().map(root::canonical),
             bounds,
             scanned: Mutex::new(None),
+            scanning: Mutex::new(()),
         })
     }
 
@@ -259,6 +265,9 @@ impl Repository {
             PathError::Absolute | PathError::Outside => denied(OUTSIDE),
             PathError::Nul => OpenError::NotFound { path: path.to_owned() },
         })?;
+        if let Some(opened) = self.open_listed(path, &asked)? {
+            return Ok(opened);
+        }
         // Rules that cover directories too are applied before anything is touched, the others once it is known what
         // the path is; a name that is hidden as a file is refused even where nothing is there, so that nobody learns
         // whether it exists.
@@ -327,13 +336,35 @@ impl Repository {
 
     /// The files of the repository as the user sees them: ignore rules, skipped directories and hidden names applied.
     ///
-    /// Every call walks the tree: a list that is known to be fresh costs a look at every directory and every file,
-    /// and that is most of a walk.
+    /// The answer is always the state of now: an earlier walk is used again where everything that it rests on is
+    /// as it was, which costs a fraction of a walk. Callers at the same time share one walk.
     pub fn list(&self, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
-        let scan = Arc::new(walk::scan(&self.tree(), self.bounds, cancel)?);
+        let _turn = self.turn_to_scan(cancel)?;
+        let outside = Ignores::files_outside(&self.path);
+        if let Some(scan) = self.scanned()
+            && let Some(list) = fresh::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
+        {
+            return Ok(list);
+        }
+        let scan = Arc::new(walk::scan(&self.tree(), self.bounds, Basis::begin(outside), cancel)?);
         let list = Arc::clone(&scan.list);
         *self.scanned.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);
         Ok(list)
+    }
+
+    /// Waits until nobody else walks. Asks again and again, because a cancelled caller must not wait for another's
+    /// walk.
+    fn turn_to_scan(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ScanError> {
+        loop {
+            if cancel.is_cancelled() {
+                return Err(ScanError::Cancelled);
+            }
+            match self.scanning.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// The entries of one directory, sorted by path bytewise, and how many an ignore rule, a skipped directory or a
@@ -381,15 +412,37 @@ impl Repository {
         Some(Identity::of(&stat))
     }
 
+    /// Opens what the last walk saw as a file and judged by its names; `None` where it is something else by now.
+    fn open_listed(&self, path: &str, asked: &str) -> Result<Option<Opened>, OpenError> {
+        let is_listed = |scan: Arc<Scan>| scan.list.find(asked).is_some();
+        if !self.scanned().is_some_and(is_listed) {
+            return Ok(None);
+        }
+        let Ok(handle) = self.root.open_plainly(asked) else {
+            return Ok(None);
+        };
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| io_error(path, errno))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        match self.hidden_file(&handle, asked, &stat) {
+            Some(reason) => Err(OpenError::Denied {
+                path: path.to_owned(),
+                reason,
+            }),
+            None => Ok(Some(opened(handle, asked.to_owned(), EntryKind::File, &stat))),
+        }
+    }
+
     /// Opens a path that leads through no link.
     ///
-    /// What the last walk saw as a file is opened at once. For anything else the kernel is asked first what it is,
-    /// because opening alone has effects on a device (a tape rewinds, a watchdog starts) and wakes a FIFO's writer.
-    /// Exchanging the two between the question and the opening gains nothing but such an effect: what counts is what
-    /// was opened. `O_PATH` and re-opening through `/proc` would close that gap at three times the cost of an opening.
+    /// The kernel is asked first what it is, because opening alone has effects on a device (a tape rewinds, a watchdog
+    /// starts) and wakes a FIFO's writer. Exchanging the two between the question and the opening gains nothing but
+    /// such an effect: what counts is what was opened. `O_PATH` and re-opening through `/proc` would close that gap at
+    /// three times the cost of an opening. What the last walk saw as a file is not asked about, so that reading a whole
+    /// tree costs one opening a file.
     fn open_directly(&self, path: &str) -> Result<OwnedFd, Errno> {
-        let is_known = || self.scanned().is_some_and(|scan| scan.list.find(path).is_some());
-        if !path.is_empty() && !is_known() {
+        if !path.is_empty() {
             // This look may go through a link and out of the root, so nothing is concluded from it but that the slow
             // way, which does not, has to be taken.
             let stat = rustix::fs::statat(self.root.handle(), path, AtFlags::SYMLINK_NOFOLLOW);

@@ -420,21 +420,26 @@ struct Launch {
 impl Live {
     /// Cancels an attached session once nobody follows it any more. Never returns.
     async fn watch(&self, attached: bool) {
-        let mut streams = self.streams.subscribe();
-        let mut patience = Duration::from_millis(limits::ATTACHED_FIRST_MS);
-        while attached {
-            let followed = streams.wait_for(|count| *count > 0);
-            if tokio::time::timeout(patience, followed).await.is_err() {
-                tracing::info!(session = self.id, "cancelled: its client is gone");
-                self.cancel.cancel();
-                break;
-            }
-            patience = Duration::from_millis(limits::ATTACHED_GRACE_MS);
-            if streams.wait_for(|count| *count == 0).await.is_err() {
-                break;
-            }
+        if attached {
+            self.abandoned().await;
+            tracing::info!(session = self.id, "cancelled: its client is gone");
+            self.cancel.cancel();
         }
         std::future::pending().await
+    }
+
+    /// Returns once no stream has been open for a while.
+    async fn abandoned(&self) {
+        let mut streams = self.streams.subscribe();
+        let mut patience = Duration::from_millis(limits::ATTACHED_FIRST_MS);
+        while tokio::time::timeout(patience, streams.wait_for(|count| *count > 0))
+            .await
+            .is_ok()
+        {
+            patience = Duration::from_millis(limits::ATTACHED_GRACE_MS);
+            // The sender is a part of `self`: it cannot be gone.
+            let _ = streams.wait_for(|count| *count == 0).await;
+        }
     }
 
     /// Returns when a cancelled session has not ended in time.
@@ -602,4 +607,4 @@ fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<Pat
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

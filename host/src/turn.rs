@@ -532,7 +532,7 @@ impl<'a> State<'a> {
     /// where the turn is interrupted meanwhile.
     async fn run_calls(&self, calls: &[ToolCall]) -> (Vec<ToolResult>, Option<Stop>) {
         let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
-        // Boxed and collected, because the compiler does not see that a lazy map over borrowed calls may change threads.
+        // Boxed and collected: the compiler does not see that a lazy map over borrowed calls may change threads.
         type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
         let jobs: Vec<Job<'_>> = calls
             .iter()

@@ -10,6 +10,8 @@ pub(crate) enum Declared {
     Module(String),
     /// A path from the manifest's directory, possibly without its extension.
     Path(String),
+    /// The project's own name, which its main package often has.
+    Package(String),
 }
 
 /// What the manifest at `path` declares; empty for anything that is no manifest.
@@ -19,6 +21,7 @@ pub(crate) fn declared(path: &str, text: &str) -> Vec<Declared> {
         "setup.cfg" | "setup.py" => console_scripts(text),
         "package.json" => package_json(text),
         "Cargo.toml" => cargo(text),
+        "go.mod" => go_module(text),
         _ => Vec::new(),
     }
 }
@@ -60,7 +63,34 @@ fn pyproject(text: &str) -> Vec<Declared> {
         let inner = value.get("reference").or_else(|| value.get("callable"));
         inner.unwrap_or(value).as_str().and_then(module)
     };
-    values.filter_map(text).collect()
+    let scripts = values.filter_map(text);
+    let name = [project, poetry]
+        .into_iter()
+        .flatten()
+        .find_map(|table| table.get("name")?.as_str());
+    scripts
+        .chain(name.map(|name| Declared::Package(name.to_owned())))
+        .collect()
+}
+
+/// The last part of a module's path, without a major version.
+fn go_module(text: &str) -> Vec<Declared> {
+    let path = text
+        .lines()
+        .find_map(|line| line.strip_prefix("module "))
+        .unwrap_or("")
+        .trim();
+    let version = |part: &str| {
+        part.strip_prefix('v')
+            .is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let name = path
+        .rsplit('/')
+        .find(|part| !version(part))
+        .filter(|name| !name.is_empty());
+    name.map(|name| Declared::Package(name.to_owned()))
+        .into_iter()
+        .collect()
 }
 
 /// `name = package.module:function` anywhere in the text, in quotes or on a line of its own: the one form that
@@ -125,16 +155,16 @@ mod tests {
 
     fn modules(path: &str, text: &str) -> Vec<String> {
         let name = |declared: Declared| match declared {
-            Declared::Module(name) | Declared::Path(name) => name,
+            Declared::Module(name) | Declared::Path(name) | Declared::Package(name) => name,
         };
         declared(path, text).into_iter().map(name).collect()
     }
 
     #[test]
     fn scripts_of_python_projects_in_all_three_forms() {
-        let pyproject = "[project.scripts]\nflask = \"flask.cli:main\"\n[tool.poetry.scripts]\n\
+        let pyproject = "[project]\nname = \"Flask\"\n[project.scripts]\nflask = \"flask.cli:main\"\n[tool.poetry.scripts]\n\
                          b = { reference = \"b.run:go\", type = \"console\" }\n";
-        assert_eq!(modules("pyproject.toml", pyproject), ["flask.cli", "b.run"]);
+        assert_eq!(modules("pyproject.toml", pyproject), ["flask.cli", "b.run", "Flask"]);
         let cfg = "[options.entry_points]\nconsole_scripts =\n    py.test = pytest:console_main\n    x=a.b:c\n[flake8]\nq = r:s\n";
         assert_eq!(modules("setup.cfg", cfg), ["pytest", "a.b"]);
         let setup = "entry_points={\n 'console_scripts': ['scrapy = scrapy.cmdline:execute']\n}";

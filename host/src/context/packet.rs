@@ -189,7 +189,7 @@ fn prepare(choice: &Choice, content: Option<Vec<u8>>) -> Prepared {
 /// Reasons are for orientation; a long list of words is not.
 const REASONS_BYTES_MAX: usize = 240;
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
@@ -282,11 +282,14 @@ impl Prepared {
         };
         let outline_room = match (outline.len() < OUTLINE_LEAST, windows.is_empty()) {
             (true, _) => 0,
-            (false, true) => room * 35 / 100,
-            (false, false) => room * 20 / 100,
+            (false, true) => self.outline_bytes(&outline, None).min(room * 35 / 100),
+            (false, false) => self.outline_bytes(&outline, None).min(room * 20 / 100),
         };
         let mut kept = Kept::new(self, room - outline_room);
         self.choose_lines(&mut kept, windows, &outline);
+        // Definitions in lines that are shown need no place in the outline.
+        kept.room += outline_room.saturating_sub(self.outline_bytes(&outline, Some(&kept)));
+        kept.add(0, self.lines.len(), 0);
         let regions = kept.regions();
         let mut at = 0;
         for (from, to) in &regions {
@@ -377,6 +380,16 @@ impl Prepared {
             text.push_str(OUTLINE_HEAD);
             chosen.values().for_each(|line| text.push_str(line));
         }
+    }
+
+    /// What the outline takes, of the lines that are not kept.
+    fn outline_bytes(&self, outline: &[Entry], kept: Option<&Kept<'_>>) -> usize {
+        let left_out = outline
+            .iter()
+            .filter(|entry| kept.is_none_or(|kept| !kept.lines[entry.line - 1]));
+        let bytes =
+            |entry: &Entry| digits(entry.line) + self.lines[entry.line - 1].len().min(OUTLINE_LINE_BYTES_MAX + 3) + 2;
+        OUTLINE_HEAD.len() + left_out.map(bytes).sum::<usize>()
     }
 
     fn only_named(&self, bytes_max: usize) -> Shown {

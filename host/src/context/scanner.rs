@@ -556,3 +556,158 @@ pub(crate) fn is_code(path: &str) -> bool {
 pub(crate) fn is_written(path: &str) -> bool {
     row(path).is_some_and(|(_, class)| matches!(class, Class::Programming | Class::Markup))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sound() {
+        let mut seen = std::collections::HashSet::new();
+        for extension in LANGUAGES.iter().flat_map(|row| row.2) {
+            assert!(seen.insert(extension), "`{extension}` stands for two languages");
+            assert_eq!(*extension, extension.to_ascii_lowercase());
+        }
+        assert!(LANGUAGES.is_sorted_by_key(|row| row.0));
+        assert!(NAMES.is_sorted_by_key(|row| row.0));
+    }
+
+    #[test]
+    fn languages_by_extension_and_by_name() {
+        let of = |path| language(path).unwrap_or("-");
+        let shown = [
+            "a.py",
+            "b/C.TSX",
+            "Dockerfile",
+            "ci/Dockerfile.test",
+            "makefile",
+            "CMakeLists.txt",
+            "go.mod",
+            "x",
+            ".gitignore",
+        ]
+        .map(of);
+        let expected = [
+            "Python",
+            "TypeScript",
+            "Dockerfile",
+            "Dockerfile",
+            "Makefile",
+            "CMake",
+            "Go Module",
+            "-",
+            "-",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn languages_are_ordered_by_files_and_prose_counts_only_alone() {
+        let paths = [
+            "a.py",
+            "b.py",
+            "c.js",
+            "d.css",
+            "e.css",
+            "README.md",
+            "f.json",
+            "docs/g.md",
+        ];
+        let summary = summary(paths.into_iter());
+        assert_eq!(summary.languages, ["CSS", "Python", "JavaScript"]);
+        assert_eq!((summary.files, summary.directories), (8, 1));
+        assert_eq!(
+            super::summary(["README.md", "x/y/a.json"].into_iter()).languages,
+            ["JSON", "Markdown"]
+        );
+        assert_eq!(super::summary(["x/y/a.json"].into_iter()).directories, 2);
+    }
+
+    #[test]
+    fn roles() {
+        use Role::{Changelog, Configuration, Documentation, Example, Generated, Other, Source, Test, Vendored};
+        let table = [
+            ("src/client.py", Source),
+            ("README.md", Documentation),
+            ("LICENSE", Documentation),
+            ("CHANGES.rst", Changelog),
+            ("changelog/123.bugfix.rst", Changelog),
+            ("src/history.py", Source),
+            ("tests/test_client.py", Test),
+            ("tests/data/input.txt", Test),
+            ("pkg/conftest.py", Test),
+            ("client_test.go", Test),
+            ("src/client.test.ts", Test),
+            ("src/client.spec.js", Test),
+            ("src/main/java/ClientTest.java", Test),
+            ("src/main/java/Latest.java", Source),
+            ("src/test/java/Helper.java", Test),
+            ("testing/acceptance.py", Test),
+            ("django/test/client.py", Source),
+            ("src/flask/testing.py", Source),
+            ("lib/rule-tester/rule-tester.js", Source),
+            ("src/contest.py", Source),
+            ("docs/conf.py", Example),
+            ("examples/hello/main.rs", Example),
+            ("benches/scan.rs", Example),
+            ("static/jquery.min.js", Generated),
+            ("package-lock.json", Generated),
+            ("api/user_pb2.py", Generated),
+            ("Cargo.lock", Generated),
+            ("vendor/github.com/x/y.go", Vendored),
+            ("pip/_vendor/six.py", Vendored),
+            ("pyproject.toml", Configuration),
+            (".github/workflows/ci.yml", Configuration),
+            ("logo.png", Other),
+        ];
+        for (path, expected) in table {
+            assert_eq!(role(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn key_files_are_the_specifications_first() {
+        for name in [
+            "README.md",
+            "package.json",
+            "pyproject.toml",
+            "main.py",
+            "app.py",
+            "index.js",
+            "index.ts",
+        ] {
+            assert!(is_key_file(&format!("a/{name}")), "{name}");
+        }
+        assert!(!is_key_file("README.rst") && key_file_rank("README.rst").is_some());
+        assert_eq!(key_file_rank("client.py"), None);
+    }
+
+    #[test]
+    fn entry_points_by_path_are_programs_not_tests() {
+        assert!(entry_point_by_path("src/main.rs") > entry_point_by_path("src/lib.rs"));
+        assert!(entry_point_by_path("cmd/server/main.go") > entry_point_by_path("tools/x/y/main.go"));
+        for path in ["manage.py", "pkg/__main__.py", "src/index.ts", "mysite/wsgi.py"] {
+            assert!(entry_point_by_path(path).is_some(), "{path}");
+        }
+        for path in [
+            "tests/app.py",
+            "examples/main.py",
+            "src/deep/inside/index.js",
+            "pkg/sub/__init__.py",
+        ] {
+            assert_eq!(entry_point_by_path(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn parts_of_paths() {
+        assert_eq!(
+            (file_name("a/b.c"), parent("a/b.c"), stem("a/b.test.c")),
+            ("b.c", "a", "b")
+        );
+        assert_eq!(
+            (file_name("b"), parent("b"), stem(".env.local"), stem("é")),
+            ("b", "", ".env", "é")
+        );
+    }
+}

@@ -110,7 +110,10 @@ impl<'t, 'a> Draft<'t, 'a> {
     /// Takes a file, or notes it as a near miss; adds the reason where it is taken already.
     fn take(&mut self, path: &str, score: f64, reason: impl Into<String>) {
         if let Some(known) = self.chosen.iter_mut().find(|choice| choice.path == path) {
-            known.reasons.push(reason.into());
+            let reason = reason.into();
+            if !known.reasons.contains(&reason) {
+                known.reasons.push(reason);
+            }
             return;
         }
         let choice = Choice {
@@ -208,8 +211,13 @@ impl<'t, 'a> Draft<'t, 'a> {
             self.take_choice(choice);
         }
         let starts: Vec<usize> = entries.iter().filter_map(|(path, _, _)| self.tree.find(path)).collect();
+        let reason = if starts.is_empty() {
+            "central, by imports"
+        } else {
+            "central to the entry points, by imports"
+        };
         for (path, score) in self.central(directory, &starts) {
-            self.take(&path, score, "central to the entry points, by imports");
+            self.take(&path, score, reason);
         }
         for (path, _, reason) in &entries {
             self.take(path, 0.5, reason.clone());
@@ -298,52 +306,96 @@ impl<'t, 'a> Draft<'t, 'a> {
     }
 
     fn is_source(&self, at: usize) -> bool {
-        self.tree.roles[at] == Role::Source && scanner::is_code(self.tree.paths[at])
+        self.tree.sources[at]
     }
 
-    /// Where fewer files than wanted were found: sources nearby, then any text file, nearest first.
+    /// Where fewer files than wanted were found: what the chosen ones import, then sources nearby, then any text file,
+    /// nearest first.
     fn fill(&mut self, directory: &str) {
         if self.chosen.len() >= SELECTED_FILES_MIN {
             return;
         }
-        let mut others: Vec<(u8, usize, &str)> = (0..self.tree.paths.len())
+        let chosen: Vec<usize> = self
+            .chosen
+            .iter()
+            .filter_map(|choice| self.tree.find(&choice.path))
+            .collect();
+        let graph = self.graph(&chosen);
+        let mut used: HashMap<usize, usize> = HashMap::new();
+        for at in chosen.iter().flat_map(|at| graph.imports_of(*at)) {
+            *used.entry(at).or_default() += 1;
+        }
+        let mut used: Vec<(usize, usize)> = used.into_iter().filter(|(at, _)| self.tree.sizes[*at] > 0).collect();
+        used.sort_by_key(|(at, count)| (std::cmp::Reverse(*count), *at));
+        for (at, _) in used {
+            if self.chosen.len() < SELECTED_FILES_MIN {
+                self.take(self.tree.paths[at], 0.2, "imported by the chosen files");
+            }
+        }
+        let mut others: Vec<(u8, usize, std::cmp::Reverse<u64>, &str)> = (0..self.tree.paths.len())
             .filter(|at| self.tree.sizes[*at] > 0 && scanner::language(self.tree.paths[*at]).is_some())
             .filter_map(|at| Some((order_of_filling(self.tree.roles[at])?, at)))
-            .map(|(order, at)| (order, distance(directory, self.tree.paths[at]), self.tree.paths[at]))
+            .map(|(order, at)| {
+                let path = self.tree.paths[at];
+                (order, distance(directory, path), std::cmp::Reverse(self.tree.sizes[at]), path)
+            })
             .collect();
         others.sort_unstable();
-        let missing = SELECTED_FILES_MIN + 1;
-        let paths: Vec<String> = others
-            .iter()
-            .take(missing * 2)
-            .map(|(_, _, path)| (*path).to_owned())
-            .collect();
-        for path in paths {
-            if self.chosen.len() < SELECTED_FILES_MIN {
-                self.take(&path, 0.1, "nearby");
+        for (_, _, _, path) in others {
+            if self.chosen.len() >= SELECTED_FILES_MIN {
+                return;
             }
+            self.take(path, 0.1, "nearby");
         }
     }
 
-    /// Key files of a directory: the specification's, then what stands in for them, nearest to its top first.
+    /// Key files of a directory: the read-me file, the manifest of its main language, then the rest; nearest to its
+    /// top first, and of directories equally near the one with most code.
     fn key_files(&self, directory: &str) -> Vec<String> {
-        let mut found: Vec<(usize, usize, &str)> = self
+        let main = self.main_syntax(directory);
+        let mut found: Vec<(usize, u8, usize, usize, &str)> = self
             .indices(directory)
             .map(|at| self.tree.paths[at])
-            .filter_map(|path| Some((distance(directory, path), scanner::key_file_rank(path)?, path)))
-            .filter(|(distance, _, _)| *distance <= 1)
+            .filter_map(|path| Some((scanner::key_file_rank(path)?, path)))
+            .map(|(rank, path)| (distance(directory, path), order_of_key(path, main), rank, path))
+            .filter(|(distance, _, _, path)| *distance == 0 || *distance == 1 && scanner::is_key_file(path))
+            .map(|(distance, order, rank, path)| {
+                let code = if distance == 0 {
+                    0
+                } else {
+                    usize::MAX - self.sources_below(parent(path))
+                };
+                (distance, order, code, rank, path)
+            })
+            .filter(|(_, _, _, _, path)| !matches!(scanner::role(path), Role::Test | Role::Example | Role::Vendored))
             .collect();
         found.sort_unstable();
-        // One read-me file tells enough, and one manifest; then modules that are key files by name.
+        // One read-me file tells enough, and one manifest of an ecosystem.
         let mut taken = BTreeSet::new();
-        let mut keys: Vec<String> = Vec::new();
-        for (distance, _, path) in found {
-            let own = taken.insert(kind_of_key(path));
-            if own && (distance == 0 || scanner::is_key_file(path)) {
-                keys.push(path.to_owned());
+        found.retain(|(_, _, _, _, path)| taken.insert(kind_of_key(path)));
+        found.into_iter().map(|(_, _, _, _, path)| path.to_owned()).collect()
+    }
+
+    /// The family of languages that most sources below a directory are written in.
+    fn main_syntax(&self, directory: &str) -> Option<Syntax> {
+        let mut counts: Vec<(usize, Syntax)> = Vec::new();
+        for at in self.indices(directory).filter(|at| self.is_source(*at)) {
+            let Some(syntax) = Syntax::of(self.tree.paths[at]) else {
+                continue;
+            };
+            match counts.iter_mut().find(|(_, known)| *known == syntax) {
+                Some((count, _)) => *count += 1,
+                None => counts.push((1, syntax)),
             }
         }
-        keys
+        counts
+            .into_iter()
+            .max_by_key(|(count, _)| *count)
+            .map(|(_, syntax)| syntax)
+    }
+
+    fn sources_below(&self, directory: &str) -> usize {
+        self.indices(directory).filter(|at| self.is_source(*at)).count()
     }
 
     /// Entry points below a directory with how sure they are and why, surest first.
@@ -359,18 +411,28 @@ impl<'t, 'a> Draft<'t, 'a> {
             let path = self.tree.paths[at];
             let depth = distance(directory, path) as f64;
             if let Some(score) = scanner::entry_point_by_path(path) {
-                note(at, f64::from(score) - depth, "entry point by its name".to_owned());
+                // Of several programs or libraries, the one with most code is the one that is asked about.
+                let size = (1.0 + self.sources_below(parent(path)) as f64).ln() / 2.0;
+                note(
+                    at,
+                    f64::from(score) - depth + size,
+                    "entry point by its name".to_owned(),
+                );
             }
             if is_head(directory, path) {
                 note(at, 7.0 - depth, "head of the target directory".to_owned());
             }
             if entry::is_manifest(path) && depth <= 2.0 && self.tree.sizes[at] <= RANKED_FILE_BYTES_MAX {
                 let reason = format!("entry point declared in {path}");
-                for target in self.declared(path) {
-                    note(target, 12.0 - depth, reason.clone());
+                for (target, sure) in self.declared(path) {
+                    note(target, if sure { 14.0 } else { 8.0 } - depth, reason.clone());
                 }
             }
         }
+        // A file of a few lines only leads to another one.
+        let is_stub = |at: &usize| self.tree.sizes[*at] < STUB_BYTES;
+        let only_stubs = found.keys().all(is_stub);
+        found.retain(|at, _| self.tree.sizes[*at] > 0 && (only_stubs || !is_stub(at)));
         let mut entries: Vec<(String, f64, String)> = found
             .into_iter()
             .map(|(at, (score, reason))| (self.tree.paths[at].to_owned(), score, reason))
@@ -380,21 +442,21 @@ impl<'t, 'a> Draft<'t, 'a> {
         entries
     }
 
-    fn declared(&self, manifest: &str) -> Vec<usize> {
+    /// Sources that a manifest names, and whether it names them as a program or only by the project's own name.
+    fn declared(&self, manifest: &str) -> Vec<(usize, bool)> {
         let Some(text) = self.tree.text(manifest) else {
             return Vec::new();
         };
         let resolver = &self.tree.resolver;
         let place = |declared| match declared {
-            entry::Declared::Module(name) => resolver.module(&name),
-            entry::Declared::Path(path) => resolver.file_from(manifest, &path),
+            entry::Declared::Module(name) => Some((resolver.module(&name)?, true)),
+            entry::Declared::Path(path) => Some((resolver.file_from(manifest, &path)?, true)),
+            entry::Declared::Package(name) => Some((resolver.package(manifest, &name)?, false)),
         };
-        let found = entry::declared(manifest, &text)
-            .into_iter()
-            .filter_map(place)
-            .map(|at| at as usize);
+        let found = entry::declared(manifest, &text).into_iter().filter_map(place);
+        let found = found.map(|(at, sure)| (at as usize, sure));
         found
-            .filter(|at| !matches!(self.tree.roles[*at], Role::Generated | Role::Vendored))
+            .filter(|(at, _)| self.is_source(*at) && !self.tree.paths[*at].ends_with(".d.ts"))
             .collect()
     }
 
@@ -478,9 +540,14 @@ impl<'t, 'a> Draft<'t, 'a> {
         let rank = graph.page_rank(starts);
         let mut central: Vec<(String, f64)> = rank
             .into_iter()
-            .filter(|(at, _)| self.is_source(*at) && self.indices(directory).contains(at))
-            .map(|(at, score)| (at, score * graph.weight(at)))
-            .map(|(at, score)| (self.tree.paths[at].to_owned(), score))
+            .filter(|(at, _)| self.is_source(*at) && self.tree.sizes[*at] > 0 && self.indices(directory).contains(at))
+            .map(|(at, score)| {
+                let path = self.tree.paths[at];
+                (
+                    path.to_owned(),
+                    score * graph.weight(at) * if is_plumbing(path) { 0.2 } else { 1.0 },
+                )
+            })
             .collect();
         central.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         central.truncate(SELECTED_FILES_MAX + NEAR_MISSES_MAX);
@@ -655,6 +722,60 @@ fn order_of_filling(role: Role) -> Option<u8> {
     }
 }
 
+/// Smaller entry points only lead to another file.
+const STUB_BYTES: u64 = 400;
+
+/// Read-me files come first, then the manifest of the main language, then modules, then other manifests.
+fn order_of_key(path: &str, main: Option<Syntax>) -> u8 {
+    let name = file_name(path).to_ascii_lowercase();
+    let of = match name.as_str() {
+        _ if name.starts_with("readme") => return 0,
+        "pyproject.toml" | "setup.py" | "setup.cfg" => Syntax::Python,
+        "package.json" => Syntax::Script,
+        "cargo.toml" => Syntax::Rust,
+        "go.mod" => Syntax::Go,
+        "pom.xml" | "build.gradle" | "build.gradle.kts" => Syntax::Java,
+        "cmakelists.txt" | "makefile" => Syntax::C,
+        _ if scanner::is_code(path) => return 2,
+        _ => return 3,
+    };
+    if main == Some(of) { 1 } else { 3 }
+}
+
+/// Names of files that everything imports and that explain little: helpers, errors, constants, types.
+fn is_plumbing(path: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "common",
+        "compat",
+        "consts",
+        "constants",
+        "deprecation",
+        "enums",
+        "error",
+        "errors",
+        "exceptions",
+        "helper",
+        "helpers",
+        "limits",
+        "log",
+        "logger",
+        "logging",
+        "macros",
+        "misc",
+        "symbols",
+        "tools",
+        "types",
+        "typing",
+        "util",
+        "utilities",
+        "utils",
+        "version",
+        "warnings",
+    ];
+    let plain = |name: &str| NAMES.contains(&name.trim_matches('_').to_ascii_lowercase().as_str());
+    plain(stem(path)) || parent(path).split('/').any(plain) || path.ends_with(".d.ts")
+}
+
 /// Read-me files are one kind, manifests another; every other key file is its own.
 fn kind_of_key(path: &str) -> String {
     let name = file_name(path).to_ascii_lowercase();
@@ -811,12 +932,11 @@ impl Graph {
         importers
     }
 
-    /// A file that defines much says more than one that only gathers or names: exceptions and constants are imported
-    /// by everything and explain little.
+    /// What makes an imported file worth reading: it defines much, and it brings other parts together.
     fn weight(&self, at: usize) -> f64 {
-        self.nodes
-            .get(&at)
-            .map_or(0.0, |node| (1.0 + f64::from(node.definitions)).ln())
+        self.nodes.get(&at).map_or(0.0, |node| {
+            (1.0 + f64::from(node.definitions)).ln() * (1.0 + node.imports.len() as f64).sqrt()
+        })
     }
 
     /// PageRank over the imports, jumping back to `starts`, or anywhere where there are none.

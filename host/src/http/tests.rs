@@ -1,1 +1,583 @@
+//! The routes as a client sees them, through the gate, with a scripted model behind them.
 
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use serde_json::{Value, json};
+use std::fs;
+use tower::ServiceExt;
+
+use super::*;
+use crate::session::tests::{Act, World};
+
+const TOKEN: &str = "0123456789abcdef";
+
+struct Server {
+    world: World,
+    router: Router,
+    state: AppState,
+}
+
+/// How a test asks.
+struct Ask {
+    method: &'static str,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    body: Option<Value>,
+    same_user: bool,
+}
+
+fn ask(method: &'static str, path: &str) -> Ask {
+    Ask {
+        method,
+        path: path.to_owned(),
+        headers: vec![("host", "localhost:8000".into())],
+        body: None,
+        same_user: true,
+    }
+}
+
+impl Ask {
+    fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.retain(|(other, _)| *other != name);
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    fn json(mut self, body: Value) -> Self {
+        self.body = Some(body);
+        self.header("content-type", "application/json")
+    }
+
+    fn stranger(mut self) -> Self {
+        self.same_user = false;
+        self
+    }
+
+    fn token(self) -> Self {
+        self.stranger().header("authorization", &format!("Bearer {TOKEN}"))
+    }
+}
+
+impl Server {
+    fn new(rounds: Vec<Vec<Act>>) -> Self {
+        Self::with(rounds, ServerSettings::default())
+    }
+
+    fn with(rounds: Vec<Vec<Act>>, server: ServerSettings) -> Self {
+        let world = World::new(rounds);
+        let config = "[providers.local]\nmodel = \"some-model\"\nenabled = true\n";
+        fs::write(world.home().join("config.toml"), config).expect("it can be written");
+        let state = AppState::new(Parts {
+            sessions: Arc::clone(&world.sessions),
+            skills: SkillHost::new(&[], &world.home()).expect("there is an engine"),
+            token: TOKEN.to_owned(),
+            port: 8000,
+            server,
+            started: crate::api::now(),
+            home: world.home(),
+            environment: Environment::default(),
+        });
+        Self {
+            world,
+            router: router(state.clone()),
+            state,
+        }
+    }
+
+    async fn send(&self, ask: Ask) -> Response {
+        let mut request = Request::builder().method(ask.method).uri(&ask.path);
+        for (name, value) in &ask.headers {
+            request = request.header(*name, value);
+        }
+        let body = ask.body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let mut request = request.body(body).expect("it is a request");
+        let peer = Peer::new("127.0.0.1:1".parse().expect("an address"), ask.same_user);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        self.router.clone().oneshot(request).await.expect("it always answers")
+    }
+
+    async fn status(&self, ask: Ask) -> u16 {
+        self.send(ask).await.status().as_u16()
+    }
+
+    async fn text(&self, ask: Ask) -> String {
+        text(self.send(ask).await).await
+    }
+
+    async fn json(&self, ask: Ask) -> Value {
+        let response = self.send(ask).await;
+        let status = response.status();
+        let text = text(response).await;
+        assert!(status.is_success(), "{status}: {text}");
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    async fn problem(&self, ask: Ask) -> (u16, String) {
+        let response = self.send(ask).await;
+        let status = response.status().as_u16();
+        let body: Value = serde_json::from_str(&text(response).await).expect("it is JSON");
+        let field = |name: &str| body["error"][name].as_str().expect(name).to_owned();
+        assert!(!field("message").is_empty());
+        (status, field("code"))
+    }
+
+    fn execute(&self, operation: &str) -> Value {
+        json!({"operation": operation, "target": ".", "repo_path": self.world.repository()})
+    }
+}
+
+async fn text(response: Response) -> String {
+    let bytes = axum::body::to_bytes(response.into_body(), 1 << 20)
+        .await
+        .expect("it ends");
+    String::from_utf8(bytes.into()).expect("it is UTF-8")
+}
+
+/// The type of every field, so that a whole answer's shape can be compared.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| (name.clone(), shape(field)))
+            .collect(),
+        Value::Array(items) => items.iter().take(1).map(shape).collect(),
+        Value::String(text) if chrono::DateTime::parse_from_rfc3339(text).is_ok() => json!("timestamp"),
+        Value::String(_) => json!("string"),
+        Value::Number(_) => json!("number"),
+        Value::Bool(_) => json!("boolean"),
+        Value::Null => Value::Null,
+    }
+}
+
+#[tokio::test]
+async fn every_route_answers_at_both_prefixes_as_the_specification_says() {
+    for prefix in ["", "/api"] {
+        let server = Server::new(vec![vec![Act::Say("An answer.")]]);
+        let path = |path: &str| format!("{prefix}{path}");
+        let scan = ask("POST", &path("/scan")).json(json!({"repo_path": server.world.repository()}));
+        assert_eq!(
+            server.json(scan).await,
+            json!({"files": 2, "directories": 1, "languages": ["Python"]})
+        );
+        let start = server
+            .json(ask("POST", &path("/execute")).json(server.execute("explain")))
+            .await;
+        assert_eq!(start["status"], "running");
+        let id = start["session_id"].as_str().expect("an id");
+        let stream = server
+            .text(ask("GET", &path(&format!("/stream?session_id={id}&strict=1"))))
+            .await;
+        let end = format!("data: {{\"type\":\"complete\",\"session_id\":\"{id}\"}}\n\n");
+        assert!(
+            stream.contains("data: {\"type\":\"token\",\"content\":\"An answer.\"}\n\n"),
+            "{stream}"
+        );
+        assert!(stream.ends_with(&end), "{stream}");
+        assert!(
+            stream
+                .lines()
+                .all(|line| line.is_empty() || line.starts_with("data: {\"type\":\""))
+        );
+        let stream = server.text(ask("GET", &path(&format!("/stream/{id}?strict=1")))).await;
+        assert!(stream.contains("data: {\"type\":\"output\",\"content\":\"An answer.\",\"model\":\"some-model\"}"));
+        assert!(stream.ends_with("data: {\"type\":\"done\",\"status\":\"completed\",\"model\":\"some-model\"}\n\n"));
+        let result = server.json(ask("GET", &path(&format!("/results/{id}")))).await;
+        assert_eq!(result["output"], "An answer.");
+        let answers = json!({
+            "result": result,
+            "models": server.json(ask("GET", &path("/models"))).await,
+            "tasks": server.json(ask("GET", &path("/tasks"))).await,
+            "history": server.json(ask("GET", &path("/history"))).await,
+            "status": server.json(ask("GET", &path("/status"))).await,
+        });
+        insta::allow_duplicates! {
+            insta::assert_json_snapshot!(shape(&answers), @r#"
+            {
+              "result": {
+                "session_id": "string",
+                "operation": "string",
+                "status": "string",
+                "output": "string",
+                "files_modified": [],
+                "report_path": "string"
+              },
+              "models": {
+                "providers": [
+                  {
+                    "name": "string",
+                    "enabled": "boolean",
+                    "models": []
+                  }
+                ]
+              },
+              "tasks": {
+                "tasks": [
+                  {
+                    "session_id": "string",
+                    "operation": "string",
+                    "target": "string",
+                    "timestamp": "timestamp",
+                    "status": "string"
+                  }
+                ]
+              },
+              "history": {
+                "sessions": [
+                  {
+                    "id": "string",
+                    "operation": "string",
+                    "started": "timestamp",
+                    "completed": "timestamp",
+                    "files_modified": "number",
+                    "provider": "string",
+                    "status": "string",
+                    "repository": "string"
+                  }
+                ]
+              },
+              "status": {
+                "status": "string",
+                "version": "string",
+                "pid": "number",
+                "port": "number",
+                "started": "timestamp",
+                "sessions_running": "number",
+                "provider": "string",
+                "model": "string"
+              }
+            }
+            "#);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_goes_on_where_it_was() {
+    let server = Server::new(vec![vec![
+        Act::Say("a"),
+        Act::Pause(Duration::from_millis(20)),
+        Act::Say("b"),
+    ]]);
+    let start = server
+        .json(ask("POST", "/execute").json(server.execute("explain")))
+        .await;
+    let path = format!("/stream?session_id={}", start["session_id"].as_str().expect("an id"));
+    let whole = server.text(ask("GET", &path)).await;
+    let id = |event: &str| {
+        event
+            .lines()
+            .find_map(|line| line.strip_prefix("id: "))
+            .map(str::to_owned)
+    };
+    let events: Vec<&str> = whole.split_inclusive("\n\n").collect();
+    let first_token = events
+        .iter()
+        .position(|event| event.contains("\"content\":\"a\""))
+        .expect("it is there");
+    let last_seen = id(events[first_token]).expect("it has an id");
+    let rest = server.text(ask("GET", &path).header("last-event-id", &last_seen)).await;
+    assert_eq!(rest, events[first_token + 1..].concat());
+    let form = server.text(ask("GET", &format!("{path}&form=architecture"))).await;
+    assert!(form.contains("\"type\":\"done\""));
+    let wrong = server.problem(ask("GET", &format!("{path}&form=other"))).await;
+    assert_eq!(wrong, (400, "invalid-request".into()));
+}
+
+#[tokio::test]
+async fn starting_and_streaming_in_one_call() {
+    let server = Server::new(vec![vec![Act::Say("Hello.")]]);
+    let response = server
+        .send(ask("POST", "/stream").json(server.execute("explain")))
+        .await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let id = response.headers()["x-session-id"].to_str().expect("text").to_owned();
+    assert!(response.headers().contains_key("x-approval-secret"));
+    assert!(text(response).await.contains(&format!("\"session_id\":\"{id}\"")));
+    assert_eq!(
+        server.json(ask("GET", &format!("/results/{id}"))).await["output"],
+        "Hello."
+    );
+}
+
+#[tokio::test]
+async fn calling_one_skill() {
+    let server = Server::new(vec![]);
+    let body = json!({"arguments": {"path": "a"}, "repo_path": server.world.repository()});
+    let stream = server
+        .text(ask("POST", "/skills/read_file/call").json(body.clone()))
+        .await;
+    let position = |kind: &str| stream.find(&format!("\"type\":\"{kind}\"")).expect(kind);
+    assert!(position("outcome") < position("complete"));
+    assert!(stream.contains("\"receipt\":{\"skill\":\"read_file\""));
+    let unknown = server.problem(ask("POST", "/api/skills/nothing/call").json(body)).await;
+    assert_eq!(unknown, (404, "not-found".into()));
+    let skills = server.json(ask("GET", "/skills")).await;
+    assert_eq!(skills["skills"][0]["name"], "read_file");
+}
+
+#[tokio::test]
+async fn wrong_requests_are_answered_with_what_they_mean() {
+    let server = Server::new(vec![]);
+    let long = "x".repeat(limits::BODY_BYTES_MAX + 1);
+    let with = |changes: Value| {
+        let mut body = server.execute("explain");
+        let fields = body.as_object_mut().expect("it is an object");
+        fields.extend(changes.as_object().cloned().unwrap_or_default());
+        body
+    };
+    let execute = || ask("POST", "/execute");
+    let cases = [
+        (execute().json(with(json!({"targt": 1}))), 400, "invalid-request"),
+        (
+            execute().json(with(json!({"operation": "destroy"}))),
+            400,
+            "invalid-request",
+        ),
+        (
+            execute().json(with(json!({"repo_path": "relative"}))),
+            400,
+            "invalid-request",
+        ),
+        (
+            execute().json(with(json!({"repo_path": "/"}))),
+            400,
+            "refused-repository",
+        ),
+        (
+            execute().json(with(json!({"provider": "hosted"}))),
+            409,
+            "provider-mismatch",
+        ),
+        (execute().json(with(json!({"focus": long}))), 413, "body-too-large"),
+        (
+            execute().json(with(json!({}))).header("content-type", "text/plain"),
+            415,
+            "unsupported-media-type",
+        ),
+        (execute(), 415, "unsupported-media-type"),
+        (ask("GET", "/nothing"), 404, "not-found"),
+        (ask("GET", "/api/nothing"), 404, "not-found"),
+        (ask("PUT", "/execute"), 405, "method-not-allowed"),
+        (ask("GET", "/results/nothing"), 404, "not-found"),
+        (ask("GET", "/results/..%2f..%2ftoken"), 404, "not-found"),
+        (ask("GET", "/stream?session_id=nothing"), 404, "not-found"),
+        (ask("GET", "/stream"), 400, "invalid-request"),
+        (ask("GET", "/history?status=odd"), 400, "invalid-request"),
+        (ask("DELETE", "/sessions/nothing"), 404, "not-found"),
+        (
+            ask("POST", "/approvals/nothing").json(json!({"secret": "x", "approve": true})),
+            404,
+            "not-found",
+        ),
+        (ask("GET", "/identity?nonce=xyz"), 400, "invalid-request"),
+    ];
+    for (ask, status, code) in cases {
+        let asked = format!("{} {} {:?}", ask.method, ask.path, ask.headers);
+        assert_eq!(server.problem(ask).await, (status, code.to_owned()), "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_configuration_nothing_runs_but_scanning_works() {
+    let server = Server::new(vec![]);
+    fs::remove_file(server.world.home().join("config.toml")).expect("it is there");
+    let response = server
+        .send(ask("POST", "/execute").json(server.execute("explain")))
+        .await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let body: Value = serde_json::from_str(&text(response).await).expect("it is JSON");
+    assert_eq!(
+        body["error"]["message"],
+        "Configuration file not found: ~/.tool/config.toml"
+    );
+    let scan = ask("POST", "/scan").json(json!({"repo_path": server.world.repository()}));
+    assert_eq!(server.status(scan).await, 200);
+    assert_eq!(server.json(ask("GET", "/status")).await["provider"], Value::Null);
+}
+
+#[tokio::test]
+async fn strangers_need_the_token_on_every_route() {
+    let server = Server::new(vec![]);
+    let routes = [
+        ("POST", "/scan"),
+        ("POST", "/execute"),
+        ("GET", "/stream?session_id=x"),
+        ("POST", "/stream"),
+        ("GET", "/stream/x"),
+        ("GET", "/models"),
+        ("GET", "/tasks"),
+        ("GET", "/history"),
+        ("GET", "/results/x"),
+        ("GET", "/status"),
+        ("DELETE", "/sessions/x"),
+        ("POST", "/approvals/x"),
+        ("GET", "/skills"),
+        ("POST", "/skills/read_file/call"),
+        ("GET", "/nothing"),
+    ];
+    for (method, path) in routes {
+        for prefix in ["", "/api"] {
+            let path = format!("{prefix}{path}");
+            let refused = server.problem(ask(method, &path).stranger()).await;
+            assert_eq!(refused, (401, "unauthorized".into()), "{method} {path}");
+            let wrong = ask(method, &path)
+                .stranger()
+                .header("authorization", "Bearer 0123456789abcdee");
+            assert_eq!(server.status(wrong).await, 401, "{method} {path}");
+            assert_ne!(server.status(ask(method, &path).token()).await, 401, "{method} {path}");
+        }
+    }
+    let nonce = "ab".repeat(16);
+    let identity = server
+        .json(ask("GET", &format!("/api/identity?nonce={nonce}")).stranger())
+        .await;
+    assert_eq!(identity["proof"], proof(TOKEN, 8000, &nonce));
+    assert_eq!(identity["pid"], std::process::id());
+}
+
+#[tokio::test]
+async fn the_same_user_needs_the_token_where_the_configuration_says_so() {
+    let settings = ServerSettings {
+        auth: config::Auth::Token,
+        ..ServerSettings::default()
+    };
+    let server = Server::with(vec![], settings);
+    assert_eq!(server.status(ask("GET", "/tasks")).await, 401);
+    assert_eq!(server.status(ask("GET", "/tasks").token()).await, 200);
+}
+
+#[tokio::test]
+async fn a_request_without_the_token_can_only_narrow() {
+    let server = Server::new(vec![vec![], vec![]]);
+    let with = |field: &str, value: Value| {
+        let mut body = server.execute("explain");
+        body[field] = value;
+        body
+    };
+    let allow = with("policy", json!({"allow": ["install"]}));
+    let path = with("overrides", json!({"PATH": "/tmp"}));
+    let deny = with("policy", json!({"deny": ["read-git"]}));
+    for widening in [&allow, &path] {
+        let refused = server.problem(ask("POST", "/execute").json(widening.clone())).await;
+        assert_eq!(refused, (403, "forbidden".into()));
+    }
+    assert_eq!(server.status(ask("POST", "/execute").json(deny)).await, 200);
+    assert_eq!(server.status(ask("POST", "/execute").json(allow).token()).await, 200);
+    let preload = with("overrides", json!({"LD_PRELOAD": "/tmp/x.so"}));
+    assert_eq!(server.status(ask("POST", "/execute").json(preload).token()).await, 400);
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_gets_nothing() {
+    let settings = ServerSettings {
+        cors_origins: vec!["http://localhost:5173".into()],
+        ..ServerSettings::default()
+    };
+    let server = Server::with(vec![vec![]], settings);
+    for path in ["/tasks", "/api/stream/x", "/identity?nonce=00", "/nothing"] {
+        for (name, value, code) in [
+            ("host", "evil.example:8000", "host-not-allowed"),
+            ("host", "localhost:9999", "host-not-allowed"),
+            ("origin", "http://evil.example", "origin-not-allowed"),
+            ("origin", "http://localhost:3000", "origin-not-allowed"),
+            ("origin", "null", "origin-not-allowed"),
+            ("sec-fetch-site", "cross-site", "origin-not-allowed"),
+            ("sec-fetch-site", "same-site", "origin-not-allowed"),
+        ] {
+            let asked = ask("GET", path)
+                .header(name, value)
+                .header("authorization", &format!("Bearer {TOKEN}"));
+            let response = server.send(asked).await;
+            assert!(!response.headers().contains_key("access-control-allow-origin"));
+            assert_eq!(response.status(), StatusCode::FORBIDDEN, "{path} {name} {value}");
+            assert!(text(response).await.contains(code), "{path} {name} {value}");
+        }
+    }
+    let preflight = |origin: &str| {
+        let asked = ask("OPTIONS", "/execute").header("origin", origin).stranger();
+        asked
+            .header("access-control-request-method", "POST")
+            .header("sec-fetch-site", "cross-site")
+    };
+    assert_eq!(server.status(preflight("http://evil.example")).await, 403);
+    let response = server.send(preflight("http://localhost:5173")).await;
+    assert_eq!(response.status(), StatusCode::NO_CONTENT);
+    assert_eq!(
+        response.headers()["access-control-allow-origin"],
+        "http://localhost:5173"
+    );
+    assert!(
+        response.headers()["access-control-allow-methods"]
+            .to_str()
+            .expect("text")
+            .contains("POST")
+    );
+    assert!(!response.headers().contains_key("access-control-allow-credentials"));
+    let listed = ask("POST", "/execute")
+        .header("origin", "http://localhost:5173")
+        .header("sec-fetch-site", "same-site");
+    let response = server.send(listed.json(server.execute("explain"))).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(
+        response.headers()["access-control-allow-origin"],
+        "http://localhost:5173"
+    );
+    let own = ask("GET", "/tasks")
+        .header("origin", "http://localhost:8000")
+        .header("sec-fetch-site", "same-origin");
+    assert_eq!(server.status(own).await, 200);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port is free");
+    let address = socket.local_addr().expect("it is bound");
+    let server = Server::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let state = AppState::new(Parts {
+        port: address.port(),
+        ..clone_of(&server)
+    });
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let serving = tokio::spawn(serve(socket, state, async move { stopped.cancelled().await }));
+    let body = server.execute("explain").to_string();
+    let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let request = format!(
+        "POST /stream HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    client.write_all(request.as_bytes()).await.expect("it is open");
+    let mut seen = String::new();
+    let mut buffer = [0; 4096];
+    while !seen.contains("\"type\":\"token\"") {
+        let count = client.read(&mut buffer).await.expect("it is open");
+        assert!(count > 0, "{seen}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    assert!(seen.starts_with("HTTP/1.1 200"), "{seen}");
+    stop.cancel();
+    client.read_to_string(&mut seen).await.expect("it is closed");
+    assert!(seen.contains("\"code\":\"cancelled\""), "{seen}");
+    serving.await.expect("it ends").expect("it was served");
+}
+
+fn clone_of(server: &Server) -> Parts {
+    let parts = &server.state.0;
+    Parts {
+        sessions: Arc::clone(&parts.sessions),
+        skills: Arc::clone(&parts.skills),
+        token: parts.token.clone(),
+        port: parts.port,
+        server: parts.server.clone(),
+        started: parts.started,
+        home: parts.home.clone(),
+        environment: parts.environment.clone(),
+    }
+}

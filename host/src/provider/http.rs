@@ -480,6 +480,7 @@ fn jitter() -> f64 {
     f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
 fn client(settings: &ProviderSettings, environment: &BTreeMap<String, String>) -> Result<Client, Problem> {
     static CRYPTO: Once = Once::new();
     // Fails only where somebody has installed one already, which serves as well.

@@ -235,7 +235,7 @@ mod tests {
     fn a_script_is_data() {
         let script = Script::parse(
             r#"{"rounds": [
-                {"steps": [{"text": "a"}, {"gate": "g"}, {"tool_calls": [{"name": "x", "arguments": {"p": 1}, "pieces": 2}]},
+                {"steps": [{"text": "a"}, {"gate": "g"}, {"tool_calls": [{"name": "x", "arguments": {}, "pieces": 2}]},
                            {"finish": "tool_calls"}, "done"], "split_bytes": 1},
                 {"steps": [{"status": {"code": 429, "headers": {"retry-after": "1"}, "body": {"error": "slow"}}}]}]}"#,
         )

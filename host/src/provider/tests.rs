@@ -336,10 +336,12 @@ async fn chat_20_the_port_answers_but_is_no_model_server() {
 
 #[tokio::test]
 async fn chat_21_overflow_in_every_form_is_named_and_not_tried_again() {
-    let llama = json!({"error": {"code": 400, "message": "the request exceeds the available context size, try increasing \
-        it", "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096}});
-    let vendor = json!({"error": {"message": "This model's maximum context length is 8192 tokens. However, you requested \
-        9000 tokens", "code": "context_length_exceeded"}});
+    let words = "the request exceeds the available context size, try increasing it";
+    let llama = json!({"error": {
+        "code": 400, "message": words, "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096,
+    }});
+    let words = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens";
+    let vendor = json!({"error": {"message": words, "code": "context_length_exceeded"}});
     let messages_api = json!({"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}});
     for (status, body, message) in [
         (400, llama.clone(), "Context length exceeded: 4096 tokens"),

@@ -52,3 +52,21 @@ pub(super) enum Progress {
     /// Nothing more will come.
     Done,
 }
+
+/// Reads a body that comes in pieces, for the tests of the wires.
+#[cfg(test)]
+pub(super) fn decode(
+    wire: &dyn Wire,
+    request: Request<'_>,
+    pieces: &[&[u8]],
+) -> (Vec<ProviderEvent>, Result<(), Failure>) {
+    let (mut decoder, mut framer) = (wire.decoder(request), super::sse::Framer::default());
+    let (mut events, mut frames) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        framer.feed(piece, &mut frames).expect("the frames are small");
+    }
+    frames.extend(framer.finish());
+    let read = frames.iter().try_for_each(|frame| decoder.frame(frame, &mut events));
+    let result = read.and_then(|()| decoder.end(&mut events));
+    (events, result)
+}

@@ -5,16 +5,29 @@
 //! links, and only up to a bound, and never do more than leave entries out.
 
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Mode, OFlags};
 
+use super::fresh::IGNORE_FILES;
 use super::path;
 use super::root::is_work_tree;
 use crate::limits::IGNORE_FILE_BYTES_MAX;
+
+/// The directories above the root that belong to its work tree, from the inside.
+fn above(root: &Path) -> Vec<&Path> {
+    let above = || root.ancestors().skip(1);
+    match above()
+        .find(|directory| is_work_tree(directory))
+        .filter(|_| !is_work_tree(root))
+    {
+        Some(top) => above().take_while(|directory| directory.starts_with(top)).collect(),
+        None => Vec::new(),
+    }
+}
 
 /// The ignore files in force in one directory, from it outwards.
 #[derive(Debug)]
@@ -36,18 +49,20 @@ impl Ignores {
     /// above the root.
     pub(super) fn at_root(root: &Path) -> Arc<Self> {
         let mut ignores = Arc::new(Self::global());
-        let top = root.ancestors().skip(1).find(|directory| is_work_tree(directory));
-        if let Some(top) = top.filter(|_| !is_work_tree(root)) {
-            let between: Vec<&Path> = root
-                .ancestors()
-                .skip(1)
-                .take_while(|path| path.starts_with(top))
-                .collect();
-            for directory in between.into_iter().rev() {
-                ignores = Arc::new(Self::above(ignores, directory, root));
-            }
+        for directory in above(root).into_iter().rev() {
+            ignores = Arc::new(Self::above(ignores, directory, root));
         }
         ignores
+    }
+
+    /// The files outside the root that [`Self::at_root`] rests on.
+    pub(super) fn files_outside(root: &Path) -> Vec<PathBuf> {
+        let above = above(root).into_iter();
+        let above = above.flat_map(|directory| IGNORE_FILES.map(|name| directory.join(name)));
+        ignore::gitignore::gitconfig_excludes_path()
+            .into_iter()
+            .chain(above)
+            .collect()
     }
 
     fn empty() -> Self {

@@ -463,6 +463,8 @@ fn git_directories_are_hidden_whatever_their_name() {
             ] {
                 assert_eq!(denied(repository, path), GIT, "{path}, scanned: {scanned}");
             }
+            let (entries, left_out) = repository.entries("vendor").expect("the directory is listed");
+            assert_eq!((entries.len(), left_out), (1, 1));
             assert_eq!(repository.hidden("vendor/library/refs/new", false), Some(GIT));
             assert_eq!(repository.hidden("vendor/b.py", false), None);
         }
@@ -480,6 +482,7 @@ fn the_state_directory_is_hidden_inside_a_root() {
     for _ in 0..2 {
         assert_eq!(denied(&repository, "state/token"), STATE);
         assert_eq!(denied(&repository, "state"), STATE);
+        assert_eq!(repository.entries("").expect("the root is listed").1, 1);
         assert_eq!(paths(&repository), ["a.py"]);
     }
     fs::rename(folder.path().join("state"), folder.path().join("renamed")).expect("it is renamed");
@@ -804,4 +807,181 @@ fn a_deep_tree_neither_overflows_nor_leaks_handles() {
     let repository = open(&folder);
     assert_eq!(paths(&repository), [deep.as_str()]);
     assert_eq!(text(&repository, &deep), "x");
+}
+
+#[test]
+fn a_list_is_used_again_only_while_it_holds() {
+    let folder = tree(&[
+        ("a.txt", "1"),
+        ("sub/b.txt", "1"),
+        ("sub/deploy-key.txt", "harmless"),
+        ("sub/.gitignore", "ignored\n"),
+        ("sub/ignored", ""),
+    ]);
+    git_directory(folder.path(), ".git");
+    write(folder.path(), ".git/info/exclude", "");
+    let at = |path: &str| folder.path().join(path);
+    let bounds = Bounds {
+        settling: Duration::from_millis(60),
+        ..Bounds::default()
+    };
+    let settle = || std::thread::sleep(Duration::from_millis(100));
+    let repository = Repository::open_bounded(folder.path(), &Options::default(), bounds).expect("it opens");
+    let names = |list: &FileList| list.files.iter().map(|file| file.path.clone()).collect::<Vec<_>>();
+    settle();
+    let first = list(&repository);
+    let unchanged = list(&repository);
+    assert!(Arc::ptr_eq(&first, &unchanged), "nothing changed, nothing is walked");
+    // A size is brought up to date without a walk.
+    fs::write(at("a.txt"), "12345").expect("a file is written");
+    let sized = list(&repository);
+    assert_eq!(sized.find("a.txt").map(|file| file.size), Some(5));
+    assert_eq!(names(&sized), names(&first));
+    // Every other change takes one.
+    let mut expected = names(&first);
+    let check = |expected: &mut Vec<String>| {
+        expected.sort();
+        assert_eq!(names(&list(&repository)), *expected);
+        settle();
+        assert_eq!(names(&list(&repository)), *expected);
+    };
+    write(folder.path(), "sub/c.txt", "");
+    expected.push("sub/c.txt".into());
+    check(&mut expected);
+    fs::write(at("sub/.gitignore"), "c.txt\n").expect("a file is written");
+    expected.retain(|path| path != "sub/c.txt");
+    expected.push("sub/ignored".into());
+    check(&mut expected);
+    fs::write(at(".git/info/exclude"), "b.txt\n").expect("a file is written");
+    expected.retain(|path| path != "sub/b.txt");
+    check(&mut expected);
+    fs::write(at("sub/deploy-key.txt"), KEY_TEXT).expect("a file is written");
+    expected.retain(|path| path != "sub/deploy-key.txt");
+    check(&mut expected);
+    fs::rename(at("sub"), at("renamed")).expect("a directory is renamed");
+    expected = expected.iter().map(|path| path.replace("sub/", "renamed/")).collect();
+    check(&mut expected);
+}
+
+#[test]
+fn callers_at_the_same_time_agree() {
+    let files: Vec<(String, &str)> = (0..300).map(|n| (format!("d{}/f{n}", n % 20), "")).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let folder = tree(&files);
+    let repository = open(&folder);
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..8).map(|_| scope.spawn(|| list(&repository))).collect();
+        for caller in callers {
+            assert_eq!(caller.join().expect("no panic").files.len(), 300);
+        }
+    });
+}
+
+#[test]
+fn what_a_walk_saw_is_judged_again_when_it_is_opened() {
+    let folder = tree(&[
+        ("a.txt", "a"),
+        (".env", "KEY=1"),
+        ("b.txt", "b"),
+        ("dir/c.txt", "c"),
+        ("key.txt", "k"),
+    ]);
+    let at = |path: &str| folder.path().join(path);
+    let repository = open(&folder);
+    assert_eq!(paths(&repository).len(), 4);
+    fs::remove_file(at("a.txt")).expect("removed");
+    symlink(".env", at("a.txt")).expect("a link is made");
+    fs::remove_file(at("b.txt")).expect("removed");
+    fs::hard_link(at(".env"), at("b.txt")).expect("a hard link is made");
+    fs::rename(at("dir"), at("moved")).expect("renamed");
+    symlink("..", at("dir")).expect("a link is made");
+    fs::write(at("key.txt"), KEY_TEXT).expect("a file is written");
+    denied(&repository, "a.txt");
+    assert_eq!(denied(&repository, "b.txt"), HARD_LINK);
+    assert_eq!(denied(&repository, "dir/c.txt"), OUTSIDE);
+    assert_eq!(denied(&repository, "key.txt"), "is a private key");
+}
+
+/// The files that the `ignore` crate's own walk lists; our walk differs only in how it opens things. That walk sees the
+/// border of a work tree inside another only where it asks for work trees at all.
+fn reference_list(root: &Path, work_trees: bool) -> Vec<String> {
+    let mut found: Vec<String> = ignore::WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(work_trees)
+        .parents(false)
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+        .filter_map(|entry| Some(entry.path().strip_prefix(root).ok()?.to_str()?.to_owned()))
+        .filter(|path| !path.split('/').any(|part| part == ".git"))
+        .collect();
+    found.sort();
+    found
+}
+
+mod ignore_rules {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn line() -> impl Strategy<Value = String> {
+        let patterns = [
+            "x.txt",
+            "*.log",
+            "/a",
+            "a/",
+            "a/b",
+            "a/**",
+            "**/b",
+            "/*",
+            "!x.txt",
+            "!*.log",
+            "!/a/",
+            "!a/b/x.txt",
+            "b/*",
+            "[xy].txt",
+            "?.log",
+            "# x",
+            "\\!x.txt",
+            "*",
+            "!*",
+            "!*/",
+            "a/b/**/x.txt",
+            " ",
+            "b/x.txt ",
+        ];
+        prop::sample::select(patterns.to_vec()).prop_map(str::to_owned)
+    }
+
+    fn file() -> impl Strategy<Value = Option<String>> {
+        prop::option::of(prop::collection::vec(line(), 0..4).prop_map(|lines| lines.join("\n")))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn are_those_that_search_programs_know(
+            git in prop::collection::vec(file(), 4),
+            search in prop::collection::vec(file(), 4),
+            work_trees in any::<bool>(),
+        ) {
+            let folder = tree(&[]);
+            for (index, directory) in ["", "a/", "a/b/", "c/"].into_iter().enumerate() {
+                for name in ["x.txt", "y.log", "!x.txt", "b/x.txt", "b/z.log"] {
+                    write(folder.path(), &format!("{directory}{name}"), "");
+                }
+                for (name, content) in [(".gitignore", &git[index]), (".ignore", &search[index])] {
+                    if let Some(content) = content {
+                        write(folder.path(), &format!("{directory}{name}"), content);
+                    }
+                }
+            }
+            if work_trees {
+                git_directory(folder.path(), ".git");
+                git_directory(folder.path(), "a/.git");
+            }
+            let root = folder.path().canonicalize().expect("a real path");
+            prop_assert_eq!(paths(&open(&folder)), reference_list(&root, work_trees));
+        }
+    }
 }

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use tokio_util::sync::CancellationToken;
 
+use super::fresh::{self, Basis, Stamp};
 use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
 use super::{EntryKind, path, secrets};
-use crate::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_THREADS_MAX};
+use crate::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
 /// The files of a repository as the user sees them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct FileList {
     /// Regular files, sorted by path bytewise.
     pub files: Vec<FileEntry>,
@@ -88,11 +89,13 @@ pub enum ScanError {
     },
 }
 
-/// What a walk may cost.
+/// What a walk may cost, and when it may be used again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) time: Duration,
     pub(crate) entries: u64,
+    /// How long before a walk everything must have been left alone for its list to be used again.
+    pub(crate) settling: Duration,
 }
 
 impl Default for Bounds {
@@ -100,6 +103,7 @@ impl Default for Bounds {
         Self {
             time: Duration::from_secs(SCAN_SECONDS_MAX),
             entries: SCAN_ENTRIES_MAX,
+            settling: Duration::from_millis(SCAN_SETTLING_MS),
         }
     }
 }
@@ -112,6 +116,8 @@ pub(super) struct Scan {
     pub(super) hidden: HashSet<Identity>,
     /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
     pub(super) walked: HashSet<String>,
+    /// What makes the list right.
+    pub(super) basis: Basis,
 }
 
 /// What is walked, and by which rules.
@@ -124,7 +130,12 @@ pub(super) struct Tree<'a> {
 }
 
 /// Walks the whole tree.
-pub(super) fn scan(tree: &Tree<'_>, bounds: Bounds, cancel: &CancellationToken) -> Result<Scan, ScanError> {
+pub(super) fn scan(
+    tree: &Tree<'_>,
+    bounds: Bounds,
+    basis: Basis,
+    cancel: &CancellationToken,
+) -> Result<Scan, ScanError> {
     drop(tree.root.open_directory("").map_err(|errno| unreadable("", errno))?);
     let walk = Walk {
         tree,
@@ -141,13 +152,19 @@ pub(super) fn scan(tree: &Tree<'_>, bounds: Bounds, cancel: &CancellationToken) 
     let parts: Vec<Found> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
         let own = walk.work();
-        let others = others.into_iter().filter_map(|thread| thread.join().ok());
+        let others = others.into_iter().filter_map(|thread| {
+            // What a thread that panicked had found is missing.
+            thread
+                .join()
+                .inspect_err(|_| walk.cut.store(true, Ordering::Relaxed))
+                .ok()
+        });
         std::iter::once(own).chain(others).collect()
     });
     if cancel.is_cancelled() {
         return Err(ScanError::Cancelled);
     }
-    Ok(merge(parts, !walk.cut.load(Ordering::Relaxed)))
+    Ok(merge(parts, basis, !walk.cut.load(Ordering::Relaxed)))
 }
 
 fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
@@ -161,7 +178,7 @@ fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
     }
 }
 
-fn merge(parts: Vec<Found>, complete: bool) -> Scan {
+fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool) -> Scan {
     let mut whole = Found::default();
     for part in parts {
         whole.list.files.extend(part.list.files);
@@ -170,6 +187,7 @@ fn merge(parts: Vec<Found>, complete: bool) -> Scan {
         whole.list.not_utf8 += part.list.not_utf8;
         whole.list.unreadable += part.list.unreadable;
         whole.hidden.extend(part.hidden);
+        basis.inside.extend(part.basis);
     }
     whole.list.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let walked = whole.list.directories.iter().cloned().collect();
@@ -180,6 +198,7 @@ fn merge(parts: Vec<Found>, complete: bool) -> Scan {
         list: Arc::new(whole.list),
         hidden: whole.hidden.into_iter().collect(),
         walked,
+        basis,
     }
 }
 
@@ -188,6 +207,8 @@ fn merge(parts: Vec<Found>, complete: bool) -> Scan {
 struct Found {
     list: FileList,
     hidden: Vec<Identity>,
+    /// Directories that were read and ignore files in them, with what they were.
+    basis: Vec<(String, Option<Stamp>)>,
 }
 
 /// A directory to list.
@@ -228,22 +249,41 @@ struct Walk<'a> {
     changed: Condvar,
 }
 
+/// A thread at work on one directory. Ends also where the thread panics, so that the others do not wait for it.
+struct Busy<'a>(&'a Walk<'a>);
+
+impl Busy<'_> {
+    fn give(self, jobs: &mut Vec<Job>) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.jobs.append(jobs);
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.busy -= 1;
+        drop(queue);
+        self.0.changed.notify_all();
+    }
+}
+
 impl Walk<'_> {
     /// One thread: takes directories until none is left and nobody can add one.
     fn work(&self) -> Found {
         let mut found = Found::default();
         let mut more = Vec::new();
-        while let Some(job) = self.take() {
+        while let Some((job, busy)) = self.take() {
             match job {
                 Job::Visible { path, ignores } => self.visible(path, &ignores, &mut found, &mut more),
                 Job::Hidden { path, depth } => self.hidden(&path, depth, &mut found, &mut more),
             }
-            self.give(&mut more);
+            busy.give(&mut more);
         }
         found
     }
 
-    fn take(&self) -> Option<Job> {
+    fn take(&self) -> Option<(Job, Busy<'_>)> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if self.is_over() {
@@ -251,21 +291,13 @@ impl Walk<'_> {
             }
             if let Some(job) = queue.jobs.pop() {
                 queue.busy += 1;
-                return Some(job);
+                return Some((job, Busy(self)));
             }
             if queue.busy == 0 {
                 return None;
             }
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    fn give(&self, jobs: &mut Vec<Job>) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.jobs.append(jobs);
-        queue.busy -= 1;
-        drop(queue);
-        self.changed.notify_all();
     }
 
     /// True where the walk has to end: cancelled, out of time, or over its number of entries.
@@ -285,7 +317,8 @@ impl Walk<'_> {
             return;
         };
         found.list.not_utf8 += listing.not_utf8;
-        if listing.is_git_directory() {
+        found.basis.push((path.clone(), Some(listing.stamp)));
+        if listing.is_git_directory() || self.tree.state == Some(listing.stamp.identity) {
             found.list.hidden += 1;
             more.push(Job::Hidden { path, depth: 0 });
             return;
@@ -294,6 +327,8 @@ impl Walk<'_> {
             return;
         }
         let Ok(handle) = listing.directory.fd() else { return };
+        // Before they are read, so that a change in between is noticed.
+        fresh::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
         let ignores = Ignores::enter(ignores, handle, &path, |name| listing.has(name));
         for (count, entry) in listing.entries.iter().enumerate() {
             if count % 256 == 255 && self.is_over() {
@@ -393,9 +428,6 @@ impl Tree<'_> {
         if self.rules.hidden_entry(&folded, is_directory).is_some() {
             return Verdict::Hidden;
         }
-        if is_directory && self.is_state(directory, entry) {
-            return Verdict::Hidden;
-        }
         if is_directory && rules::is_skipped(&entry.name) {
             return Verdict::LeftOut;
         }
@@ -409,11 +441,18 @@ impl Tree<'_> {
         Verdict::Listed
     }
 
-    fn is_state(&self, directory: BorrowedFd<'_>, entry: &Entry) -> bool {
-        let Some(state) = self.state.filter(|state| state.inode == entry.inode) else {
-            return false;
-        };
-        stat_at(directory, &entry.name).is_ok_and(|stat| Identity::of(&stat) == state)
+    /// Judges a directory by what it is and holds, which [`Self::judge`] leaves to the walk that will read it anyway.
+    fn judge_directory(&self, directory: BorrowedFd<'_>, name: &str) -> Verdict {
+        let identity = stat_at(directory, name).map(|stat| Identity::of(&stat)).ok();
+        if open::is_git_directory(directory, name) || (self.state.is_some() && self.state == identity) {
+            return Verdict::Hidden;
+        }
+        let environment = stat_at(directory, &format!("{name}/pyvenv.cfg"));
+        if environment.is_ok() {
+            Verdict::LeftOut
+        } else {
+            Verdict::Listed
+        }
     }
 
     /// The entries of one directory, sorted by name bytewise, and how many were left out. `ignores` are those of the
@@ -448,7 +487,10 @@ impl Tree<'_> {
                 FileType::Symlink => Some(EntryKind::Symlink),
                 _ => None,
             };
-            let verdict = self.judge(handle, &entry_path, entry, kind, &ignores);
+            let mut verdict = self.judge(handle, &entry_path, entry, kind, &ignores);
+            if verdict == Verdict::Listed && kind == FileType::Directory {
+                verdict = self.judge_directory(handle, &entry.name);
+            }
             match listed_kind.filter(|_| verdict == Verdict::Listed) {
                 Some(kind) => listed.push(ListedEntry {
                     size: size_of(handle, &entry.name, kind),
@@ -479,12 +521,13 @@ struct Listing {
     directory: Dir,
     entries: Vec<Entry>,
     not_utf8: u64,
+    /// What the directory was before it was read.
+    stamp: Stamp,
 }
 
 struct Entry {
     name: String,
     kind: FileType,
-    inode: u64,
 }
 
 impl Entry {
@@ -499,6 +542,7 @@ impl Entry {
 
 impl Listing {
     fn read(handle: std::os::fd::OwnedFd) -> Result<Self, rustix::io::Errno> {
+        let stamp = Stamp::of(&rustix::fs::fstat(&handle)?);
         let mut directory = Dir::new(handle)?;
         let mut entries = Vec::new();
         let mut not_utf8 = 0;
@@ -512,7 +556,6 @@ impl Listing {
                 Ok(name) => entries.push(Entry {
                     name,
                     kind: entry.file_type(),
-                    inode: entry.ino(),
                 }),
                 Err(_) => not_utf8 += 1,
             }
@@ -521,6 +564,7 @@ impl Listing {
             directory,
             entries,
             not_utf8,
+            stamp,
         })
     }
 
@@ -554,7 +598,7 @@ fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
     secrets::reason(open::read_head(file.as_fd(), &mut buffer)).is_some()
 }
 
-fn file_entry(path: String, stat: &Stat) -> FileEntry {
+pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
     FileEntry {
         path,
         size: u64::try_from(stat.st_size).unwrap_or(0),

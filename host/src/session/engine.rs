@@ -1,6 +1,7 @@
 //! The two things that a session is given by the rest of the engine, so that tests can give it others: what answers,
 //! and what runs skills.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{Problem, SkillEntry};
@@ -8,10 +9,13 @@ use crate::config::ProviderSettings;
 use crate::provider::{self, Provider, ToolSpec};
 use crate::skill::{Arguments, CallContext, CallReport, SkillHost};
 
+/// Environment variables by name.
+pub(crate) type Variables = BTreeMap<String, String>;
+
 /// See the module.
 pub(crate) trait Engine: Send + Sync + 'static {
-    /// Makes the enabled provider ready for requests.
-    fn connect(&self, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem>;
+    /// Makes the enabled provider ready for requests. `environment` names its proxies.
+    fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem>;
 
     /// All skills.
     fn entries(&self) -> Vec<SkillEntry>;
@@ -27,8 +31,12 @@ pub(crate) trait Engine: Send + Sync + 'static {
 pub(super) struct Host(pub(super) Arc<SkillHost>);
 
 impl Engine for Host {
-    fn connect(&self, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem> {
-        provider::connect(settings)
+    fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem> {
+        let options = provider::Options {
+            environment: environment.clone(),
+            ..provider::Options::default()
+        };
+        provider::connect_with(settings, &options)
     }
 
     fn entries(&self) -> Vec<SkillEntry> {

@@ -399,8 +399,8 @@ impl Events {
                     latest.changed().await.ok()?;
                     continue;
                 }
-                Some(Tail::Behind(evicted)) => self.from_file(Some(evicted)).await,
-                None => self.from_file(None).await,
+                Some(Tail::Behind(evicted)) => self.replayed(Some(evicted)).await,
+                None => self.replayed(None).await,
             };
             let Some((seq, event)) = batch.last() else {
                 continue;
@@ -419,7 +419,7 @@ impl Events {
 
     /// Events of the next piece of the file. `evicted` is the last number that must come from there; where the file
     /// has no more, the reader goes on behind it.
-    async fn from_file(&mut self, evicted: Option<u64>) -> Vec<Numbered> {
+    async fn replayed(&mut self, evicted: Option<u64>) -> Vec<Numbered> {
         let recorder = self.live.as_ref().map(|(recorder, _)| Arc::clone(recorder));
         let (path, offset) = (self.folder.journal(), self.offset);
         let read = move || {

@@ -120,7 +120,7 @@ pub(super) async fn run(job: &Job) -> Outcome {
 
 async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
     let prepared = prepare(job, task).await?;
-    let provider = job.engine.connect(&task.settings.provider)?;
+    let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
     let context = job.call_context(&prepared.packet);
     let tools = SessionTools {
         job,

@@ -457,6 +457,8 @@ impl<'a> Step<'a> {
             Done::Removed => rename_new(parent, &self.temporary, name).map_err(failed)?,
             Done::Nothing => {}
         }
+        // Once it is noted as taken back, nobody looks at it again.
+        rustix::fs::fsync(parent).map_err(failed)?;
         remove_made(root, &self.made);
         Ok(())
     }
@@ -575,12 +577,12 @@ fn adopt(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
 }
 
 fn exchange(parent: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> {
-    rustix::fs::renameat_with(parent, a, parent, b, RenameFlags::EXCHANGE)
+    rename_with(parent, a, b, RenameFlags::EXCHANGE)
 }
 
 /// Renames to a name that nothing has.
 fn rename_new(parent: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
-    match rustix::fs::renameat_with(parent, from, parent, to, RenameFlags::NOREPLACE) {
+    match rename_with(parent, from, to, RenameFlags::NOREPLACE) {
         Err(errno) if is_unsupported(errno) => {}
         answer => return answer,
     }
@@ -590,6 +592,20 @@ fn rename_new(parent: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
         Err(errno) => Err(errno),
         Ok(_) => Err(Errno::EXIST),
     }
+}
+
+fn rename_with(parent: &OwnedFd, from: &str, to: &str, flags: RenameFlags) -> Result<(), Errno> {
+    #[cfg(test)]
+    if WITHOUT_RENAME_FLAGS.get() {
+        return Err(Errno::INVAL);
+    }
+    rustix::fs::renameat_with(parent, from, parent, to, flags)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// True: this thread's file system knows no flags of `renameat2`, like some network file systems.
+    pub(super) static WITHOUT_RENAME_FLAGS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 fn open_parent(root: &Root, path: &str) -> Result<OwnedFd, Obstacle> {

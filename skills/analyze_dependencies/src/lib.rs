@@ -87,7 +87,7 @@ impl Skill for AnalyzeDependencies {
                 "required": [],
                 "additionalProperties": false
             }),
-            effects: &["read-repository"],
+            effects: Self::EFFECTS,
         }
     }
 
@@ -130,7 +130,7 @@ struct Found {
 
 impl Found {
     fn list(host: &dyn Host, under: &str) -> Result<Self, Failure> {
-        let metadata = fs::metadata(host.path(under)?).map_err(|error| Failure::io(under, &error))?;
+        let (_, metadata) = host.locate(under)?;
         let list = |under: &str, globs: Vec<String>| {
             host.list(&Query {
                 under: under.to_owned(),
@@ -243,8 +243,8 @@ fn render(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
     };
     if manifests.is_empty() {
         return vec![format!(
-            "No manifest found{place}: looked for package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, \
-             Pipfile, Cargo.toml and go.mod."
+            "No manifest found{place}: looked for package.json, pyproject.toml, requirements*.txt, setup.cfg, \
+             setup.py, Pipfile, Cargo.toml and go.mod."
         )];
     }
     let count: usize = manifests.iter().map(|manifest| manifest.dependencies.len()).sum();
@@ -399,15 +399,12 @@ fn dependencies(count: usize) -> String {
     }
 }
 
+/// The beginning of a line, with the number of bytes that are left out.
 fn cut(line: &str) -> String {
-    if line.len() <= LINE_BYTES_MAX {
-        return line.to_owned();
+    match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
+        (line, 0) => line.to_owned(),
+        (kept, left) => format!("{kept}… ({left} more bytes)"),
     }
-    let mut end = LINE_BYTES_MAX;
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &line[..end])
 }
 
 export_skill!(AnalyzeDependencies);

@@ -457,3 +457,8 @@ fn long_answers_go_on_by_their_cursor() {
         "invalid-arguments"
     );
 }
+
+#[test]
+fn the_description_is_one_that_a_model_can_use() {
+    skill_sdk::testing::check_description::<AnalyzeDependencies>();
+}

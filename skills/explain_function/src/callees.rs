@@ -278,8 +278,8 @@ fn line_list(lines: &[usize]) -> String {
 
 /// Functions and classes that Python has without an import.
 fn is_builtin(name: &str) -> bool {
-    const FUNCTIONS: &str = " __import__ abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr \
-        classmethod compile complex delattr dict dir divmod enumerate eval exec filter float format frozenset getattr \
+    const FUNCTIONS: &str = " __import__ abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable \
+        chr classmethod compile complex delattr dict dir divmod enumerate eval exec filter float format frozenset getattr \
         globals hasattr hash help hex id input int isinstance issubclass iter len list locals map max memoryview min \
         next object oct open ord pow print property range repr reversed round set setattr slice sorted staticmethod \
         str sum super tuple type vars zip ";

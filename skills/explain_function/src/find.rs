@@ -268,7 +268,7 @@ fn plain(name: &str) -> String {
 /// The Python files beneath a path, which may be a file.
 pub(crate) fn python_files(host: &dyn Host, under: &str) -> Result<Vec<Entry>, Failure> {
     if !under.is_empty() {
-        let metadata = fs::metadata(host.path(under)?).map_err(|error| Failure::io(under, &error))?;
+        let (_, metadata) = host.locate(under)?;
         if metadata.is_file() && !names::is_python(under) {
             return Err(
                 Failure::new(code::INVALID_ARGUMENTS, format!("`{under}` is not a Python file"))

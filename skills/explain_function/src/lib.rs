@@ -77,7 +77,7 @@ impl Skill for ExplainFunction {
                 "required": ["name"],
                 "additionalProperties": false
             }),
-            effects: &["read-repository"],
+            effects: Self::EFFECTS,
         }
     }
 
@@ -356,15 +356,12 @@ fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> 
     None
 }
 
+/// The beginning of a line, with the number of bytes that are left out.
 fn cut(line: &str) -> String {
-    if line.len() <= LINE_BYTES_MAX {
-        return line.to_owned();
+    match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
+        (line, 0) => line.to_owned(),
+        (kept, left) => format!("{kept}… ({left} more bytes)"),
     }
-    let mut end = LINE_BYTES_MAX;
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}… ({} more bytes)", &line[..end], line.len() - end)
 }
 
 export_skill!(ExplainFunction);

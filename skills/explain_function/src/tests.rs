@@ -336,3 +336,8 @@ fn nothing_is_marked_as_shown() {
     text(&host, json!({"name": "local"}));
     assert!(host.shown.borrow().is_empty());
 }
+
+#[test]
+fn the_description_is_one_that_a_model_can_use() {
+    skill_sdk::testing::check_description::<ExplainFunction>();
+}

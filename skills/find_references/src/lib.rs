@@ -115,7 +115,7 @@ impl Skill for FindReferences {
                 "required": ["symbol"],
                 "additionalProperties": false
             }),
-            effects: &["read-repository"],
+            effects: Self::EFFECTS,
         }
     }
 

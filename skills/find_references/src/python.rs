@@ -41,7 +41,8 @@ impl Symbol {
         self.written.rsplit('.').next().unwrap_or(&self.written)
     }
 
-    fn is_dotted(&self) -> bool {
+    /// True where more than the last part is known.
+    pub(crate) fn is_dotted(&self) -> bool {
         self.written.contains('.')
     }
 }

@@ -218,6 +218,15 @@ impl Tally {
                 request.symbol.last()
             );
         }
+        let total: u64 = self.counts.iter().sum();
+        if request.symbol.is_dotted() && total > 0 && self.counts[Kind::Definition as usize] == 0 {
+            let _ = writeln!(
+                text,
+                "No definition has this full name: it may be inherited or handed on. explain_function follows base \
+                 classes; `{}` alone finds all definitions.",
+                request.symbol.last()
+            );
+        }
         let mut note = |what: &str, paths: &[String]| {
             if paths.is_empty() {
                 return;

@@ -235,3 +235,8 @@ fn the_schema_lists_every_kind() {
     let kinds: Vec<Kind> = serde_json::from_value(listed.clone()).expect("each is a kind");
     assert_eq!(kinds.len(), 7);
 }
+
+#[test]
+fn the_description_is_one_that_a_model_can_use() {
+    skill_sdk::testing::check_description::<FindReferences>();
+}

@@ -183,6 +183,10 @@ fn place(cursor: &str, diff: &Diff) -> Result<(usize, usize), Failure> {
 fn page(diff: &Diff, (first, first_line): (usize, usize)) -> Outcome {
     let mut text = summary(diff);
     for (at, change) in diff.changes.iter().enumerate().skip(first) {
+        // Files without a patch take room too.
+        if at > first && text.len() >= PAGE_BYTES_MAX {
+            return Outcome::page(text, Some(format!("{at}:0:{}", change.path)));
+        }
         let skip = if at == first { first_line } else { 0 };
         text.push_str("\n\n");
         text.push_str(&header(change));
@@ -424,6 +428,26 @@ mod tests {
         assert_eq!(lines(&first.text) + lines(&second.text), 4000);
         let failure = GitDiff::call(&host, r#"{"cursor": "1:3:a"}"#).expect_err("the file is another one");
         assert_eq!(failure.hint.as_deref(), Some("call again without a cursor"));
+    }
+
+    #[test]
+    fn many_files_without_a_patch_come_in_pages() {
+        let changes = (0..5000)
+            .map(|n| change(&format!("data/f{n}.bin"), "untracked", "added", ""))
+            .collect();
+        let host = host(changes);
+        let mut headers = 0;
+        let mut cursor = String::new();
+        loop {
+            let page = call(&host, json!({"cursor": cursor}));
+            assert!(page.text.len() < PAGE_BYTES_MAX + 100);
+            headers += page.text.matches("=== ").count();
+            match page.cursor {
+                Some(next) => cursor = next,
+                None => break,
+            }
+        }
+        assert_eq!(headers, 5000);
     }
 
     #[test]

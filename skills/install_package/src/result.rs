@@ -214,13 +214,8 @@ fn tail(output: &str) -> Vec<String> {
 }
 
 fn cut(line: &str) -> String {
-    let line = line.trim_end();
-    if line.len() <= LINE_BYTES_MAX {
-        return line.to_owned();
+    match skill_sdk::text::clip(line.trim_end(), LINE_BYTES_MAX) {
+        (line, 0) => line.to_owned(),
+        (kept, _) => format!("{kept}…"),
     }
-    let mut end = LINE_BYTES_MAX;
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &line[..end])
 }

@@ -222,3 +222,8 @@ fn a_refusal_of_the_host_is_handed_on() {
         "denied"
     );
 }
+
+#[test]
+fn the_description_is_one_that_a_model_can_use() {
+    skill_sdk::testing::check_description::<InstallPackage>();
+}

@@ -112,6 +112,9 @@ impl Skill for ListFiles {
         if left_out > 0 {
             let _ = write!(text, "; {left_out} left out (ignored, skipped or hidden)");
         }
+        if entries.is_empty() && arguments.recursive && arguments.globs.is_empty() && holds_any(host, &path) {
+            text.push_str("; what is beneath is ignored, skipped or hidden");
+        }
         for entry in page {
             text.push('\n');
             line(&mut text, entry);
@@ -135,6 +138,16 @@ fn listed(host: &dyn Host, mut query: Query) -> Result<(Vec<Entry>, u32), Failur
             None => return Ok((entries, left_out)),
         }
     }
+}
+
+/// Whether a directory has entries, whatever the rules say of them.
+fn holds_any(host: &dyn Host, path: &str) -> bool {
+    let query = Query {
+        under: path.to_owned(),
+        ..Query::default()
+    };
+    host.list_page(&query)
+        .is_ok_and(|page| page.left_out > 0 || !page.entries.is_empty())
 }
 
 /// A missing directory's failure, with what has the same name elsewhere.
@@ -249,6 +262,20 @@ mod tests {
         ");
         let none = call(&host(), r#"{"recursive": true, "globs": ["*.go"]}"#);
         assert_eq!(none.text, "./: 0 files, 0 directories, 0 B");
+    }
+
+    #[test]
+    fn an_ignored_directory_is_not_called_empty() {
+        let mut host = FakeHost::new::<&str, &str>(&[]);
+        assert_eq!(
+            call(&host, r#"{"recursive": true}"#).text,
+            "./: 0 files, 0 directories, 0 B"
+        );
+        host.left_out = 2;
+        assert_eq!(
+            call(&host, r#"{"recursive": true}"#).text,
+            "./: 0 files, 0 directories, 0 B; what is beneath is ignored, skipped or hidden"
+        );
     }
 
     #[test]

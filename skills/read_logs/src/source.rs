@@ -128,15 +128,16 @@ pub(crate) struct Window {
 /// Reads the window that ends at `end`.
 pub(crate) fn window(file: &mut File, end: u64) -> std::io::Result<Window> {
     let start = end.saturating_sub(WINDOW_BYTES);
-    let bytes = range(file, start, (end - start) as usize)?;
+    let mut bytes = range(file, start, (end - start) as usize)?;
     if start == 0 {
         return Ok(Window { bytes, start });
     }
     // The first line has lost its beginning; a line longer than the window is taken as it is.
     let whole = memchr::memchr(b'\n', &bytes).map_or(0, |at| at + 1);
     let whole = if whole == bytes.len() { 0 } else { whole };
+    bytes.drain(..whole);
     Ok(Window {
-        bytes: bytes[whole..].to_vec(),
+        bytes,
         start: start + whole as u64,
     })
 }

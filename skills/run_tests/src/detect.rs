@@ -164,7 +164,7 @@ pub(crate) fn check_paths(host: &dyn Host, paths: &[String]) -> Result<Vec<Strin
                     format!("`{path}` begins like an option"),
                 ));
             }
-            fs::metadata(host.path(&clean)?).map_err(|error| Failure::io(file, &error))?;
+            host.locate(&clean)?;
             let clean = if clean.is_empty() { ".".to_owned() } else { clean };
             Ok(match node {
                 Some(node) => format!("{clean}::{node}"),

@@ -241,14 +241,10 @@ fn quoted(command: &[String]) -> String {
 }
 
 fn cut(line: &str) -> String {
-    if line.len() <= LINE_BYTES_MAX {
-        return line.to_owned();
+    match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
+        (line, 0) => line.to_owned(),
+        (kept, _) => format!("{kept}…"),
     }
-    let mut end = LINE_BYTES_MAX;
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &line[..end])
 }
 
 /// Removes terminal sequences, and of a line that was written over what it was before.

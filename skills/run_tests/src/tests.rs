@@ -667,3 +667,8 @@ fn a_refusal_of_the_host_is_handed_on() {
     let host = FakeHost::new(PYTHON);
     assert_eq!(call(&host, json!({})).expect_err("nothing is granted").code, "denied");
 }
+
+#[test]
+fn the_description_is_one_that_a_model_can_use() {
+    skill_sdk::testing::check_description::<RunTests>();
+}

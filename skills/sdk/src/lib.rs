@@ -3,6 +3,9 @@
 //! A skill is a type that implements [`Skill`], handed to [`export_skill!`]. Its logic takes the world as `&dyn`
 //! [`Host`], so that native tests run it on a folder with [`testing::FakeHost`] and only the thin component face,
 //! which the macro writes, needs WebAssembly. The contract itself is `wit/skill.wit`; the names here are its names.
+//!
+//! [`text`] helps to write answers, `pattern` (a feature of that name) holds regular expressions over lines, and
+//! [`testing::check_description`] asserts what every description must hold.
 
 #[cfg(feature = "pattern")]
 pub mod pattern;

@@ -152,7 +152,7 @@ fn summary(arguments: &Arguments, found: &Found) -> String {
         let _ = write!(text, "; not searched: {}", skipped.join(", "));
     }
     if found.searched == 0 && skipped.is_empty() && !goes_on {
-        text.push_str("; no file matches the path and globs");
+        text.push_str("; no file matches the path and globs (ignored files are searched only by their full path)");
     }
     text
 }

@@ -81,6 +81,9 @@ impl Arguments {
             Err(explained) if failure.code == code::NOT_FOUND => explained,
             _ => failure,
         })?;
+        if entries.is_empty() && self.globs.is_empty() {
+            return Ok(alone(host, &under)?.into_iter().collect());
+        }
         let after = self.after()?.map(|(path, _)| path);
         Ok(entries
             .into_iter()
@@ -88,6 +91,12 @@ impl Arguments {
             .map(|entry| (entry.path, entry.size))
             .collect())
     }
+}
+
+/// A file that is ignored: no list has it, but who names it means it.
+fn alone(host: &dyn Host, path: &str) -> Result<Option<(String, u64)>, Failure> {
+    let (_, metadata) = host.locate(path)?;
+    Ok(metadata.is_file().then(|| (path.to_owned(), metadata.len())))
 }
 
 impl Skill for SearchCode {

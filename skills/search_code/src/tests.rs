@@ -97,7 +97,7 @@ fn cases_globs_and_literals() {
     );
     assert_eq!(
         found(json!({"pattern": "x", "globs": ["*.go"]})),
-        Some("No matches in 0 files; no file matches the path and globs".into())
+        Some("No matches in 0 files; no file matches the path and globs (ignored files are searched only by their full path)".into())
     );
 }
 

@@ -116,7 +116,7 @@ impl Calls {
 
     fn slot_for(&mut self, piece: &Piece<'_>, named_in_chunk: &[usize]) -> usize {
         match self.continued(piece) {
-            Some(at) if !(named_in_chunk.contains(&at) && !piece.name.is_empty()) => at,
+            Some(at) if piece.name.is_empty() || !named_in_chunk.contains(&at) => at,
             _ => {
                 self.slots.push(Slot {
                     index: piece.index,

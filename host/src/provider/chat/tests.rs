@@ -721,9 +721,9 @@ fn chat_1_every_split_of_recorded_streams_gives_the_same_events() {
     let streams = [
         body(&[
             content("Lét me 🦀 look."),
-            delta(
-                json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "read_file", "arguments": "{\"pa"}}]}),
-            ),
+            delta(json!({"tool_calls": [
+                {"index": 0, "id": "a", "function": {"name": "read_file", "arguments": "{\"pa"}},
+            ]})),
             delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "th\":\"ä\"}"}}]})),
             finish("tool_calls"),
             json!({"choices": [], "usage": counts(9, 3)}),

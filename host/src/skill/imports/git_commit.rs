@@ -371,7 +371,7 @@ impl Preparation<'_> {
         if let Some(filter) = self.git.external_filter(path) {
             return Err(hinted(
                 "failed",
-                format!("`{path}` has the attribute `{filter}`: git would change its content by a program on the way."),
+                format!("`{path}` has the attribute `{filter}`: git would put a program in between."),
                 "no such program runs here; the user has to commit this file with git",
             ));
         }

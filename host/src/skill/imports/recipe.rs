@@ -123,7 +123,10 @@ fn quoted(argument: &str) -> String {
 
 /// Characters that have no width, or change the direction of writing.
 fn is_mark(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    let (widthless, direction) = ('\u{200b}'..='\u{200f}', '\u{202a}'..='\u{202e}');
+    let invisible = '\u{2060}'..='\u{206f}';
+    let is_single = matches!(character, '\u{61c}' | '\u{feff}');
+    is_single || widthless.contains(&character) || direction.contains(&character) || invisible.contains(&character)
 }
 
 /// The time that a request wants, within the bound.

@@ -610,6 +610,33 @@ fn a_directory_in_the_way_takes_everything_back() {
     assert_eq!(tree, ["a.txt", "m.txt", "z.txt", "zz.txt/"]);
 }
 
+#[test]
+fn a_file_system_that_cannot_exchange_names_will_do() {
+    changes::WITHOUT_RENAME_FLAGS.set(true);
+    let (bench, failure) = interrupted(|root| write(&root.join("zz.txt"), "theirs"));
+    assert_eq!(failure.code, "denied");
+    let expected = [("a.txt", "a"), ("m.txt", "m"), ("z.txt", "z"), ("zz.txt", "theirs")];
+    assert_eq!(
+        bench.tree(),
+        expected.map(|(path, text)| (path.to_owned(), text.to_owned()))
+    );
+    bench
+        .propose(&[("a.txt", "A"), ("new.txt", "N")], &["m.txt"])
+        .expect("committed");
+    let expected = [("a.txt", "A"), ("new.txt", "N"), ("z.txt", "z"), ("zz.txt", "theirs")];
+    assert_eq!(
+        bench.tree(),
+        expected.map(|(path, text)| (path.to_owned(), text.to_owned()))
+    );
+    let last = bench.journal.changes().pop().expect("a change");
+    assert_eq!(undo(&bench.context.repository, &[last]).left_alone, []);
+    let expected = [("a.txt", "a"), ("m.txt", "m"), ("z.txt", "z"), ("zz.txt", "theirs")];
+    assert_eq!(
+        bench.tree(),
+        expected.map(|(path, text)| (path.to_owned(), text.to_owned()))
+    );
+}
+
 /// A reader never sees anything but one of the whole contents, and a writer's work is never lost without notice.
 #[test]
 fn every_file_is_before_or_after_at_every_moment() {

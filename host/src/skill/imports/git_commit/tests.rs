@@ -258,7 +258,8 @@ fn what_git_would_do_otherwise_is_refused() {
         let mut config = fixture.git.config().expect("there is a configuration");
         config.remove("user.name").expect("it was set");
     };
-    let cases: Vec<(&str, Box<dyn Fn(&Fixture)>)> = vec![
+    type Case = (&'static str, Box<dyn Fn(&Fixture)>);
+    let cases: Vec<Case> = vec![
         (
             "signing",
             Box::new(|fixture| fixture.configure("commit.gpgsign", "true")),
@@ -285,8 +286,8 @@ fn what_git_would_do_otherwise_is_refused() {
         .collect::<Vec<_>>();
     insta::assert_snapshot!(answers.join("\n"), @r"
     signing: failed: The git configuration wants every commit signed (`commit.gpgsign`), which cannot be done here.
-    LFS: failed: `a.txt` has the attribute `filter=lfs`: git would change its content by a program on the way.
-    encoding: failed: `a.txt` has the attribute `working-tree-encoding=UTF-16`: git would change its content by a program on the way.
+    LFS: failed: `a.txt` has the attribute `filter=lfs`: git would put a program in between.
+    encoding: failed: `a.txt` has the attribute `working-tree-encoding=UTF-16`: git would put a program in between.
     no author: unavailable: git knows no author: `user.name` or `user.email` is not set.
     merge: failed: A merge is under way in this repository.
     rebase: failed: A rebase is under way in this repository.

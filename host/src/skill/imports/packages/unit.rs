@@ -31,12 +31,25 @@ fn pip_installs_built_packages_into_the_projects_environment() {
         &request("pip-install", &["httpx[http2]>=0.27", "rich"], false),
     )
     .expect("the user agrees");
-    insta::assert_snapshot!(report.output, @"<-I><-m><pip><install><--only-binary><:all:><--no-input><--disable-pip-version-check><--><httpx[http2]>=0.27><rich>");
+    insta::assert_snapshot!(report.output.replace("><", ">\n<"), @r"
+    <-I>
+    <-m>
+    <pip>
+    <install>
+    <--only-binary>
+    <:all:>
+    <--no-input>
+    <--disable-pip-version-check>
+    <-->
+    <httpx[http2]>=0.27>
+    <rich>
+    ");
     let questions = project.user.questions();
     assert_eq!(questions[0].title, "Install with pip: httpx[http2]>=0.27, rich");
     assert_eq!(questions[0].effect, Effect::Install);
-    insta::assert_snapshot!(project.plain(&questions[0].detail), @r"
-    …/root/.venv/bin/python -I -m pip install --only-binary :all: --no-input --disable-pip-version-check -- 'httpx[http2]>=0.27' rich
+    insta::assert_snapshot!(project.plain(&questions[0].detail).replace(" -- ", "\n-- "), @r"
+    …/root/.venv/bin/python -I -m pip install --only-binary :all: --no-input --disable-pip-version-check
+    -- 'httpx[http2]>=0.27' rich
 
     in …/root, without a sandbox: with your rights, for at most 10 minutes
     into the virtual environment …/root/.venv
@@ -53,7 +66,17 @@ fn an_environment_of_uv_is_filled_by_uv() {
     assert_eq!(said(attempt()), "unavailable: ModuleNotFoundError: No module named pip");
     project.tool("uv", ECHO);
     let report = attempt().expect("uv is there");
-    insta::assert_snapshot!(project.plain(&report.output), @"<pip><install><--no-config><--python><…/root/.venv/bin/python><--only-binary><:all:><--><rich>");
+    insta::assert_snapshot!(project.plain(&report.output).replace("><", ">\n<"), @r"
+    <pip>
+    <install>
+    <--no-config>
+    <--python>
+    <…/root/.venv/bin/python>
+    <--only-binary>
+    <:all:>
+    <-->
+    <rich>
+    ");
 }
 
 #[test]

@@ -1,0 +1,389 @@
+//! The Messages wire: `hosted` by default.
+//!
+//! Content comes in numbered blocks; they go back in the next request as they came, thinking and its signatures byte
+//! for byte. The parts of a request that stay the same are marked for the provider's cache. No sockets, no time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+
+use super::failure::{Class, Failure, one_line};
+use super::sse::Frame;
+use super::wire::{Decoder, Progress, Wire};
+use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
+use crate::config::ProviderSettings;
+use crate::limits::MESSAGES_OUTPUT_TOKENS;
+
+/// The version of the wire that this module speaks.
+const VERSION: &str = "2023-06-01";
+
+/// The wire, bound to a model.
+pub(super) struct MessagesWire {
+    model: String,
+    /// The most output tokens that the model takes, as far as it has said.
+    output_tokens: AtomicU32,
+}
+
+impl MessagesWire {
+    pub(super) fn new(settings: &ProviderSettings) -> Self {
+        Self {
+            model: settings.model.clone(),
+            output_tokens: AtomicU32::new(u32::MAX),
+        }
+    }
+}
+
+impl Wire for MessagesWire {
+    fn path(&self) -> String {
+        "/v1/messages".to_owned()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/v1/models"
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        let mut headers = vec![("anthropic-version", VERSION.to_owned())];
+        headers.extend(key.map(|key| ("x-api-key", key.to_owned())));
+        headers
+    }
+
+    fn body(&self, request: &Request<'_>) -> Value {
+        let wanted = request.max_tokens.unwrap_or(MESSAGES_OUTPUT_TOKENS);
+        let mut body = json!({
+            "model": self.model,
+            "max_tokens": wanted.min(self.output_tokens.load(Ordering::Relaxed)),
+            "stream": true,
+            "system": system(request),
+            "messages": messages(request.messages),
+        });
+        if !request.tools.is_empty() {
+            body["tools"] = tools(request);
+        }
+        body
+    }
+
+    fn decoder<'a>(&self, _request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+        Box::new(MessagesDecoder::default())
+    }
+
+    /// An older model says `max_tokens: 32000 > 8192, which is the maximum`.
+    fn adapt(&self, failure: &Failure) -> bool {
+        let Some((_, rest)) = failure.said.split_once("max_tokens: ") else {
+            return false;
+        };
+        let maximum = rest.split_once("> ").map(|(_, rest)| {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..digits].parse()
+        });
+        match maximum {
+            Some(Ok(maximum)) => self.output_tokens.swap(maximum, Ordering::Relaxed) != maximum,
+            _ => false,
+        }
+    }
+}
+
+/// At most four marks are allowed: one each for tools and instructions, two for the conversation.
+fn mark(block: &mut Value) {
+    block["cache_control"] = json!({"type": "ephemeral"});
+}
+
+fn system(request: &Request<'_>) -> Value {
+    let text = match request.tools.is_empty() {
+        true => request.system.to_owned(),
+        false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
+    };
+    // The wire refuses an empty text.
+    if text.trim().is_empty() {
+        return json!([]);
+    }
+    let mut block = json!({"type": "text", "text": text});
+    mark(&mut block);
+    json!([block])
+}
+
+fn tools(request: &Request<'_>) -> Value {
+    let specs = request.tools.iter().map(|spec| {
+        json!({
+            "name": spec.name,
+            "description": spec.description,
+            "input_schema": schema::parameters(&spec.parameters),
+        })
+    });
+    let mut tools: Vec<Value> = specs.collect();
+    tools.last_mut().into_iter().for_each(mark);
+    tools.into()
+}
+
+fn messages(messages: &[Message]) -> Value {
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in messages {
+        let (role, blocks) = match message {
+            Message::User { text } => ("user", text_block(text)),
+            Message::Assistant {
+                text,
+                tool_calls,
+                opaque,
+            } => ("assistant", assistant(text, tool_calls, opaque)),
+            Message::ToolResults { results } => {
+                let blocks = results.iter().map(|result| {
+                    json!({
+                        "type": "tool_result",
+                        "tool_use_id": result.call_id,
+                        "content": result.labelled(),
+                        "is_error": result.is_error,
+                    })
+                });
+                ("user", blocks.collect())
+            }
+        };
+        match turns.last_mut() {
+            _ if blocks.is_empty() => {}
+            // Roles alternate: results and what the user says after them are one message.
+            Some((last, content)) if *last == role => content.extend(blocks),
+            _ => turns.push((role, blocks)),
+        }
+    }
+    // The end of this request is the beginning of the next; the one before is found from there.
+    let from_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2);
+    from_user.filter_map(|(_, blocks)| blocks.last_mut()).for_each(mark);
+    let turns = turns
+        .into_iter()
+        .map(|(role, content)| json!({"role": role, "content": content}));
+    turns.collect()
+}
+
+fn text_block(text: &str) -> Vec<Value> {
+    match text.trim().is_empty() {
+        true => Vec::new(),
+        false => vec![json!({"type": "text", "text": text})],
+    }
+}
+
+/// The blocks as they came, where they did; else what the conversation says.
+fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
+    if let Some(blocks) = opaque["content"].as_array() {
+        return blocks.clone();
+    }
+    let uses = calls.iter().map(|call| {
+        let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": object_or_empty(input)})
+    });
+    text_block(text).into_iter().chain(uses).collect()
+}
+
+/// The wire takes back nothing but an object, whatever the model wrote; the tool's answer says what was wrong.
+fn object_or_empty(input: Value) -> Value {
+    if input.is_object() { input } else { json!({}) }
+}
+
+/// The state of one answer.
+#[derive(Debug, Default)]
+struct MessagesDecoder {
+    blocks: BTreeMap<u64, Block>,
+    stop: Option<StopReason>,
+    ended: bool,
+    input_tokens: u64,
+    cache_read: u64,
+    cache_creation: u64,
+    output_tokens: u64,
+    counted: bool,
+}
+
+/// A block as it goes back, and its arguments as far as they came.
+#[derive(Debug, Default)]
+struct Block {
+    value: Value,
+    arguments: String,
+}
+
+impl Block {
+    fn is(&self, kind: &str) -> bool {
+        self.value["type"] == kind
+    }
+
+    fn text(&self, key: &str) -> String {
+        self.value[key].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn append(&mut self, key: &str, more: &str) {
+        let text = format!("{}{more}", self.value[key].as_str().unwrap_or_default());
+        self.value[key] = text.into();
+    }
+
+    fn call(&self) -> ToolCall {
+        // Where no piece came, the input stands in the block's start; mostly it is `{}`.
+        let arguments = match self.arguments.trim() {
+            "" => object_or_empty(self.value["input"].clone()).to_string(),
+            _ => self.arguments.clone(),
+        };
+        ToolCall {
+            id: self.text("id"),
+            name: self.text("name"),
+            arguments,
+        }
+    }
+
+    /// What goes back: nothing for an empty text, which the wire refuses.
+    fn into_value(mut self) -> Option<Value> {
+        if self.is("text") && self.text("text").trim().is_empty() {
+            return None;
+        }
+        if self.is("tool_use") {
+            let input = serde_json::from_str(&self.call().arguments).unwrap_or_default();
+            self.value["input"] = object_or_empty(input);
+        }
+        Some(self.value)
+    }
+}
+
+impl MessagesDecoder {
+    fn usage(&mut self, usage: &Value) {
+        let set = |field: &mut u64, key: &str| {
+            if let Some(count) = usage[key].as_u64() {
+                *field = count;
+            }
+        };
+        self.counted |= usage.is_object();
+        set(&mut self.input_tokens, "input_tokens");
+        set(&mut self.cache_read, "cache_read_input_tokens");
+        set(&mut self.cache_creation, "cache_creation_input_tokens");
+        set(&mut self.output_tokens, "output_tokens");
+    }
+
+    fn delta(&mut self, index: u64, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let Some(block) = self.blocks.get_mut(&index) else {
+            return Err(Failure::new(
+                Class::Protocol,
+                format!("a piece of block {index}, which never began"),
+            ));
+        };
+        let text = |key: &str| delta[key].as_str().unwrap_or_default();
+        match delta["type"].as_str().unwrap_or_default() {
+            "text_delta" => {
+                block.append("text", text("text"));
+                events.extend(some_text(text("text")).map(ProviderEvent::Text));
+            }
+            "thinking_delta" => {
+                block.append("thinking", text("thinking"));
+                events.extend(some_text(text("thinking")).map(ProviderEvent::Reasoning));
+            }
+            "signature_delta" => block.append("signature", text("signature")),
+            "input_json_delta" => block.arguments.push_str(text("partial_json")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_stop(&mut self, reason: &str) {
+        self.stop = Some(match reason {
+            "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+            "tool_use" => StopReason::ToolUse,
+            "pause_turn" => StopReason::Pause,
+            "refusal" => StopReason::Refusal,
+            _ => StopReason::EndTurn,
+        });
+    }
+}
+
+fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl Decoder for MessagesDecoder {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let data = frame.data.trim();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(());
+        }
+        let event: Value = serde_json::from_str(data)
+            .map_err(|_| Failure::new(Class::Protocol, format!("an event is not JSON: {}", one_line(data))))?;
+        let index = event["index"].as_u64().unwrap_or_default();
+        match event["type"].as_str().unwrap_or(&frame.event) {
+            "message_start" => self.usage(&event["message"]["usage"]),
+            "content_block_start" => {
+                let value = event["content_block"].clone();
+                let text = some_text(value["text"].as_str().unwrap_or_default());
+                events.extend(text.map(ProviderEvent::Text));
+                self.blocks.insert(
+                    index,
+                    Block {
+                        value,
+                        arguments: String::new(),
+                    },
+                );
+            }
+            "content_block_delta" => self.delta(index, &event["delta"], events)?,
+            "message_delta" => {
+                self.usage(&event["usage"]);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    self.take_stop(reason);
+                }
+            }
+            "message_stop" => self.ended = true,
+            "error" => return Err(Failure::from_value(None, &event)),
+            _ if event.get("error").is_some_and(Value::is_object) => return Err(Failure::from_value(None, &event)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let (true, Some(stop)) = (self.ended, self.stop) else {
+            let class = if self.blocks.is_empty() && !self.counted {
+                Class::Empty
+            } else {
+                Class::Protocol
+            };
+            return Err(Failure::new(class, "the stream ended before the answer did"));
+        };
+        let blocks = std::mem::take(&mut self.blocks);
+        let calls: Vec<ToolCall> = blocks
+            .values()
+            .filter(|block| block.is("tool_use"))
+            .map(Block::call)
+            .collect();
+        let reason = match (stop, calls.is_empty()) {
+            (StopReason::ToolUse, true) => StopReason::EndTurn,
+            (StopReason::EndTurn, false) => StopReason::ToolUse,
+            (stop, _) => stop,
+        };
+        if reason == StopReason::ToolUse {
+            events.extend(calls.into_iter().map(ProviderEvent::ToolCall));
+        } else {
+            // Calls of an answer that was cut off, refused or paused are not whole.
+            events.extend(
+                calls
+                    .into_iter()
+                    .map(|call| ProviderEvent::CutOffCall { name: call.name }),
+            );
+        }
+        if self.counted {
+            events.push(ProviderEvent::Usage(Usage {
+                input_tokens: self.input_tokens + self.cache_read + self.cache_creation,
+                cached_tokens: self.cache_read,
+                output_tokens: self.output_tokens,
+                estimated: false,
+            }));
+        }
+        let content: Vec<Value> = blocks.into_values().filter_map(Block::into_value).collect();
+        let opaque = if content.is_empty() {
+            Value::Null
+        } else {
+            json!({"content": content})
+        };
+        events.push(ProviderEvent::Stop { reason, opaque });
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        match (self.ended, self.stop) {
+            (true, _) => Progress::Done,
+            _ => Progress::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Whether a list still holds: what a walk rested on, and a look at all of it that costs a fraction of a walk.
+//!
+//! A list rests on the directories that were read and the ignore files that counted. If none of them changed, only
+//! the sizes and times of files can have, and those are looked up and brought up to date. The answer is exact, not
+//! a guess by age.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, FileType, Stat};
+use tokio_util::sync::CancellationToken;
+
+use super::open::{Identity, Root};
+use super::walk::{FileEntry, FileList, Scan, file_entry};
+use super::{path, secrets};
+use crate::limits::SCAN_THREADS_MAX;
+
+/// Below this many entries, a second thread costs more than it saves.
+const ENTRIES_PER_THREAD_MIN: usize = 1000;
+
+/// What a directory or a file was when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) identity: Identity,
+    size: i64,
+    /// Time of the last change of content or attributes, in nanoseconds since 1970. Nobody can set it back.
+    changed_ns: i128,
+}
+
+impl Stamp {
+    pub(super) fn of(stat: &Stat) -> Self {
+        #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+        let (size, seconds, nanoseconds) = (stat.st_size as i64, stat.st_ctime as i128, stat.st_ctime_nsec as i128);
+        Self {
+            identity: Identity::of(stat),
+            size,
+            changed_ns: seconds * 1_000_000_000 + nanoseconds,
+        }
+    }
+
+    /// The stamp of a path; `None` where nothing is.
+    fn at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
+        let path = if path.is_empty() { "." } else { path };
+        let stat = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW);
+        stat.ok().map(|stat| Self::of(&stat))
+    }
+}
+
+/// The names of the ignore files of a directory.
+pub(super) const IGNORE_FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
+
+/// What a walk rested on.
+#[derive(Debug, Default)]
+pub(super) struct Basis {
+    /// Directories that were read and ignore files in them, with what they were.
+    pub(super) inside: Vec<(String, Option<Stamp>)>,
+    /// Ignore files outside the root.
+    outside: Vec<(PathBuf, Option<Stamp>)>,
+    /// When the walk began.
+    began_ns: i128,
+}
+
+impl Basis {
+    /// Taken before the walk. `outside` are the ignore files outside the root.
+    pub(super) fn begin(outside: Vec<PathBuf>) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            inside: Vec::new(),
+            outside: outside.into_iter().map(stamped).collect(),
+            began_ns: i128::try_from(since.as_nanos()).unwrap_or(0),
+        }
+    }
+
+    /// True where nothing changed so shortly before the walk that a change after it could go unnoticed.
+    fn is_settled(&self, settling: Duration) -> bool {
+        let settled_ns = self.began_ns - i128::try_from(settling.as_nanos()).unwrap_or(0);
+        let inside = self.inside.iter().filter_map(|(_, stamp)| *stamp);
+        let outside = self.outside.iter().filter_map(|(_, stamp)| *stamp);
+        inside.chain(outside).all(|stamp| stamp.changed_ns < settled_ns)
+    }
+}
+
+/// The stamps of the ignore files of a directory that has at least one of their first parts.
+pub(super) fn stamp_ignore_files(
+    directory: BorrowedFd<'_>,
+    path: &str,
+    has: impl Fn(&str) -> bool,
+    into: &mut Vec<(String, Option<Stamp>)>,
+) {
+    for name in IGNORE_FILES {
+        let first = name.split('/').next().unwrap_or(name);
+        if has(first) {
+            into.push((path::join(path, name), Stamp::at(directory, name)));
+        }
+    }
+}
+
+fn stamped(path: PathBuf) -> (PathBuf, Option<Stamp>) {
+    let stamp = stamp_outside(&path);
+    (path, stamp)
+}
+
+fn stamp_outside(path: &Path) -> Option<Stamp> {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
+    stat.ok().map(|stat| Stamp::of(&stat))
+}
+
+/// The list of an earlier walk, brought up to date, or `None` where only a new walk can tell.
+///
+/// `outside` are the ignore files outside the root that count now.
+pub(super) fn refresh(
+    scan: &Scan,
+    root: &Root,
+    outside: &[PathBuf],
+    settling: Duration,
+    cancel: &CancellationToken,
+) -> Option<Arc<FileList>> {
+    let basis = &scan.basis;
+    if !scan.list.complete || !basis.is_settled(settling) {
+        return None;
+    }
+    let same_outside = basis.outside.len() == outside.len()
+        && basis
+            .outside
+            .iter()
+            .zip(outside)
+            .all(|((was, stamp), is)| was == is && *stamp == stamp_outside(is));
+    if !same_outside {
+        return None;
+    }
+    let changed = in_parallel(&basis.inside, &scan.list.files, |inside, files| {
+        let is_same = |(path, stamp): &(String, Option<Stamp>)| {
+            !cancel.is_cancelled() && Stamp::at(root.handle(), path) == *stamp
+        };
+        if !inside.iter().all(is_same) {
+            return None;
+        }
+        files.iter().try_fold(Vec::new(), |mut changed, file| {
+            let now = look(root, file)?;
+            if now != *file {
+                changed.push(now);
+            }
+            (!cancel.is_cancelled()).then_some(changed)
+        })
+    })?;
+    if changed
+        .iter()
+        .any(|file| secrets::is_suspect(path::split(&file.path).1))
+    {
+        return None;
+    }
+    if changed.is_empty() {
+        return Some(Arc::clone(&scan.list));
+    }
+    let mut list = (*scan.list).clone();
+    for file in changed {
+        let at = list.files.binary_search_by(|entry| entry.path.cmp(&file.path)).ok()?;
+        list.files[at] = file;
+    }
+    Some(Arc::new(list))
+}
+
+/// What a listed file is now; `None` where it is no file any more.
+fn look(root: &Root, file: &FileEntry) -> Option<FileEntry> {
+    let stat = rustix::fs::statat(root.handle(), file.path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_file.then(|| file_entry(file.path.clone(), &stat))
+}
+
+/// Gives each thread its share of both, and joins what they found; `None` as soon as one found nothing to hold.
+fn in_parallel<A: Sync, B: Sync, T: Send>(
+    first: &[A],
+    second: &[B],
+    work: impl Fn(&[A], &[B]) -> Option<Vec<T>> + Sync,
+) -> Option<Vec<T>> {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(SCAN_THREADS_MAX));
+    let parts = threads
+        .min((first.len() + second.len()) / ENTRIES_PER_THREAD_MIN)
+        .max(1);
+    let shares: Vec<_> = (0..parts)
+        .map(|part| (share(first, part, parts), share(second, part, parts)))
+        .collect();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let others: Vec<_> = shares[1..]
+            .iter()
+            .map(|(first, second)| scope.spawn(move || work(first, second)))
+            .collect();
+        let mut found = work(shares[0].0, shares[0].1);
+        for other in others {
+            let other = other.join().ok().flatten();
+            found = found.zip(other).map(|(mut found, other)| {
+                found.extend(other);
+                found
+            });
+        }
+        found
+    })
+}
+
+fn share<T>(whole: &[T], part: usize, parts: usize) -> &[T] {
+    &whole[whole.len() * part / parts..whole.len() * (part + 1) / parts]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_the_whole() {
+        let whole: Vec<usize> = (0..2500).collect();
+        let found = in_parallel(&whole, &whole[..7], |a, b| Some([a, b].concat()));
+        let mut found = found.expect("nothing failed");
+        found.sort_unstable();
+        let mut expected = [&whole[..], &whole[..7]].concat();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        assert_eq!(
+            in_parallel(&whole, &[0; 0], |a, _| (!a.contains(&2499)).then(Vec::<usize>::new)),
+            None
+        );
+        assert_eq!(
+            in_parallel::<u8, u8, u8>(&[], &[], |_, _| Some(Vec::new())),
+            Some(Vec::new())
+        );
+    }
+}
