@@ -1,7 +1,7 @@
 //! What a call costs: `cargo bench -p host`, after `scripts/build` has made the guests.
 //!
-//! `call` is the whole way of a trivial skill: arguments parsed and validated, a turn, a fresh store and instance, the
-//! guest, the answer cleaned, the receipt. `refused` is the same without anything that runs, as the baseline.
+//! `call a trivial skill` is the whole way: arguments parsed and validated, a turn, a fresh store and instance, the
+//! guest, the answer cleaned, the receipt. `refuse arguments` is the same without anything that runs: the baseline.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -12,7 +12,10 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use host::api::PolicyRequest;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Approver, Arguments, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles, SkillHost};
+use host::skill::{
+    Approver, Arguments, Builtin, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles, SkillHost,
+    precompile,
+};
 use tokio_util::sync::CancellationToken;
 
 struct Nobody;
@@ -54,19 +57,28 @@ fn context(root: &Path) -> Arc<CallContext> {
     })
 }
 
-fn calls(criterion: &mut Criterion) {
-    let home = tempfile::tempdir().expect("a temporary folder");
+/// A guest as the product embeds its skills.
+fn embedded(name: &'static str) -> Builtin {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
         .expect("it lies in the target folder");
-    let guests = target.join("wasm32-wasip2/skill");
-    let host = SkillHost::new(&[], home.path()).expect("the engine starts");
-    for guest in ["echo", "hostile"] {
-        let shown = host
-            .inspect(&guests.join(format!("{guest}.wasm")))
-            .expect("the guest is built: run scripts/build");
-        host.add(&shown).expect("the guest is acceptable");
+    let path = target.join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
+    let embedded = precompile(&path).expect("the guest is built: run scripts/build");
+    Builtin {
+        name,
+        digest: embedded.digest.leak(),
+        wasm: &[],
+        compiled: embedded.compiled.leak(),
+        descriptor: serde_json::to_string(&embedded.descriptor)
+            .expect("it is plain data")
+            .leak(),
     }
+}
+
+fn calls(criterion: &mut Criterion) {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let skills = vec![embedded("echo"), embedded("hostile")].leak();
+    let host = SkillHost::new(skills, home.path()).expect("the engine starts");
     let repository = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(repository.path().join("README.md"), "hello").expect("the folder is writable");
     let context = context(repository.path());

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use wasmparser::{Encoding, Parser, Payload};
+use wasmparser::component_types::ComponentEntityType;
+use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator};
 
 use super::policy::Effect;
 use crate::limits;
@@ -56,13 +57,11 @@ const EFFECTS: [(&str, Effect); 5] = [
     ("packages", Effect::Install),
 ];
 
-/// What a component imports and exports, as far as the host cares.
+/// What a component imports, as far as the host cares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Surface {
     /// Imported interfaces of the contract by the effect that they need.
     imports: BTreeMap<Effect, &'static str>,
-    /// True where it exports `sharded`.
-    pub(super) sharded: bool,
 }
 
 impl Surface {
@@ -92,17 +91,16 @@ pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
         return Err(format!("it is larger than {} bytes", limits::COMPONENT_BYTES_MAX));
     }
-    let mut surface = Surface::default();
-    let mut handler = false;
-    let mut depth = 0_u32;
+    let broken = |error: wasmparser::BinaryReaderError| format!("it is no valid component: {}", error.message());
+    let mut validator = Validator::new();
+    let (mut imports, mut exports, mut depth, mut types) = (Vec::new(), Vec::new(), 0_u32, None);
     for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(|error| format!("it is not a WebAssembly component: {}", error.message()))? {
-            Payload::Version { encoding, .. } => {
-                if depth == 0 && encoding == Encoding::Module {
-                    return Err("it is a WebAssembly module, not a component".to_owned());
-                }
-                depth += 1;
+        let payload = payload.map_err(broken)?;
+        match &payload {
+            Payload::Version { encoding, .. } if depth == 0 && *encoding == Encoding::Module => {
+                return Err("it is a WebAssembly module, not a component".to_owned());
             }
+            Payload::Version { .. } => depth += 1,
             Payload::End(_) => depth -= 1,
             Payload::CodeSectionEntry(body) if body.range().len() > limits::COMPONENT_FUNCTION_BYTES_MAX => {
                 return Err(format!(
@@ -111,19 +109,33 @@ pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
                 ));
             }
             Payload::ComponentImportSection(section) if depth == 1 => {
-                for import in section {
-                    surface.import(import.map_err(|error| error.to_string())?.name.name)?;
+                for import in section.clone() {
+                    imports.push(import.map_err(broken)?.name.name);
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
-                for export in section {
-                    handler |= surface.export(export.map_err(|error| error.to_string())?.name.name)?;
+                for export in section.clone() {
+                    exports.push(export.map_err(broken)?.name.name);
                 }
             }
             _ => {}
         }
+        // Bodies of functions are the compiler's to validate; here only types matter.
+        if let ValidPayload::End(known) = validator.payload(&payload).map_err(broken)? {
+            types = Some(known);
+        }
     }
-    match handler {
+    let types = types.ok_or("it is cut short")?;
+    let mut surface = Surface::default();
+    for name in imports {
+        surface.import(name, has_functions(&types, name))?;
+    }
+    // Exports that the host does not know do no harm: nothing calls them.
+    let exports = exports
+        .into_iter()
+        .map(contract_interface)
+        .collect::<Result<Vec<_>, _>>()?;
+    match exports.contains(&Some("handler")) {
         true => Ok(surface),
         false => Err(format!(
             "it exports no `tool:skill/handler@{CONTRACT}`, so it is no skill"
@@ -131,11 +143,23 @@ pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     }
 }
 
+/// False where only types are imported, which every interface that uses them makes a component do.
+fn has_functions(types: &wasmparser::types::Types, import: &str) -> bool {
+    match types.component_item_for_import(import).map(|item| item.ty) {
+        Some(ComponentEntityType::Instance(instance)) => types[instance]
+            .exports
+            .values()
+            .any(|export| !matches!(export.ty, ComponentEntityType::Type { .. })),
+        _ => true,
+    }
+}
+
 impl Surface {
-    fn import(&mut self, name: &str) -> Result<(), String> {
+    fn import(&mut self, name: &str, has_functions: bool) -> Result<(), String> {
         if let Some(interface) = contract_interface(name)? {
             match EFFECTS.iter().find(|(known, _)| *known == interface) {
-                Some(&(known, effect)) => self.imports.insert(effect, known),
+                Some(&(known, effect)) if has_functions => self.imports.insert(effect, known),
+                Some(_) => None,
                 None if FREE.contains(&interface) => None,
                 None => return Err(unknown(name)),
             };
@@ -145,13 +169,6 @@ impl Surface {
             Some((interface, version)) if version.starts_with("0.2.") && WASI.contains(&interface) => Ok(()),
             _ => Err(unknown(name)),
         }
-    }
-
-    /// True for the handler. Exports that the host does not know do no harm: nothing calls them.
-    fn export(&mut self, name: &str) -> Result<bool, String> {
-        let interface = contract_interface(name)?;
-        self.sharded |= interface == Some("sharded");
-        Ok(interface == Some("handler"))
     }
 }
 

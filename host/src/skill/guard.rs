@@ -215,6 +215,13 @@ impl Asked {
     }
 }
 
+fn join(directory: &str, name: &str) -> String {
+    match directory.is_empty() {
+        true => name.to_owned(),
+        false => format!("{directory}/{name}"),
+    }
+}
+
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
@@ -380,13 +387,28 @@ fn stat_repository_link(repository: &Repository, path: &str) -> FsResult<Stat> {
     }
 }
 
+/// What lies at a path, without opening it: its directory and its name may be seen, and that is all that is checked.
+fn stat_entry(repository: &Repository, path: &str) -> FsResult<Stat> {
+    let (parent, name) = split(path);
+    if name.is_empty() {
+        return stat_repository(repository, path);
+    }
+    let parent = repository.open_at(parent).map_err(|error| open_error(&error))?;
+    let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    match repository.hidden(&join(&parent.path, name), is_directory) {
+        Some(_) => refuse(ErrorCode::Access),
+        None => Ok(stat),
+    }
+}
+
 /// The directory that holds a link, and what the link is; nothing where the path is no link or is hidden.
 fn symlink(repository: &Repository, path: &str) -> Option<(OwnedFd, Stat)> {
     let (parent, name) = split(path);
     let parent = repository.open_at(parent).ok()?;
     let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
-    let hidden = repository.hidden(&format!("{}/{name}", parent.path), false).is_some();
+    let hidden = repository.hidden(&join(&parent.path, name), false).is_some();
     (is_link && !hidden).then_some((parent.handle, stat))
 }
 
@@ -707,6 +729,14 @@ impl types::HostDescriptor for State {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
+        // The C library asks this of every entry of a listing, to make up an inode; a FIFO among them, which cannot be
+        // opened, must not end the listing.
+        if let Directory::Repository(base) = self.directory(&handle)?
+            && !flags.contains(PathFlags::SYMLINK_FOLLOW)
+        {
+            let asked = Asked::new(&base, &path)?;
+            return Ok(metadata_hash(&stat_entry(&self.repository()?.repository, &asked.path)?));
+        }
         Ok(metadata_hash(&self.stat_path(&handle, flags, &path)?))
     }
 
@@ -748,11 +778,7 @@ impl State {
                 kind => kind,
             };
             if let (Some(parent), Some(context)) = (&listing.repository, &context) {
-                let path = if parent.is_empty() {
-                    name.to_owned()
-                } else {
-                    format!("{parent}/{name}")
-                };
+                let path = join(parent, name);
                 if context.repository.hidden(&path, kind == FileType::Directory).is_some() {
                     continue;
                 }

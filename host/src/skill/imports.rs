@@ -75,7 +75,7 @@ impl wit::log::Host for State {
 impl wit::repository::Host for State {
     fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
         let context = granted!(self, Effect::ReadRepository);
-        let page = repository::list(self, &context, &query);
+        let page = repository::list(&self.call, &context, &query);
         // A list that was cut short because the call's time is up is no answer.
         self.call.check()?;
         Ok(page)

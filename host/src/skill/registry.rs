@@ -314,8 +314,6 @@ impl SkillHost {
                 if digest(&wasm) != skill.digest {
                     return Err("its file has changed since it was added".to_owned());
                 }
-                // The digest was pinned after these checks, but by a version of this program that may have been laxer.
-                component::inspect(&wasm)?.check_effects(&skill.descriptor.effects)?;
                 self.compiled(&skill.digest, wasm, &skill.descriptor.name, progress)?
             }
         };
@@ -694,7 +692,11 @@ fn describe(runtime: &Runtime, component: &Component, surface: &Surface) -> Resu
     runtime.watch(&call);
     let described = Loaded::new(runtime, component)?
         .describe(runtime, &call)
-        .map_err(|error| format!("it does not describe itself: {error}"))?;
+        .map_err(|error| match error {
+            CallError::Trap { reason, .. } => format!("it does not describe itself: it crashed: {reason}"),
+            CallError::Limit { limit, .. } => format!("it does not describe itself within the limit of {limit}"),
+            error => format!("it does not describe itself: {error}"),
+        })?;
     let descriptor = parse_descriptor(described)?;
     surface.check_effects(&descriptor.effects)?;
     arguments::compile(&descriptor.parameters)?;

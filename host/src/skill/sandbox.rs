@@ -18,6 +18,7 @@ use super::guard::{OpenFiles, Stage};
 use super::policy::{Decision, Effect};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, Limits};
+use crate::repository::FileList;
 
 /// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +71,8 @@ pub(super) struct Call {
     pub(super) logged: AtomicU64,
     pub(super) log_dropped: AtomicU64,
     pub(super) files_open: OpenFiles,
+    /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
+    pub(super) files: Mutex<Option<Arc<FileList>>>,
 }
 
 /// Wall time of a call: its own, and what recipes took.
@@ -127,6 +130,7 @@ impl Call {
             logged: AtomicU64::new(0),
             log_dropped: AtomicU64::new(0),
             files_open: OpenFiles::default(),
+            files: Mutex::default(),
             limits,
         })
     }
@@ -343,8 +347,6 @@ pub(super) struct State {
     pub(super) sockets: WasiSocketsCtx,
     pub(super) stage: Stage,
     pub(super) stderr: Vec<u8>,
-    /// The file list, once the guest has asked for it: its pages must agree with each other.
-    pub(super) files: Option<Arc<crate::repository::FileList>>,
     memory: u64,
 }
 
@@ -359,7 +361,6 @@ impl State {
             sockets: WasiSocketsCtx::default(),
             stage: Stage::default(),
             stderr: Vec::new(),
-            files: None,
             memory: 0,
         }
     }

@@ -438,10 +438,7 @@ impl State {
             .random
             .add(len, max, || Stop::limit(format!("{max} random bytes"), "random"))?;
         let mut bytes = vec![0; usize::try_from(len)?];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-        }
+        fill_random(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -449,6 +446,21 @@ impl State {
         let bytes = self.random_bytes(8)?;
         Ok(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
+}
+
+#[cfg(target_os = "linux")]
+fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
+    use std::io::Read;
+    std::fs::File::open("/dev/urandom")?.read_exact(bytes)
 }
 
 impl random::Host for State {

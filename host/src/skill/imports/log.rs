@@ -36,3 +36,24 @@ pub(in crate::skill) fn finish(call: &Call) {
         tracing::warn!(target: "skill", skill, dropped, "messages beyond the call's bound were dropped");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::skill::Limits;
+
+    #[test]
+    fn what_exceeds_the_bound_is_dropped_and_counted() {
+        let limits = Limits {
+            log_bytes: 100,
+            ..Limits::default()
+        };
+        let call = Call::new("demo", limits, &CancellationToken::new());
+        for _ in 0..5 {
+            record(&call, "info", &"x".repeat(30));
+        }
+        assert_eq!(call.log_dropped.load(Ordering::Relaxed), 2);
+    }
+}

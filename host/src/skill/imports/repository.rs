@@ -9,10 +9,10 @@ use crate::repository::{EntryKind, FileList, OpenError, ScanError, normalise};
 use crate::skill::CallContext;
 use crate::skill::bindings::tool::skill::repository::{Entry, Page, Query};
 use crate::skill::bindings::tool::skill::types::Failure;
-use crate::skill::sandbox::State;
+use crate::skill::sandbox::Call;
 
 /// One page of a list.
-pub(super) fn list(state: &mut State, context: &CallContext, query: &Query) -> Result<Page, Failure> {
+pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<Page, Failure> {
     let under = normalise(&query.under).map_err(|error| {
         failure(
             "invalid-arguments",
@@ -21,7 +21,7 @@ pub(super) fn list(state: &mut State, context: &CallContext, query: &Query) -> R
     })?;
     let globs = Globs::new(&query.globs)?;
     if query.recursive {
-        let files = file_list(state, context)?;
+        let files = file_list(call, context)?;
         // A path that nothing lies beneath is a file, is empty, or is to be explained.
         let opened = context.repository.open_at(&under).map_err(|error| refusal(&error))?;
         let files = match opened.kind {
@@ -55,19 +55,18 @@ fn file_alone(context: &CallContext, path: &str, error: &OpenError) -> Result<Pa
     }
 }
 
-/// The whole list, walked once a call so that its pages agree.
-fn file_list(state: &mut State, context: &CallContext) -> Result<Arc<FileList>, Failure> {
-    if let Some(files) = &state.files {
+/// The whole list, walked once a call.
+fn file_list(call: &Call, context: &CallContext) -> Result<Arc<FileList>, Failure> {
+    // Held while walking: another part of the call that asks now waits for this list.
+    let mut known = call.files.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(files) = &*known {
         return Ok(Arc::clone(files));
     }
-    let files = context
-        .repository
-        .list(&state.call.token)
-        .map_err(|error| match error {
-            ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
-            ScanError::Unreadable { .. } => failure("failed", error.to_string()),
-        })?;
-    state.files = Some(Arc::clone(&files));
+    let files = context.repository.list(&call.token).map_err(|error| match error {
+        ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
+        ScanError::Unreadable { .. } => failure("failed", error.to_string()),
+    })?;
+    *known = Some(Arc::clone(&files));
     Ok(files)
 }
 

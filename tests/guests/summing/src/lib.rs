@@ -61,11 +61,10 @@ impl Skill for Summing {
 impl Sharded for Summing {
     fn split(_: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
         let whole: Arguments = skill_sdk::arguments(arguments)?;
-        let parts = match whole.mischief.as_str() {
-            "many" => parts as usize + 1,
-            _ => parts as usize,
+        let size = match whole.mischief.as_str() {
+            "many" => 1,
+            _ => whole.numbers.len().div_ceil(parts as usize).max(1),
         };
-        let size = whole.numbers.len().div_ceil(parts).max(1);
         whole
             .numbers
             .chunks(size)
