@@ -109,6 +109,8 @@ pub struct Limits {
     pub parts: usize,
     /// Time for compiling a foreign component.
     pub compile: Duration,
+    /// Wall time of `describe`.
+    pub describe: Duration,
 }
 
 impl Default for Limits {
@@ -134,6 +136,7 @@ impl Default for Limits {
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
+            describe: Duration::from_millis(limits::DESCRIBE_WALL_MS_MAX),
         }
     }
 }

@@ -337,7 +337,12 @@ impl<'t, 'a> Draft<'t, 'a> {
             .filter_map(|at| Some((order_of_filling(self.tree.roles[at])?, at)))
             .map(|(order, at)| {
                 let path = self.tree.paths[at];
-                (order, distance(directory, path), std::cmp::Reverse(self.tree.sizes[at]), path)
+                (
+                    order,
+                    distance(directory, path),
+                    std::cmp::Reverse(self.tree.sizes[at]),
+                    path,
+                )
             })
             .collect();
         others.sort_unstable();
