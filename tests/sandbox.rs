@@ -694,7 +694,7 @@ fn arguments_are_checked_before_anything_runs() {
     let error = report.result.expect_err("a number is no name");
     assert_eq!(
         error.to_string(),
-        "Invalid arguments for `hostile`: at `/attack`: a string, got the number 1."
+        "Invalid arguments for `hostile` at `/attack`: expected a string, got the number 1."
     );
     assert!(report.receipt.is_none());
     let report = arena.host.call(&arena.context, "hostil", Arguments::Text(""));

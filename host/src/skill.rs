@@ -330,7 +330,7 @@ pub enum CallError {
         nearest: Option<String>,
     },
     /// The arguments do not satisfy the schema. For the model.
-    #[error("Invalid arguments for `{skill}`: at `{pointer}`: {expected}, got {got}.")]
+    #[error("Invalid arguments for `{skill}`{}: expected {expected}, got {got}.", at(pointer))]
     Arguments {
         /// The skill.
         skill: String,
@@ -391,6 +391,13 @@ pub enum CallError {
         /// Why.
         reason: String,
     },
+}
+
+fn at(pointer: &str) -> String {
+    match pointer {
+        "" => String::new(),
+        pointer => format!(" at `{pointer}`"),
+    }
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {
