@@ -139,6 +139,13 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             format!("The repository scan was cut short after {SCAN_SECONDS_MAX} s; {found} files were considered");
         selection.notices.insert(0, notice);
     }
+    if let Target::Task(task) = request.target
+        && looks_like_path(task)
+    {
+        selection.notices.push(format!(
+            "There is no file or directory `{task}`; it was taken as a task"
+        ));
+    }
     let words = [request.target.task(), request.focus]
         .into_iter()
         .flatten()
@@ -161,6 +168,11 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         &words,
         request.budget_tokens,
     ))
+}
+
+/// True for a task that is probably a mistyped path.
+fn looks_like_path(task: &str) -> bool {
+    !task.contains(char::is_whitespace) && (task.contains('/') || scanner::language(task).is_some())
 }
 
 /// True for files that test-gen can write tests for.
@@ -246,9 +258,8 @@ impl<'a> Tree<'a> {
                 if from >= files.len() || self.is_over() {
                     return done;
                 }
-                for at in from..(from + BATCH_FILES).min(files.len()) {
-                    done.push((at, work(files[at])));
-                }
+                let batch = files.iter().enumerate().skip(from).take(BATCH_FILES);
+                done.extend(batch.map(|(at, file)| (at, work(*file))));
             }
         };
         let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(files.len()).collect();

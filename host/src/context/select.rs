@@ -436,7 +436,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
         // A file of a few lines only leads to another one.
         let is_stub = |at: &usize| self.tree.sizes[*at] < STUB_BYTES;
-        let only_stubs = found.keys().all(is_stub);
+        let only_stubs = directory.is_empty() && found.keys().all(is_stub);
         found.retain(|at, _| self.tree.sizes[*at] > 0 && (only_stubs || !is_stub(at)));
         let mut entries: Vec<(String, f64, String)> = found
             .into_iter()
@@ -696,7 +696,9 @@ impl<'t, 'a> Draft<'t, 'a> {
                 )
             })
             .filter(|(_, _, path)| *path != target && Syntax::of(path) == syntax)
-            .filter(|(_, _, path)| !tested.contains(&stem(path).to_ascii_lowercase()) && stem(path) != "__init__")
+            .filter(|(_, _, path)| {
+                !names_as_subject(path).iter().any(|name| tested.contains(name)) && stem(path) != "__init__"
+            })
             .collect();
         files.sort_unstable();
         let reason = |foreign| {
@@ -834,7 +836,18 @@ fn subject(test: &str) -> String {
 }
 
 fn is_test_of(test: &str, target: &str) -> bool {
-    Syntax::of(test) == Syntax::of(target) && subject(test) == stem(target).to_ascii_lowercase()
+    Syntax::of(test) == Syntax::of(target) && names_as_subject(target).contains(&subject(test))
+}
+
+/// What tests may call a source: `client`, or with the directories above it, `http_client` for `src/http/client.py`.
+fn names_as_subject(source: &str) -> Vec<String> {
+    let mut name = stem(source).to_ascii_lowercase();
+    let mut names = vec![name.clone()];
+    for directory in parent(source).rsplit('/').filter(|part| !part.is_empty()) {
+        name = format!("{}_{name}", directory.to_ascii_lowercase());
+        names.push(name.clone());
+    }
+    names
 }
 
 /// How much a test shows how the target's tests should look: its own tests first, then tests of the same language

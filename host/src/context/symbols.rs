@@ -296,11 +296,12 @@ fn script_member(text: &str) -> Option<&str> {
 
 fn script_imports<'a>(trimmed: &'a str, import: &mut impl FnMut(Import<'a>)) {
     let statement = trimmed.starts_with("import") || trimmed.starts_with("export") || trimmed.starts_with('}');
-    if statement && let Some((_, rest)) = trimmed.rsplit_once(" from ").or_else(|| trimmed.split_once("import ")) {
-        if let Some(path) = quoted(rest.trim_start()) {
-            import(Import::Path(path));
-            return;
-        }
+    if statement
+        && let Some((_, rest)) = trimmed.rsplit_once(" from ").or_else(|| trimmed.split_once("import "))
+        && let Some(path) = quoted(rest.trim_start())
+    {
+        import(Import::Path(path));
+        return;
     }
     for call in ["require(", "import("] {
         for (at, _) in trimmed.match_indices(call) {

@@ -180,3 +180,16 @@ fn binary_files_have_no_text_and_other_encodings_are_read_lossily() {
     assert_eq!(tree.text("a.bin"), None);
     assert_eq!(tree.text("b.py"), Some("caf\u{fffd}".to_owned()));
 }
+
+#[test]
+fn a_task_that_looks_like_a_path_is_said_to_be_none() {
+    assert!(looks_like_path("src/missing") && looks_like_path("missing.py"));
+    assert!(!looks_like_path("modernise") && !looks_like_path("split app.py in two"));
+    let (_folder, repository) = repository(SHOP);
+    let (target, cancel) = (Target::Task("shop/missing.py".to_owned()), CancellationToken::new());
+    let packet = build(&request(&repository, &target, &cancel)).expect("it can be built");
+    assert_eq!(
+        packet.notices,
+        ["There is no file or directory `shop/missing.py`; it was taken as a task"]
+    );
+}

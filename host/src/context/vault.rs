@@ -189,8 +189,7 @@ fn fence_mark(trimmed: &str) -> Option<(char, usize)> {
 fn line_tags(line: &str, tags: &mut BTreeSet<String>) {
     let mut in_code = false;
     let mut before = ' ';
-    let mut rest = line.char_indices().peekable();
-    while let Some((at, character)) = rest.next() {
+    for (at, character) in line.char_indices() {
         if character == '`' {
             in_code = !in_code && line[at + 1..].contains('`');
         }

@@ -291,8 +291,8 @@ pub(super) fn seconds(duration: Duration) -> String {
 
 pub(super) fn mebibytes(bytes: u64) -> String {
     match bytes {
-        _ if bytes % (1024 * 1024) == 0 && bytes > 0 => format!("{} MiB", bytes / (1024 * 1024)),
-        _ if bytes % 1024 == 0 && bytes > 0 => format!("{} KiB", bytes / 1024),
+        _ if bytes.is_multiple_of(1024 * 1024) && bytes > 0 => format!("{} MiB", bytes / (1024 * 1024)),
+        _ if bytes.is_multiple_of(1024) && bytes > 0 => format!("{} KiB", bytes / 1024),
         _ => format!("{bytes} bytes"),
     }
 }

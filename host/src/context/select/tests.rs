@@ -219,6 +219,7 @@ fn test_gen_takes_the_tests_that_the_target_has() {
 fn tests_are_mapped_to_their_subjects() {
     let table = [
         ("tests/test_client.py", "src/client.py"),
+        ("tests/test_http_client.py", "src/http/client.py"),
         ("client_test.go", "client.go"),
         ("src/client.test.ts", "src/client.ts"),
         ("__tests__/client.spec.js", "client.js"),

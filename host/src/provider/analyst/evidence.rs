@@ -24,22 +24,35 @@ impl Brief {
             return Self::default();
         };
         let mut brief = Self::default();
-        for line in text.lines() {
+        // The head ends at the first empty line after its title; what follows is text of the repository.
+        let (head, packet) = text
+            .trim_start_matches("# Request\n\n")
+            .split_once("\n\n")
+            .unwrap_or((text, ""));
+        for line in head.lines() {
             if let Some(operation) = line.strip_prefix("Operation: ") {
                 brief.operation = operation.to_owned();
-            } else if let Some(directory) = line.strip_prefix("Target directory: ") {
+            } else if let Some(directory) = quoted(line, "Target: the directory ") {
                 brief.target = directory.trim_end_matches('/').to_owned();
-            } else if let Some(file) = line.strip_prefix("Target file: ") {
-                brief.target = file.to_owned();
+            } else if let Some(file) = quoted(line, "Target: the file ") {
+                brief.target = file;
                 brief.is_file = true;
-            } else if let Some(path) = line.strip_prefix("=== ") {
-                brief
-                    .chosen
-                    .extend(path.split_once(" ===").map(|(path, _)| path.to_owned()));
             }
         }
+        brief.chosen = chosen(packet);
         brief
     }
+}
+
+/// What stands in backticks behind a label.
+fn quoted(line: &str, label: &str) -> Option<String> {
+    Some(line.strip_prefix(label)?.strip_prefix('`')?.strip_suffix('`')?.to_owned())
+}
+
+/// The paths of a packet's file blocks. No line of a file can look like the head of one: each begins with its number.
+fn chosen(packet: &str) -> Vec<String> {
+    let path = |line: &str| Some(line.strip_prefix("<file path=\"")?.split_once('"')?.0.to_owned());
+    packet.lines().filter_map(path).collect()
 }
 
 /// One call and its answer.

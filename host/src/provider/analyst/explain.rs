@@ -8,7 +8,7 @@ use serde_json::json;
 use super::evidence::{Brief, Evidence, Hit, Line, hits, lines, size_text};
 use super::survey::{self, Survey, beneath, is_source, join};
 use super::{NO_MODEL, Reply, call};
-use crate::context::scanner::{entry_point_by_path, file_name, is_test, language};
+use crate::context::scanner::{entry_point_by_path, file_name, language};
 use crate::provider::ToolCall;
 
 /// Lines of a manifest that are read.
@@ -174,7 +174,7 @@ fn chosen_sources(brief: &Brief, survey: &Survey) -> Vec<String> {
     let chosen: Vec<String> = brief
         .chosen
         .iter()
-        .filter(|path| is_source(path) && !is_test(path))
+        .filter(|path| is_source(path))
         .cloned()
         .collect();
     if !chosen.is_empty() {
@@ -370,12 +370,7 @@ fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> 
     let language = survey
         .main_language()
         .unwrap_or("no programming language that is known here");
-    let _ = writeln!(
-        text,
-        "{what} holds {} files ({}), written mainly in {language}.",
-        survey.files.len(),
-        size_text(survey.bytes())
-    );
+    let _ = writeln!(text, "{what} holds {}, and its sources are mainly {language}.", survey.totals);
     text
 }
 

@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::call;
 use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, listed, size_text};
-use crate::context::scanner::{is_test, language};
+use crate::context::scanner::{Role, is_code, is_test, language, role};
 use crate::provider::ToolCall;
 
-/// Pages of the file list that are asked for; with the list's own bound, 20,000 files.
-const PAGES_MAX: usize = 4;
-/// Files on one page.
-const PAGE_FILES: usize = 5000;
+/// Pages of the file list that are asked for: 20,000 files in all.
+const PAGES_MAX: usize = 10;
+/// Files on one page. With long paths some 150 kB: the loop cuts a result that is larger than 200.
+const PAGE_FILES: usize = 2000;
 /// A directory that holds more than this share of the sources is looked into, instead of being the only row of a map.
 const DOMINANT_PERCENT: usize = 85;
 /// How far down that goes.
@@ -43,6 +43,8 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCal
 pub(super) struct Survey {
     /// The files of the target.
     pub(super) files: Vec<Listed>,
+    /// How much there is in all, in the words of the list: `9 files, 2 directories, 1.2 MB`.
+    pub(super) totals: String,
     /// False where there are more than were listed.
     pub(super) complete: bool,
     /// What the manifests declare.
@@ -73,6 +75,7 @@ impl Survey {
         let pages: Vec<_> = evidence.of("list").collect();
         Self {
             files: pages.iter().flat_map(|page| listed(page.text())).collect(),
+            totals: pages.first().map_or_else(String::new, |page| totals(page.text())),
             complete: pages.last().is_some_and(|page| page.cursor().is_none()),
             dependencies: evidence
                 .of("dependencies")
@@ -85,19 +88,14 @@ impl Survey {
     pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
         self.files
             .iter()
-            .filter(|file| is_source(&file.path) && !is_test(&file.path))
+            .filter(|file| is_source(&file.path))
     }
 
     /// Test files.
     pub(super) fn tests(&self) -> impl Iterator<Item = &Listed> {
         self.files
             .iter()
-            .filter(|file| is_source(&file.path) && is_test(&file.path))
-    }
-
-    /// Bytes of all files.
-    pub(super) fn bytes(&self) -> f64 {
-        self.files.iter().map(|file| file.bytes).sum()
+            .filter(|file| is_code(&file.path) && is_test(&file.path))
     }
 
     /// Languages, most files first.
@@ -157,6 +155,13 @@ impl Survey {
     }
 }
 
+/// What the first line of a list says behind its path, up to the first remark.
+fn totals(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let (_, counts) = line.split_once(": ").unwrap_or(("", line));
+    counts.split(';').next().unwrap_or(counts).to_owned()
+}
+
 /// The rest of a path beneath a directory; the root is the empty string.
 pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     if directory.is_empty() {
@@ -175,25 +180,9 @@ pub(super) fn join(directory: &str, name: &str) -> String {
     }
 }
 
-/// Languages that hold definitions, as against those of documents and data.
+/// Code that people wrote for this repository: neither a document nor generated, minified or copied in.
 pub(super) fn is_source(path: &str) -> bool {
-    const DOCUMENTS: [&str; 14] = [
-        "Markdown",
-        "reStructuredText",
-        "Text",
-        "JSON",
-        "YAML",
-        "TOML",
-        "XML",
-        "HTML",
-        "CSS",
-        "SVG",
-        "INI",
-        "CSV",
-        "Gettext",
-        "AsciiDoc",
-    ];
-    language(path).is_some_and(|language| !DOCUMENTS.contains(&language))
+    is_code(path) && role(path) == Role::Source
 }
 
 /// Sums by name, most files first.

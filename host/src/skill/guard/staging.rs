@@ -112,7 +112,7 @@ impl Stage {
         limits: &Limits,
     ) -> Result<(), StageError> {
         let end = offset.saturating_add(contents.len() as u64);
-        self.grow(end.saturating_sub(file.size()?).max(0), limits)?;
+        self.grow(end.saturating_sub(file.size()?), limits)?;
         let mut written = 0;
         while written < contents.len() {
             let at = offset + written as u64;
