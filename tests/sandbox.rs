@@ -634,11 +634,16 @@ fn a_guest_sees_nothing_of_the_host() {
 #[test]
 fn crashes_are_told_in_words() {
     let arena = Arena::new();
-    let told: Vec<String> = ["panic", "abort", "exit", "overflow"]
-        .map(|attack| arena.on(attack, ""))
-        .into();
+    let panic = arena.on("panic", "");
+    let place =
+        "trap The skill `hostile` crashed: thread '<unnamed>' (1) panicked at tests/guests/hostile/src/attacks.rs";
+    assert!(panic.starts_with(place), "{panic}");
+    assert!(
+        panic.ends_with(": a red reason (wasm `unreachable` instruction executed)"),
+        "{panic}"
+    );
+    let told: Vec<String> = ["abort", "exit", "overflow"].map(|attack| arena.on(attack, "")).into();
     insta::assert_snapshot!(told.join("\n"), @r"
-    trap The skill `hostile` crashed: thread '<unnamed>' (1) panicked at tests/guests/hostile/src/attacks.rs:90:20: a red reason (wasm `unreachable` instruction executed)
     trap The skill `hostile` crashed: wasm `unreachable` instruction executed
     trap The skill `hostile` crashed: it exited with status 1
     trap The skill `hostile` crashed: out of bounds memory access
@@ -689,7 +694,7 @@ fn arguments_are_checked_before_anything_runs() {
     let error = report.result.expect_err("a number is no name");
     assert_eq!(
         error.to_string(),
-        "Invalid arguments for `hostile`: at `/attack`: a string, got the number 1."
+        "Invalid arguments for `hostile` at `/attack`: expected a string, got the number 1."
     );
     assert!(report.receipt.is_none());
     let report = arena.host.call(&arena.context, "hostil", Arguments::Text(""));
@@ -809,6 +814,40 @@ fn components_that_ask_for_the_unknown_are_refused_by_name() {
     }
     fs::write(&other, "text").expect("the folder is writable");
     assert!(refused(other).starts_with("it is no valid component: "));
+}
+
+#[test]
+fn looking_at_a_component_is_bounded() {
+    let home = TempDir::new().expect("a temporary folder");
+    let look = |limits, path: &Path| {
+        let host = SkillHost::with_limits(&[], home.path(), limits).expect("the engine starts");
+        host.inspect(path).expect_err("it is beyond the bounds")
+    };
+    let hurried = Limits {
+        describe: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let refused = look(hurried, &guest("endless")).to_string();
+    assert!(
+        refused.ends_with("is refused: it does not describe itself within the limit of 200 ms"),
+        "{refused}"
+    );
+    let impatient = Limits {
+        compile: Duration::ZERO,
+        ..Limits::default()
+    };
+    let refused = look(impatient, &guest("hostile")).to_string();
+    let in_turn = "another skill is still being compiled";
+    assert!(
+        refused.ends_with("compiling it took longer than 0 s") || refused.ends_with(in_turn),
+        "{refused}"
+    );
+    let large = home.path().join("large.wasm");
+    let file = fs::File::create(&large).expect("the folder is writable");
+    file.set_len(host::limits::COMPONENT_BYTES_MAX + 1)
+        .expect("a hole takes no space");
+    let refused = look(Limits::default(), &large);
+    assert!(matches!(refused, SkillHostError::Io { .. }), "{refused}");
 }
 
 #[test]

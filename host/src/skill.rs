@@ -109,6 +109,8 @@ pub struct Limits {
     pub parts: usize,
     /// Time for compiling a foreign component.
     pub compile: Duration,
+    /// Wall time of `describe`.
+    pub describe: Duration,
 }
 
 impl Default for Limits {
@@ -134,6 +136,7 @@ impl Default for Limits {
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
+            describe: Duration::from_millis(limits::DESCRIBE_WALL_MS_MAX),
         }
     }
 }
@@ -327,7 +330,7 @@ pub enum CallError {
         nearest: Option<String>,
     },
     /// The arguments do not satisfy the schema. For the model.
-    #[error("Invalid arguments for `{skill}`: at `{pointer}`: {expected}, got {got}.")]
+    #[error("Invalid arguments for `{skill}`{}: expected {expected}, got {got}.", at(pointer))]
     Arguments {
         /// The skill.
         skill: String,
@@ -388,6 +391,13 @@ pub enum CallError {
         /// Why.
         reason: String,
     },
+}
+
+fn at(pointer: &str) -> String {
+    match pointer {
+        "" => String::new(),
+        pointer => format!(" at `{pointer}`"),
+    }
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {

@@ -51,7 +51,7 @@ fn parse<'a>(skill: &str, arguments: &Arguments<'a>) -> Result<Cow<'a, Value>, C
         Arguments::Value(value) => Cow::Borrowed(*value),
         Arguments::Text(text) if text.trim().is_empty() => Cow::Owned(Value::Object(Map::new())),
         Arguments::Text(text) => {
-            Cow::Owned(serde_json::from_str(text).map_err(|error| unfit(format!("text that is not JSON ({error})")))?)
+            Cow::Owned(serde_json::from_str(text).map_err(|error| unfit(format!("other text ({error})")))?)
         }
     };
     match value.is_object() {
@@ -74,7 +74,7 @@ fn expected(error: &ValidationError<'_>) -> String {
         Kind::Type {
             kind: TypeKind::Multiple(kinds),
         } => kinds.iter().map(article).collect::<Vec<_>>().join(" or "),
-        Kind::Required { property } => format!("the field {property}"),
+        Kind::Required { property } => format!("the field `{}`", property.as_str().unwrap_or_default()),
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             format!(
                 "no field {}",
@@ -191,7 +191,7 @@ mod tests {
         let said: Vec<String> = [
             "",
             "[1]",
-            "{\"path\": ",
+            "{path}",
             r#"{"limit": 3}"#,
             r#"{"path": 3}"#,
             r#"{"path": ""}"#,
@@ -206,7 +206,21 @@ mod tests {
         .into_iter()
         .map(refused)
         .collect();
-        insta::assert_snapshot!(said.join("\n"), @"");
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        Invalid arguments for `demo`: expected the field `path`, got no field.
+        Invalid arguments for `demo`: expected a JSON object, got an array of 1.
+        Invalid arguments for `demo`: expected a JSON object, got other text (key must be a string at line 1 column 2).
+        Invalid arguments for `demo`: expected the field `path`, got the field `limit`.
+        Invalid arguments for `demo` at `/path`: expected a string, got the number 3.
+        Invalid arguments for `demo` at `/path`: expected at least 1 characters, got an empty string.
+        Invalid arguments for `demo` at `/limit`: expected at least 1, got the number 0.
+        Invalid arguments for `demo` at `/limit`: expected a whole number, got the number 1.5.
+        Invalid arguments for `demo` at `/mode`: expected one of "fast", "slow", got the string "medium".
+        Invalid arguments for `demo` at `/edits/1/old`: expected a string, got null.
+        Invalid arguments for `demo` at `/edits/0`: expected the field `old`, got no field.
+        Invalid arguments for `demo`: expected no field `file`, got the fields `path`, `file`.
+        Invalid arguments for `demo` at `/name`: expected text that matches `^[a-z]+$`, got the string "A".
+        "#);
     }
 
     #[test]

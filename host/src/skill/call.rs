@@ -346,11 +346,7 @@ impl Job<'_> {
             });
             std::iter::once(own).chain(joined).collect()
         });
-        let failed = |result: &Result<_, CallError>| matches!(result, Err(error) if !matches!(error, CallError::Cancelled { .. }));
-        match results.iter().position(failed) {
-            Some(first) => results.into_iter().nth(first).into_iter().collect(),
-            None => results.into_iter().collect(),
-        }
+        first_failure(results)
     }
 
     fn merge(
@@ -455,6 +451,19 @@ impl Job<'_> {
             verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
         }
     }
+}
+
+/// All outcomes, or the error that made the others end as cancelled.
+fn first_failure(results: Vec<Result<wit::Outcome, CallError>>) -> Result<Vec<wit::Outcome>, CallError> {
+    let (mut outcomes, mut cancelled) = (Vec::new(), None);
+    for result in results {
+        match result {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error @ CallError::Cancelled { .. }) => cancelled = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    cancelled.map_or(Ok(outcomes), Err)
 }
 
 /// Only calls that cause nothing may run in parts: two proposals could contradict each other, and a question would be

@@ -10,7 +10,7 @@ mod staging;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -30,6 +30,7 @@ use super::CallContext;
 use super::policy::Effect;
 use super::sandbox::{Call, State, Stop};
 use super::wasi::{Input, Output};
+use crate::repository::path::{join, split};
 use crate::repository::{EntryKind, Identity, OpenError, Repository};
 
 /// Adds `wasi:filesystem`.
@@ -115,9 +116,6 @@ struct Entries {
     repository: Option<String>,
     _slot: Slot,
 }
-
-/// Number of a call's open files; lives in [`Call`].
-pub(super) type OpenFiles = AtomicUsize;
 
 // ---- errors ----
 
@@ -213,17 +211,6 @@ impl Asked {
             directory,
         })
     }
-}
-
-fn join(directory: &str, name: &str) -> String {
-    match directory.is_empty() {
-        true => name.to_owned(),
-        false => format!("{directory}/{name}"),
-    }
-}
-
-fn split(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 // ---- descriptors ----
@@ -394,11 +381,15 @@ fn stat_entry(repository: &Repository, path: &str) -> FsResult<Stat> {
         return stat_repository(repository, path);
     }
     let parent = repository.open_at(parent).map_err(|error| open_error(&error))?;
-    let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;
-    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-    match repository.hidden(&join(&parent.path, name), is_directory) {
+    let path = join(&parent.path, name);
+    let found = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW);
+    let is_directory = found
+        .as_ref()
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+    // Nobody learns whether something hidden exists.
+    match repository.hidden(&path, is_directory) {
         Some(_) => refuse(ErrorCode::Access),
-        None => Ok(stat),
+        None => found.map_err(errno),
     }
 }
 

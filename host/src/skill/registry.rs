@@ -12,7 +12,6 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
@@ -442,7 +441,7 @@ impl SkillHost {
         let component = self
             .compiled(&digest(&wasm), Arc::clone(&wasm), &file.display().to_string(), &|_| ())
             .map_err(refused)?;
-        let descriptor = describe(self.runtime, &component, &surface).map_err(refused)?;
+        let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
         if self.builtins.contains_key(descriptor.name.as_str()) {
             let reason = format!("its name, `{}`, is that of a built-in skill", descriptor.name);
             return Err(refused(reason));
@@ -683,10 +682,10 @@ fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError>
 }
 
 /// Asks a compiled component what it is. The error is the end of a sentence.
-fn describe(runtime: &Runtime, component: &Component, surface: &Surface) -> Result<Descriptor, String> {
+fn describe(runtime: &Runtime, component: &Component, surface: &Surface, limits: Limits) -> Result<Descriptor, String> {
     let limits = Limits {
-        wall: Duration::from_millis(limits::DESCRIBE_WALL_MS_MAX),
-        ..Limits::default()
+        wall: limits.describe,
+        ..limits
     };
     let call = Call::new("describe", limits, &CancellationToken::new());
     runtime.watch(&call);
@@ -772,7 +771,7 @@ pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
             "its code does not load on the machine that builds it: {error:#}"
         ))
     })?;
-    let descriptor = describe(runtime, &component, &surface).map_err(refused)?;
+    let descriptor = describe(runtime, &component, &surface, Limits::default()).map_err(refused)?;
     if let Some((effect, interface)) = surface.unused_effect(&descriptor.effects) {
         return Err(refused(format!(
             "it declares the effect `{effect}` and does not import `tool:skill/{interface}`"

@@ -4,7 +4,7 @@
 //! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill. What the guest may see
 //! of the world is the business of `wasi`, `guard` and `imports`, which are implemented on [`State`].
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
 
 use super::engine::Runtime;
-use super::guard::{OpenFiles, Stage};
+use super::guard::Stage;
 use super::policy::{Decision, Effect};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, Limits};
@@ -70,7 +70,7 @@ pub(super) struct Call {
     pub(super) walked: Counter,
     pub(super) logged: AtomicU64,
     pub(super) log_dropped: AtomicU64,
-    pub(super) files_open: OpenFiles,
+    pub(super) files_open: AtomicUsize,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(super) files: Mutex<Option<Arc<FileList>>>,
 }
@@ -129,7 +129,7 @@ impl Call {
             walked: Counter::default(),
             logged: AtomicU64::new(0),
             log_dropped: AtomicU64::new(0),
-            files_open: OpenFiles::default(),
+            files_open: AtomicUsize::new(0),
             files: Mutex::default(),
             limits,
         })
@@ -449,4 +449,62 @@ pub(super) fn store(runtime: &Runtime, call: &Arc<Call>, grants: Option<Grants>)
 /// What a guest last wrote to standard error, for the words of its end.
 pub(super) fn last_words(store: &Store<State>) -> String {
     String::from_utf8_lossy(&store.data().stderr).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(limits: Limits) -> Arc<Call> {
+        Call::new("demo", limits, &CancellationToken::new())
+    }
+
+    #[test]
+    fn waiting_for_a_human_does_not_count() {
+        let call = call(Limits {
+            wall: Duration::from_millis(200),
+            ..Limits::default()
+        });
+        call.unclocked(|| {
+            std::thread::sleep(Duration::from_millis(250));
+            assert!(call.tick(), "the clock stands still while it waits");
+        });
+        assert!(call.tick() && call.check().is_ok());
+        std::thread::sleep(Duration::from_millis(250));
+        assert!(!call.tick());
+        assert_eq!(call.check(), Err(Stop::limit("200 ms", "timeout")));
+    }
+
+    #[test]
+    fn recipes_have_a_budget_of_their_own() {
+        let call = call(Limits {
+            recipes: Duration::from_millis(20),
+            ..Limits::default()
+        });
+        let left = call.recipe(|left| {
+            std::thread::sleep(Duration::from_millis(30));
+            left
+        });
+        assert_eq!(left, Ok(Duration::from_millis(20)));
+        assert_eq!(
+            call.recipe(|left| left),
+            Err(Stop::limit("20 ms in recipes", "timeout"))
+        );
+        assert!(call.tick());
+    }
+
+    #[test]
+    fn a_cancelled_session_is_told_from_a_deadline() {
+        let session = CancellationToken::new();
+        let call = Call::new("demo", Limits::default(), &session);
+        session.cancel();
+        assert_eq!(call.check(), Err(Stop::Cancelled));
+    }
+
+    #[test]
+    fn limits_are_told_in_round_units() {
+        let told = [300, 1_000, 30_000, 90_000, 900_000].map(|millis| seconds(Duration::from_millis(millis)));
+        assert_eq!(told, ["300 ms", "1 s", "30 s", "90 s", "15 min"]);
+        assert_eq!([5, 2048, 256 << 20].map(mebibytes), ["5 bytes", "2 KiB", "256 MiB"]);
+    }
 }

@@ -112,7 +112,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_unwanted_survives_and_cleaning_twice_is_cleaning_once(text in "\\PC*|[\\x00-\\x7f\\x{9b}\\x{202e}]*") {
+        fn nothing_unwanted_survives_and_cleaning_twice_is_cleaning_once(
+            text in "\\PC*|[\\x00-\\x7f\\x{9b}\\x{202e}]*",
+        ) {
             let once = clean(&text).into_owned();
             prop_assert!(!once.chars().any(unwanted));
             prop_assert_eq!(clean(&once), once.as_str());

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 
 use super::{Slot, read_at};
+use crate::repository::path::split;
 use crate::skill::Limits;
 use crate::skill::sandbox::{Stop, mebibytes};
 
@@ -244,7 +245,7 @@ impl Stage {
 impl Root {
     /// The directory above a path, opened, and the last name.
     fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
-        let (parent, name) = super::split(path);
+        let (parent, name) = split(path);
         if name.is_empty() {
             return Err(Errno::INVAL);
         }

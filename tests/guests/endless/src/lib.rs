@@ -1,0 +1,25 @@
+//! A guest that never ends to describe itself.
+
+use std::hint::black_box;
+
+use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, export_skill};
+
+/// The skill.
+#[derive(Debug)]
+pub struct Endless;
+
+impl Skill for Endless {
+    const EFFECTS: &'static [&'static str] = &[];
+
+    fn describe() -> Descriptor {
+        loop {
+            black_box(0);
+        }
+    }
+
+    fn call(_: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        Ok(Outcome::text(arguments))
+    }
+}
+
+export_skill!(Endless);
