@@ -5,4 +5,5 @@ mod model_server;
 mod overview;
 mod rest;
 mod sandbox;
+mod skills;
 mod support;

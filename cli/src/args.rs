@@ -138,7 +138,7 @@ pub(crate) struct Init {
     /// Provider to enable
     #[arg(long, value_enum, conflicts_with = "offline")]
     pub(crate) provider: Option<Provider>,
-    /// What the hosted provider speaks [default: messages]
+    /// What the hosted provider speaks [default: what the file has, else messages]
     #[arg(long, value_enum, requires = "provider")]
     pub(crate) api: Option<Wire>,
     /// Base URL, where it is not the provider's default

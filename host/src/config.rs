@@ -465,7 +465,7 @@ fn resolve_provider(
             format!("No model is set for the provider `{name}`"),
         )
         .with_hint(format!(
-            "set `model` in [providers.{name}] of config.toml, or run `tool init --model MODEL`"
+            "set `model` in [providers.{name}] of config.toml, or run `tool init --provider {name} --model MODEL`"
         ))
     })?;
     Ok(ProviderSettings {

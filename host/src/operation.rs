@@ -164,7 +164,7 @@ fn locate(typed: &str, repository: &Repository, working_directory: &Path) -> Res
         .collect();
     if inside.is_empty() {
         return Err(missing(
-            "the path lies outside the repository; use a path relative to its root",
+            "the path lies outside the repository; use a path relative to its root, or choose another root with --repo DIR",
         ));
     }
     for path in inside {

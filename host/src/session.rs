@@ -108,7 +108,7 @@ impl Sessions {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
         if settings.provider.api == Api::Analyst {
-            analyst::check(request.operation)?;
+            analyst::check(request.operation, request.model.as_deref())?;
         }
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
             settings.provider.model = model;

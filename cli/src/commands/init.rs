@@ -32,6 +32,12 @@ pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode,
 }
 
 fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Error> {
+    if let Some(url) = &arguments.url
+        && !is_url(url)
+    {
+        let message = format!("`{url}` is neither http:// nor https://; nothing was written");
+        return Err(Error::new("usage", message));
+    }
     let api_key = if arguments.api_key_stdin {
         let mut key = String::new();
         std::io::stdin()
@@ -39,6 +45,9 @@ fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Er
             .take(KEY_BYTES_MAX)
             .read_to_string(&mut key)
             .map_err(|error| Error::new("usage", format!("Standard input holds no key: {error}")))?;
+        if key.trim().is_empty() {
+            return Err(Error::new("usage", "Standard input holds no key; nothing was written"));
+        }
         Some(Secret::new(key.trim()))
     } else {
         None
@@ -50,6 +59,11 @@ fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Er
         model: arguments.model.clone(),
         api_key,
     })
+}
+
+/// What `--url` and the wizard accept; the configuration says the same of a file that was edited by hand.
+fn is_url(text: &str) -> bool {
+    text == config::ANALYST_URL || text.starts_with("http://") || text.starts_with("https://")
 }
 
 /// Keys are some hundred bytes; a file that is not a key should not end up in the configuration.
@@ -85,7 +99,7 @@ fn ask(context: &Context) -> Result<Init, Error> {
     );
     match answer("Choice [4]: ", output)?.as_str() {
         "1" | "local" => Ok(Init {
-            url: optional(answer("Base URL [http://127.0.0.1:1234/v1]: ", output)?),
+            url: ask_url(output)?,
             model: Some(required("Model: ", output)?),
             ..blank(ProviderName::Local)
         }),
@@ -135,9 +149,16 @@ fn required(question: &str, output: Output) -> Result<String, Error> {
         if !text.is_empty() {
             return Ok(text);
         }
+        output.ask("This is needed.\n");
     }
 }
 
-fn optional(text: String) -> Option<String> {
-    Some(text).filter(|text| !text.is_empty())
+fn ask_url(output: Output) -> Result<Option<String>, Error> {
+    loop {
+        let text = answer("Base URL [http://127.0.0.1:1234/v1]: ", output)?;
+        if text.is_empty() || is_url(&text) {
+            return Ok(Some(text).filter(|text| !text.is_empty()));
+        }
+        output.ask("It begins with http:// or https://.\n");
+    }
 }

@@ -40,6 +40,16 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
     context
         .output
         .line(&format!("{what} on port {}, process {}.", status.port, status.pid))?;
+    let wanted = context.backend.environment.port()?;
+    if wanted != 0 && wanted != status.port {
+        let message = format!(
+            "It keeps port {}: a running backend does not change to {wanted}.",
+            status.port
+        );
+        context
+            .output
+            .notice(&message, Some("`tool service restart` takes the new port"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -410,6 +410,7 @@ pub(crate) fn is_test(path: &str) -> bool {
         || suffixed("spec")
         || stem.ends_with("-test")
         || matches!(stem, "conftest" | "tests")
+        || (stem == "test" && parent(&lower).is_empty())
         || is_camel_test(file_name(path));
     by_name || in_test_directory(&lower)
 }

@@ -23,6 +23,9 @@ use evidence::{Brief, Evidence};
 const NO_MODEL: &str = "Written by the embedded analyst from measurements of this repository. \
                         No language model was used.";
 
+/// What mends it.
+const ENABLE: &str = "enable a provider: `tool init --provider local --model MODEL`, or hosted, or router";
+
 /// The provider behind `url = "builtin:analyst"`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Analyst;
@@ -55,8 +58,12 @@ impl Provider for Analyst {
     }
 }
 
-/// Refuses an operation that only a model can do.
-pub(crate) fn check(operation: Operation) -> Result<(), Problem> {
+/// Refuses an operation that only a model can do, and a model that would not be asked.
+pub(crate) fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
+    if let Some(model) = model.filter(|model| !model.is_empty() && *model != ANALYST_URL) {
+        let message = format!("The embedded analyst uses no language model, so `{model}` cannot be asked");
+        return Err(Problem::new("config-needs-model", message).with_hint(ENABLE));
+    }
     match operation {
         Operation::Explain | Operation::Architect => Ok(()),
         Operation::Refactor | Operation::TestGen => Err(needs_a_model(operation.name())),
@@ -68,7 +75,7 @@ fn needs_a_model(operation: &str) -> Problem {
         "config-needs-model",
         format!("The embedded analyst uses no language model, and `{operation}` needs one"),
     )
-    .with_hint("enable a provider: `tool init --provider local --model MODEL`, or hosted, or router")
+    .with_hint(ENABLE)
 }
 
 fn reply(request: Request<'_>) -> Result<Reply, Problem> {

@@ -20,6 +20,8 @@ const ENTRY_POINTS_MAX: usize = 5;
 /// Rows of a map or a list.
 const ROWS_MAX: usize = 12;
 /// Symbols whose uses are counted.
+const CANDIDATES_MAX: usize = 12;
+/// Of these, the most used ones that are listed.
 const SYMBOLS_MAX: usize = 6;
 /// Functions that are explained.
 const FUNCTIONS_MAX: usize = 3;
@@ -80,7 +82,13 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         calls.push(call("definitions", 1, "search_code", &arguments));
     }
     for (number, (_, pattern)) in patterns(survey).iter().enumerate() {
-        let arguments = json!({"pattern": pattern, "path": brief.target, "limit": 1, "case": "sensitive"});
+        let arguments = json!({
+            "pattern": pattern,
+            "path": brief.target,
+            "globs": globs_of(survey.main_language()),
+            "limit": 1,
+            "case": "sensitive"
+        });
         calls.push(call("pattern", number + 1, "search_code", &arguments));
     }
     calls
@@ -237,10 +245,22 @@ fn patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
     }
 }
 
+/// Files of a language, as globs: what a document shows in an example is no pattern of the code.
+fn globs_of(language: Option<&str>) -> &'static [&'static str] {
+    match language {
+        Some("Python") => &["*.py", "*.pyi"],
+        Some("JavaScript" | "TypeScript") => &["*.js", "*.mjs", "*.cjs", "*.jsx", "*.ts", "*.tsx", "*.mts"],
+        Some("Rust") => &["*.rs"],
+        Some("Go") => &["*.go"],
+        Some("Java" | "Kotlin" | "C#") => &["*.java", "*.kt", "*.cs"],
+        _ => &[],
+    }
+}
+
 /// Counting the uses of the symbols, and the source of the first functions.
 fn digs(symbols: &[(Hit, String)]) -> Vec<ToolCall> {
     let mut calls = Vec::new();
-    for (number, (_, name)) in symbols.iter().take(SYMBOLS_MAX).enumerate() {
+    for (number, (_, name)) in symbols.iter().enumerate() {
         calls.push(call(
             "uses",
             number + 1,
@@ -279,7 +299,7 @@ fn symbols(evidence: &Evidence<'_>) -> Vec<(Hit, String)> {
     order
         .into_iter()
         .map(|index| found[index].clone())
-        .take(SYMBOLS_MAX)
+        .take(CANDIDATES_MAX)
         .collect()
 }
 
@@ -647,7 +667,7 @@ fn central(evidence: &Evidence<'_>) -> String {
         })
         .collect();
     counted.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
-    for (_, hit, name, summary) in &counted {
+    for (_, hit, name, summary) in counted.iter().take(SYMBOLS_MAX) {
         let _ = writeln!(text, "- `{name}` — {summary} ({})", hit.place());
     }
     if counted.is_empty() {
@@ -686,6 +706,8 @@ fn explained(text: &str) -> String {
     }
     let calls: Vec<String> = text
         .lines()
+        .skip_while(|line| *line != "calls:")
+        .take_while(|line| *line != "source:")
         .filter_map(|line| {
             let (name, place) = line.strip_prefix("  ")?.split_once(" -> ")?;
             Some(format!("`{name}` ({})", place.split_whitespace().next()?))
@@ -898,5 +920,58 @@ fn importers(path: &str, evidence: &Evidence<'_>) -> String {
         "No import of it was found by name.\n".to_owned()
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(text: &str) -> Vec<Line> {
+        let line = |(at, text): (usize, &str)| Line {
+            number: at + 1,
+            text: text.to_owned(),
+        };
+        text.lines().enumerate().map(line).collect()
+    }
+
+    #[test]
+    fn an_annotation_in_the_source_is_no_call() {
+        let answer = "function: a.f\nfile: a.py:1-2\nsignature: def f(x: str) -> t.Tuple[str]\ncalls:\n  g -> a.py:9  [line 2]\n  \
+                      len (builtin)  [line 2]\nsource:\n     1  def f(x: str) -> t.Tuple[str]:\n     2      return g(len(x))\n";
+        insta::assert_snapshot!(explained(answer), @r"
+
+        `def f(x: str) -> t.Tuple[str]` (a.py:1)
+        It calls `g` (a.py:9).
+        ");
+    }
+
+    #[test]
+    fn a_modules_own_words_are_its_first_sentence() {
+        let words = |text: &str| own_words(&lines_of(text));
+        assert_eq!(
+            words("\"\"\"\nReads\nfiles. And more.\n\"\"\""),
+            Some(("Reads files.".into(), 2))
+        );
+        assert_eq!(
+            words("# Copyright 2026\n# License: MIT\n\n//! Says hello."),
+            Some(("Says hello.".into(), 4))
+        );
+        assert_eq!(words("\"\"\"Short\"\"\"\nimport os"), Some(("Short".into(), 1)));
+        assert_eq!(words("import os\n# no"), None);
+    }
+
+    #[test]
+    fn prose_is_found_behind_headings_and_badges() {
+        let text = "[badge](x)\n\nName of it\n==========\n\nIt does one thing well.\nAnd quickly.\n\nMore.";
+        let expected = ("It does one thing well. And quickly.".to_owned(), 6);
+        assert_eq!(first_paragraph(&lines_of(text)), Some(expected));
+    }
+
+    #[test]
+    fn only_settings_beneath_the_heading_are_starts() {
+        let text = "[project]\nname = \"x\"\n[project.scripts]\n# none = 1\nrun = \"x:main\"\n[tool.other]\na = 1";
+        let found = declared_starts("pyproject.toml", &lines_of(text)).len();
+        assert_eq!(found, 1);
     }
 }

@@ -1,0 +1,254 @@
+//! The twelve built-in skills on a real Python and a real npm repository, through the real binary.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Finished, Home, fixture, folder};
+
+fn call(home: &Home, repository: &Path, skill: &str, arguments: &str, flags: &[&str]) -> Finished {
+    home.run(repository, &[&["skill", "call", skill, arguments], flags].concat())
+}
+
+/// What a call that must work prints.
+#[track_caller]
+fn answer(home: &Home, repository: &Path, skill: &str, arguments: &str, flags: &[&str]) -> String {
+    call(home, repository, skill, arguments, flags).expect(0).stdout
+}
+
+#[track_caller]
+fn holds(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests make a git repository as a user does"
+)]
+fn git(repository: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+    let status = std::process::Command::new("git")
+        .args(identity)
+        .args(arguments)
+        .current_dir(repository)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .expect("git runs");
+    assert!(status.success(), "git {arguments:?}");
+}
+
+#[test]
+fn all_twelve_work_on_a_python_repository() {
+    let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    let root = repository.path();
+    git(root, &["init", "--quiet"]);
+    git(root, &["config", "user.name", "Ada"]);
+    git(root, &["config", "user.email", "ada@example.org"]);
+    git(root, &["add", "."]);
+    git(root, &["commit", "--quiet", "--message", "Start"]);
+
+    let text = answer(&home, root, "list_files", r#"{"path": "src/click"}"#, &[]);
+    holds(&text, &["src/click/core.py\t", "17 files"]);
+    let text = answer(
+        &home,
+        root,
+        "read_file",
+        r#"{"path": "src/click/parser.py", "offset": 111, "limit": 2}"#,
+        &[],
+    );
+    holds(&text, &["   111\tdef split_opt(opt: str)", "   112\t"]);
+    let text = answer(&home, root, "search_code", r#"{"pattern": "^class Option\\b"}"#, &[]);
+    holds(
+        &text,
+        &[
+            "src/click/core.py:2452:class Option(Parameter):",
+            "2 matches in 2 files",
+        ],
+    );
+    let text = answer(
+        &home,
+        root,
+        "find_references",
+        r#"{"symbol": "split_opt", "path": "src"}"#,
+        &[],
+    );
+    holds(&text, &["src/click/parser.py:111: definition:", ": import:", ": call:"]);
+    let text = answer(
+        &home,
+        root,
+        "explain_function",
+        r#"{"name": "OptionParser.add_option"}"#,
+        &[],
+    );
+    holds(
+        &text,
+        &["method: ", "signature: def add_option(", "in class: OptionParser"],
+    );
+    let text = answer(&home, root, "analyze_dependencies", "{}", &[]);
+    holds(&text, &["colorama", "pyproject.toml:17", "requirements/dev.txt"]);
+
+    let text = answer(
+        &home,
+        root,
+        "run_tests",
+        r#"{"paths": ["tests/test_parser.py"]}"#,
+        &["--allow", "run-process"],
+    );
+    holds(&text, &["PASSED: 7 passed", "-m pytest"]);
+
+    let new = r#"{"path": "notes/idea.txt", "content": "one\n"}"#;
+    call(&home, root, "write_file", new, &[]).expect(1);
+    assert!(
+        !root.join("notes").exists(),
+        "a write that was not granted changes nothing"
+    );
+    holds(
+        &answer(&home, root, "write_file", new, &["--allow", "write-repository"]),
+        &["(+1 -0)", "+one"],
+    );
+    assert_eq!(
+        std::fs::read_to_string(root.join("notes/idea.txt")).expect("it was written"),
+        "one\n"
+    );
+
+    holds(
+        &answer(&home, root, "git_diff", "{}", &[]),
+        &["notes/idea.txt", "untracked", "+one"],
+    );
+    let commit = r#"{"message": "Note an idea", "paths": ["notes/idea.txt"]}"#;
+    let refused = call(&home, root, "git_commit", commit, &[]).expect(1);
+    holds(&refused.stderr, &["[error]", "--allow commit-git"]);
+    let text = answer(&home, root, "git_commit", commit, &["--allow", "commit-git"]);
+    holds(
+        &text,
+        &[
+            "Committed ",
+            ": Note an idea",
+            "Author: Ada <ada@example.org>",
+            "notes/idea.txt",
+        ],
+    );
+    holds(
+        &answer(&home, root, "git_diff", "{}", &[]),
+        &["No uncommitted changes."],
+    );
+
+    let log = "2026-01-02 03:04:05,006 INFO app: started\n2026-01-02 03:04:06,007 ERROR app: disk is full\n";
+    std::fs::write(root.join("app.log"), log).expect("the folder is writable");
+    let text = answer(
+        &home,
+        root,
+        "read_logs",
+        r#"{"path": "app.log", "level": "error"}"#,
+        &[],
+    );
+    holds(&text, &["1 error", "disk is full"]);
+
+    for name in ["--index-url", "https://example.org/x.whl", "./x", "a b"] {
+        let arguments = format!(r#"{{"names": ["{name}"], "manager": "pip"}}"#);
+        let refused = call(&home, root, "install_package", &arguments, &["--allow", "install"]).expect(1);
+        holds(&refused.stderr, &["[error]"]);
+    }
+    let refused = call(&home, root, "install_package", r#"{"names": ["six"]}"#, &[]).expect(1);
+    holds(&refused.stderr, &["--allow install"]);
+}
+
+#[test]
+fn the_ones_that_apply_work_on_an_npm_repository() {
+    let (home, repository) = (Home::offline(), fixture("inherits-2.0.1"));
+    let root = repository.path();
+    let text = answer(&home, root, "run_tests", "{}", &["--allow", "run-process"]);
+    holds(&text, &["PASSED", "npm test", "ok"]);
+    holds(
+        &answer(&home, root, "list_files", "{}", &[]),
+        &["inherits.js\t", "package.json\t"],
+    );
+    holds(
+        &answer(&home, root, "analyze_dependencies", "{}", &[]),
+        &["package.json", "inherits"],
+    );
+    let text = answer(
+        &home,
+        root,
+        "search_code",
+        r#"{"pattern": "require", "globs": ["*.js"]}"#,
+        &[],
+    );
+    holds(&text, &["inherits.js:1:", "test.js:"]);
+    holds(
+        &answer(&home, root, "find_references", r#"{"symbol": "inherits"}"#, &[]),
+        &["test.js:", ": text:"],
+    );
+    holds(
+        &answer(&home, root, "read_file", r#"{"path": "inherits.js"}"#, &[]),
+        &["     1\t"],
+    );
+    let unfit = call(
+        &home,
+        root,
+        "explain_function",
+        r#"{"name": "test", "path": "test.js"}"#,
+        &[],
+    )
+    .expect(1);
+    holds(&unfit.stderr, &["[error]", "search_code"]);
+    let nothing = call(&home, root, "git_diff", "{}", &[]).expect(1);
+    holds(&nothing.stderr, &["[error]", "git repository"]);
+}
+
+#[test]
+fn failing_tests_are_named_with_their_messages() {
+    let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    let test = "def test_sum():\n    assert 1 + 1 == 3\n";
+    std::fs::write(repository.path().join("tests/test_sum.py"), test).expect("the folder is writable");
+    let arguments = r#"{"paths": ["tests/test_sum.py"]}"#;
+    let text = answer(
+        &home,
+        repository.path(),
+        "run_tests",
+        arguments,
+        &["--allow", "run-process"],
+    );
+    holds(&text, &["FAILED: 1 failed", "test_sum", "assert (1 + 1) == 3"]);
+}
+
+#[test]
+fn a_receipt_says_what_a_call_cost() {
+    let (home, repository) = (Home::offline(), folder(&[("a.txt", "hello\n")]));
+    let flags = ["--receipt", "--quiet"];
+    let finished = call(&home, repository.path(), "read_file", r#"{"path": "a.txt"}"#, &flags).expect(0);
+    assert_eq!(finished.stdout, "     1\thello\n");
+    let receipt: Value = serde_json::from_str(&finished.stderr).expect("the receipt is JSON");
+    assert_eq!(
+        (&receipt["skill"], &receipt["verdict"]),
+        (&"read_file".into(), &"ok".into())
+    );
+    assert_eq!(receipt["grants"], serde_json::json!(["read-repository"]));
+    assert!(receipt["wall_us"].as_u64().is_some_and(|wall| wall > 0), "{receipt}");
+    assert!(
+        receipt["peak_memory_bytes"].as_u64().is_some_and(|peak| peak > 65_536),
+        "{receipt}"
+    );
+    assert_eq!(receipt["digest"].as_str().map(str::len), Some(64));
+}
+
+#[test]
+fn what_is_hidden_is_not_there_for_any_skill() {
+    let files = [("a.py", "x = 1\n"), (".env", "KEY=hunter2\n"), ("id_rsa", "hunter2\n")];
+    let (home, repository) = (Home::offline(), folder(&files));
+    for (skill, arguments) in [
+        ("list_files", r#"{"recursive": true}"#),
+        ("search_code", r#"{"pattern": "hunter2"}"#),
+        ("find_references", r#"{"symbol": "hunter2"}"#),
+    ] {
+        let text = answer(&home, repository.path(), skill, arguments, &[]);
+        assert!(
+            !text.contains("KEY=") && !text.contains(".env") && !text.contains("id_rsa"),
+            "{skill}: {text}"
+        );
+    }
+    let refused = call(&home, repository.path(), "read_file", r#"{"path": ".env"}"#, &[]).expect(1);
+    assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+}
