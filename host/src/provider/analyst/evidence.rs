@@ -46,7 +46,12 @@ impl Brief {
 
 /// What stands in backticks behind a label.
 fn quoted(line: &str, label: &str) -> Option<String> {
-    Some(line.strip_prefix(label)?.strip_prefix('`')?.strip_suffix('`')?.to_owned())
+    Some(
+        line.strip_prefix(label)?
+            .strip_prefix('`')?
+            .strip_suffix('`')?
+            .to_owned(),
+    )
 }
 
 /// The paths of a packet's file blocks. No line of a file can look like the head of one: each begins with its number.

@@ -171,12 +171,7 @@ fn head_of(directory: &str, part: &str, survey: &Survey) -> Option<String> {
 
 /// The sources among the chosen files; without any, the largest.
 fn chosen_sources(brief: &Brief, survey: &Survey) -> Vec<String> {
-    let chosen: Vec<String> = brief
-        .chosen
-        .iter()
-        .filter(|path| is_source(path))
-        .cloned()
-        .collect();
+    let chosen: Vec<String> = brief.chosen.iter().filter(|path| is_source(path)).cloned().collect();
     if !chosen.is_empty() {
         return chosen;
     }
@@ -370,7 +365,11 @@ fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> 
     let language = survey
         .main_language()
         .unwrap_or("no programming language that is known here");
-    let _ = writeln!(text, "{what} holds {}, and its sources are mainly {language}.", survey.totals);
+    let _ = writeln!(
+        text,
+        "{what} holds {}, and its sources are mainly {language}.",
+        survey.totals
+    );
     text
 }
 

@@ -86,9 +86,7 @@ impl Survey {
 
     /// Files in a programming language that are not tests.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
-        self.files
-            .iter()
-            .filter(|file| is_source(&file.path))
+        self.files.iter().filter(|file| is_source(&file.path))
     }
 
     /// Test files.
