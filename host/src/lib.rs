@@ -1,4 +1,37 @@
 //! The engine of `tool`: it makes a language model useful on a repository without giving it the machine.
+//!
+//! # Bird's eye
+//!
+//! A request arrives over HTTP, becomes a session, and the session's one task does the rest: it resolves the target,
+//! lets the context engine pick 4 to 6 files, and runs the tool-call loop between the provider and the skills. Each
+//! thing that happens goes into the session's journal first; streams, reports, history and results are views of it.
+//!
+//! # Entry points
+//!
+//! [`daemon::run`] is the process, [`http::router`] its routes, [`session::Sessions::start`] an operation,
+//! [`turn::run`] the loop, [`skill::SkillHost::call`] the sandbox.
+//!
+//! # Map, in reading order
+//!
+//! - [`api`]: the wire types of HTTP and SSE, which the command line shares.
+//! - [`config`]: defaults, file, environment and flags, resolved once a session.
+//! - [`limits`]: every bound, each with its reason.
+//! - [`daemon`]: lock, state file, token, start and stop.
+//! - [`http`]: routes by resource behind one gate.
+//! - [`session`]: the owner of a request, its journal and what is made of it.
+//! - [`operation`]: the four operations: their targets and their prompts.
+//! - [`context`]: which files matter, and what of them goes to the model.
+//! - [`turn`]: the tool-call loop, which knows neither HTTP nor wasmtime.
+//! - [`provider`]: one neutral event model over every wire, and the embedded analyst.
+//! - [`skill`]: the sandbox boundary: components, guard, limits, policy, proposals and their commit.
+//! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
+//! - [`process`]: running a test runner or an installer.
+//!
+//! # What is nowhere else
+//!
+//! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections. Only [`process`] and the daemon's start
+//! spawn a process. Only [`config`] reads the environment. Nothing here prints. Dependencies point one way: `http`,
+//! `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
 
 pub mod api;
 pub mod config;

@@ -1,5 +1,6 @@
 //! What the analyst knows: its brief, and what the skills have answered, read back out of the conversation.
 
+use regex::Regex;
 use serde_json::Value;
 
 use crate::provider::{Message, ToolCall, ToolResult};
@@ -254,19 +255,21 @@ pub(super) struct Dependency {
     pub(super) place: String,
 }
 
-/// Dependencies out of an answer of analyze_dependencies: `  name constraint [group] path:line`.
+/// Dependencies out of an answer of analyze_dependencies, whose lines are `  name constraint [group] path:line` with
+/// remarks behind: the ones that are needed to run come first.
 pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
-    let dependency = |line: &str| {
-        let (rest, place) = line.strip_prefix("  ")?.trim_end().rsplit_once(' ')?;
-        let (path, number) = place.rsplit_once(':')?;
-        let (name, group) = rest.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
-        (number.parse::<u32>().is_ok() && !path.is_empty()).then(|| Dependency {
-            name: name.trim().to_owned(),
-            group: group.to_owned(),
-            place: place.to_owned(),
+    let line = Regex::new(r"^  (\S.*) \[([^\]]+)\] (\S+:\d+)(?: |$)").expect("the expression is a constant");
+    let dependency = |text: &str| {
+        let found = line.captures(text)?;
+        Some(Dependency {
+            name: found[1].to_owned(),
+            group: found[2].to_owned(),
+            place: found[3].to_owned(),
         })
     };
-    text.lines().filter_map(dependency).collect()
+    let mut dependencies: Vec<Dependency> = text.lines().filter_map(dependency).collect();
+    dependencies.sort_by_key(|dependency| dependency.group != "runtime");
+    dependencies
 }
 
 #[cfg(test)]
@@ -287,8 +290,9 @@ mod tests {
         let found = hits("src/a.py:12:class A: pass\n\n1 match in 1 file");
         assert_eq!((found.len(), found[0].place().as_str()), (1, "src/a.py:12"));
         let declared =
-            dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12\n  note: nothing");
+            dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12 (only: x)\n  note: a [b] c");
         assert_eq!(declared.len(), 1);
+        assert_eq!(declared[0].place, "pyproject.toml:12");
         assert_eq!(
             (declared[0].name.as_str(), declared[0].group.as_str()),
             ("click >=8,<9", "dev")

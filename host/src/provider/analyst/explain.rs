@@ -526,7 +526,7 @@ fn own_words(lines: &[Line]) -> Option<(String, usize)> {
         "generated",
     ];
     let mut fenced = false;
-    for line in lines {
+    for (at, line) in lines.iter().enumerate() {
         let text = line.text.trim();
         let opens = text.starts_with("\"\"\"") || text.starts_with("'''") || text.starts_with("r\"\"\"");
         let comment = ["//!", "///", "//", "/**", "/*", "#", "*"]
@@ -539,16 +539,45 @@ fn own_words(lines: &[Line]) -> Option<(String, usize)> {
             return None;
         }
         fenced |= opens;
-        let words = text
-            .trim_start_matches(['r', '"', '\'', '/', '!', '*', '#', ' '])
-            .trim_end_matches(['"', '\'', '*', '/'])
-            .trim();
+        let words = unmarked(text);
         let lower = words.to_ascii_lowercase();
-        if words.chars().filter(|c| c.is_alphabetic()).count() > 3 && !NOTHING.iter().any(|word| lower.contains(word)) {
-            return Some((sentence_cut(words, 160), line.number));
+        let letters = words.chars().filter(|c| c.is_alphabetic()).count();
+        if letters > 3 && !NOTHING.iter().any(|word| lower.contains(word)) {
+            let closed = text.len() > 3 && (text.ends_with("\"\"\"") || text.ends_with("'''") || text.ends_with("*/"));
+            let rest = if closed { &[] } else { &lines[at + 1..] };
+            return Some((sentence_cut(&first_sentence(words, rest), 160), line.number));
         }
     }
     None
+}
+
+/// A line of a comment or a docstring without its marks.
+fn unmarked(text: &str) -> &str {
+    text.trim()
+        .trim_start_matches("r\"\"\"")
+        .trim_start_matches(['"', '\'', '/', '!', '*', '#', ' '])
+        .trim_end_matches(['"', '\'', '*', '/'])
+        .trim()
+}
+
+/// The first sentence of a paragraph that begins with these words and goes on in the lines below.
+fn first_sentence(words: &str, below: &[Line]) -> String {
+    let mut sentence = words.to_owned();
+    for line in below {
+        let ended = sentence.contains(". ") || sentence.ends_with(['.', ':', '!', '?']);
+        let more = unmarked(&line.text);
+        let code = [
+            "import ", "from ", "use ", "pub ", "fn ", "def ", "class ", "const ", "package ",
+        ];
+        if ended || more.is_empty() || code.iter().any(|start| line.text.starts_with(start)) {
+            break;
+        }
+        sentence = format!("{sentence} {more}");
+    }
+    match sentence.find(". ") {
+        Some(end) => sentence[..=end].to_owned(),
+        None => sentence,
+    }
 }
 
 fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
