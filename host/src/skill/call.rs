@@ -192,8 +192,12 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.state().working -= 1;
-        self.0.freed.notify_one();
+        let mut state = self.0.state();
+        state.working -= 1;
+        // Waking nobody costs a system call all the same.
+        if state.waiting > 0 {
+            self.0.freed.notify_one();
+        }
     }
 }
 
