@@ -8,6 +8,11 @@ use crate::support::{Home, citations, fixture, folder};
 #[test]
 fn explain_writes_an_overview_whose_every_citation_exists() {
     let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
+    for empty in ["src/click/plugins/__init__.py", "src/click/__main__.py"] {
+        let place = repository.path().join(empty);
+        std::fs::create_dir_all(place.parent().expect("a file has a parent")).expect("the folder is writable");
+        std::fs::write(place, "").expect("the folder is writable");
+    }
     let finished = home.run(repository.path(), &["explain", "."]).expect(0);
     let sections = finished.stdout.lines().filter(|line| line.starts_with("## ")).count();
     assert!(sections >= 6, "{}", finished.stdout);
@@ -99,6 +104,7 @@ fn architect_lists_measured_findings() {
         .run(repository.path(), &["architect", "make the parser replaceable"])
         .expect(0);
     assert!(finished.stdout.contains("## 1. "), "{}", finished.stdout);
+    assert!(!citations(&finished.stdout).is_empty(), "{}", finished.stdout);
     for (path, _) in citations(&finished.stdout) {
         assert!(repository.path().join(&path).exists(), "{path} is cited");
     }

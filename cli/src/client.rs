@@ -4,6 +4,7 @@
 //! this user's token, by a keyed answer to a nonce; the token itself goes out only afterwards.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use host::api::{ErrorBody, Event, Problem};
@@ -37,11 +38,17 @@ impl Backend {
     /// Connects to the running daemon, starting one where there is none. An idle one of another version is replaced.
     pub(crate) async fn connect_or_start(&self) -> Result<Client, Error> {
         if let Some(record) = daemon::find(&self.home) {
-            let mut client = self.connect(&record).await?;
-            if record.version == env!("CARGO_PKG_VERSION") || client.is_busy().await? {
-                return Ok(client);
+            match self.connect(&record).await {
+                Ok(mut client) => {
+                    if record.version == env!("CARGO_PKG_VERSION") || client.is_busy().await? {
+                        return Ok(client);
+                    }
+                    self.stop(&record)?;
+                }
+                Err(error) if daemon::find(&self.home).is_some() => return Err(error),
+                // It died between the look and the call.
+                Err(_) => {}
             }
-            self.stop(&record)?;
         }
         let record = self.start()?;
         self.connect(&record).await
@@ -51,7 +58,7 @@ impl Backend {
     pub(crate) async fn connect_running(&self) -> Result<Client, Error> {
         match daemon::find(&self.home) {
             Some(record) => self.connect(&record).await,
-            None => Err(refused()),
+            None => Err(daemon::lost(&self.home).map_or_else(refused, Error::from)),
         }
     }
 
@@ -75,24 +82,46 @@ impl Backend {
     }
 
     async fn connect(&self, record: &Record) -> Result<Client, Error> {
-        let token = daemon::read_token(&self.home).map_err(|_| stranger(record.port))?;
+        let token = daemon::read_token(&self.home).map_err(|_| {
+            Problem::new("backend-down", "The token of the running backend is missing")
+                .with_hint(format!("end process {} and try again", record.pid))
+        })?;
+        let proved = tokio::time::timeout(PROOF_TIME, self.prove(record, &token)).await;
+        let hung = |_| {
+            let seconds = PROOF_TIME.as_secs();
+            Problem::new(
+                "backend-down",
+                format!("Backend not responding: no answer in {seconds} s"),
+            )
+            .with_hint(format!("if it stays so, end process {} and try again", record.pid))
+        };
+        let mut client = proved.map_err(hung)??;
+        client.authorization = Some(format!("Bearer {token}"));
+        Ok(client)
+    }
+
+    /// A connection whose other side holds the same token.
+    async fn prove(&self, record: &Record, token: &str) -> Result<Client, Error> {
         let mut client = Client {
             sender: open(record.port).await?,
             port: record.port,
             authorization: None,
         };
         let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let identity: Identity = client
-            .get(&format!("/api/identity?nonce={nonce}"))
-            .await
-            .map_err(|_| stranger(record.port))?;
-        if identity.proof != host::http::proof(&token, record.port, &nonce) {
-            return Err(stranger(record.port));
+        let asked = client.get::<Identity>(&format!("/api/identity?nonce={nonce}")).await;
+        let identity = asked.map_err(|_| match daemon::find(&self.home).as_ref() == Some(record) {
+            true => stranger(record.port),
+            false => refused(),
+        })?;
+        match identity.proof == host::http::proof(token, record.port, &nonce) {
+            true => Ok(client),
+            false => Err(stranger(record.port)),
         }
-        client.authorization = Some(format!("Bearer {token}"));
-        Ok(client)
     }
 }
+
+/// How long a daemon may take to prove itself: it does so in less than a millisecond unless it hangs.
+const PROOF_TIME: Duration = Duration::from_secs(5);
 
 #[derive(serde::Deserialize)]
 struct Identity {
@@ -110,7 +139,7 @@ fn stranger(port: u16) -> Error {
         "stranger",
         format!("The server on port {port} is not the backend of this user; nothing was sent to it"),
     )
-    .with_hint("run `tool service restart`, or choose another port with TOOL_BACKEND_PORT")
+    .with_hint("backend.json points to it: remove that file, or choose another port with TOOL_BACKEND_PORT")
     .into()
 }
 
@@ -231,19 +260,23 @@ pub(crate) struct Events {
     body: Incoming,
     buffer: BytesMut,
     secret: Option<String>,
+    session: Option<String>,
 }
 
 impl Events {
     fn new(response: Response<Incoming>) -> Self {
-        let secret = response
-            .headers()
-            .get("x-approval-secret")
-            .and_then(|secret| secret.to_str().ok());
+        let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         Self {
-            secret: secret.map(str::to_owned),
+            secret: header("x-approval-secret"),
+            session: header("x-session-id"),
             body: response.into_body(),
             buffer: BytesMut::new(),
         }
+    }
+
+    /// The session that this stream started.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
     }
 
     /// What answers the approvals of a session that this stream started.

@@ -124,6 +124,23 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     Ok(())
 }
 
+/// Ends a session in the daemon. A second Ctrl-C leaves at once.
+async fn cancel(client: &Client, session: &str, output: Output) {
+    output.progress("cancelling …");
+    let cancelled = async {
+        client
+            .another()
+            .await?
+            .delete(&format!("/api/sessions/{session}"))
+            .await
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        // The daemon also notices that nobody reads the stream any more.
+        _ = cancelled => {}
+    }
+}
+
 /// One line of the terminal: true for `y` and `yes`.
 fn read_yes() -> bool {
     let mut line = String::new();

@@ -45,10 +45,10 @@ impl Output {
         self.answer(&format!("{text}\n"))
     }
 
-    /// A line about what is going on.
+    /// A line about what is going on. One line: a file's name may hold a newline, and must not forge another one.
     pub(crate) fn progress(self, text: &str) {
         if !self.quiet {
-            self.error_line(&self.dim(text));
+            self.error_line(&self.dim(&text.replace(['\n', '\t'], " ")));
         }
     }
 

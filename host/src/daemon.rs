@@ -9,7 +9,7 @@ mod log;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -107,7 +107,16 @@ async fn serve(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Prob
     publish(&home, &record).map_err(|error| start_failure("the state file of", &home, &error))?;
     tracing::info!(pid = record.pid, port, version = record.version, "ready");
     ready(&record);
-    let served = http::serve(listener, state, stop_signal()).await;
+    let stop = {
+        let home = home.clone();
+        async move {
+            tokio::select! {
+                () = stop_signal() => {}
+                () = home_gone(home) => tracing::warn!("the home directory is gone"),
+            }
+        }
+    };
+    let served = http::serve(listener, state, stop).await;
     tracing::info!("stopping");
     sessions.drain().await;
     withdraw(&home);
@@ -123,7 +132,10 @@ async fn bind(port: u16) -> Result<tokio::net::TcpListener, Problem> {
                 "port-in-use",
                 format!("Failed to start backend: Port {port} already in use"),
             )
-            .with_hint("free the port, or choose another with TOOL_BACKEND_PORT (0 takes any free one)"),
+            .with_hint(
+                "free the port (a backend of another TOOL_HOME may hold it), or choose another with TOOL_BACKEND_PORT \
+                 (0 takes any free one)",
+            ),
             _ => Problem::new("start-failed", "Failed to start backend service")
                 .with_hint(format!("port {port} could not be bound: {error}")),
         })
@@ -147,6 +159,18 @@ async fn stop_signal() {
             _ = interrupt.recv() => return,
             _ = hangup.recv() => {}
         }
+    }
+}
+
+/// Ends once the lock that this daemon holds is no longer the one in its home: whoever removed the folder could not
+/// find this process again, let alone stop it.
+async fn home_gone(home: PathBuf) {
+    let inode = |home: &Path| fs::metadata(lock_path(home)).map(|metadata| metadata.ino()).ok();
+    let Some(held) = inode(&home) else {
+        return;
+    };
+    while inode(&home) == Some(held) {
+        tokio::time::sleep(Duration::from_millis(limits::HOME_LOOK_MS)).await;
     }
 }
 
@@ -205,13 +229,19 @@ fn open_private(place: &Path) -> io::Result<File> {
         .open(place)
 }
 
+/// Tries to take the lock: a client that looks whether it is held holds it itself for a moment.
+const LOCK_TRIES: u32 = 5;
+
 /// Takes the lock that the daemon holds for as long as it lives.
 fn lock(home: &Path) -> Result<File, Problem> {
     let file = open_private(&lock_path(home)).map_err(|error| start_failure("the lock of", home, &error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(_) => Err(Problem::new("already-running", "The backend is already running")),
+    for _ in 0..LOCK_TRIES {
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Ok(file);
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
+    Err(Problem::new("already-running", "The backend is already running"))
 }
 
 /// The token of this home, made at first use: 32 random bytes, hexadecimal.
@@ -269,6 +299,20 @@ pub fn find(home: &Path) -> Option<Record> {
     alive.then_some(record)
 }
 
+/// What to say where a daemon runs that cannot be found: its record is missing, broken or of another process.
+pub fn lost(home: &Path) -> Option<Problem> {
+    let pid = fs::read_to_string(pid_path(home)).unwrap_or_default();
+    (is_locked(home) && find(home).is_none()).then(|| {
+        Problem::new(
+            "backend-down",
+            format!("A backend holds {} but cannot be found", lock_path(home).display()),
+        )
+        .with_hint(format!(
+            "backend.json is missing or broken: end process {pid} and try again"
+        ))
+    })
+}
+
 /// True while a daemon of this home holds its lock.
 fn is_locked(home: &Path) -> bool {
     let Ok(file) = File::open(lock_path(home)) else {
@@ -318,7 +362,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
             // It has ended or is about to; reaping it keeps no zombie behind a long-lived caller.
             let _ = child.wait();
             if problem.code == "already-running" {
-                wait_for_record(home).ok_or(problem)
+                wait_for_record(home).ok_or_else(|| lost(home).unwrap_or(problem))
             } else {
                 Err(problem)
             }

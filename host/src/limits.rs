@@ -114,7 +114,10 @@ pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
-pub const START_SECONDS_MAX: u64 = 20;
+pub const START_SECONDS_MAX: u64 = 10;
+
+/// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
+pub const HOME_LOOK_MS: u64 = 2000;
 
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use host::api::{Event, ExecuteRequest, Operation, Overrides, SessionStart};
 use host::config::{self, ProviderName};
 
-use super::{Context, approve, describe_call, next_or_interrupt, path_text, policy};
+use super::{Context, approve, cancel, describe_call, next_or_interrupt, path_text, policy};
 use crate::args::Run;
 use crate::client::Client;
 use crate::error::{Error, code};
@@ -165,21 +165,4 @@ fn show(event: &Event, answer: &mut Answer, output: Output) -> Result<(), Error>
         _ => {}
     }
     Ok(())
-}
-
-/// Ends the session in the daemon. A second Ctrl-C leaves at once.
-async fn cancel(client: &Client, session: &str, output: Output) {
-    output.progress("cancelling …");
-    let cancelled = async {
-        client
-            .another()
-            .await?
-            .delete(&format!("/api/sessions/{session}"))
-            .await
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        // The daemon also notices that nobody reads the stream any more.
-        _ = cancelled => {}
-    }
 }

@@ -22,6 +22,8 @@ pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode
             Ok(ExitCode::SUCCESS)
         }
         Service::Restart => {
+            // A port that cannot be taken is better said before anything has stopped.
+            context.backend.environment.port()?;
             stop(context).await?;
             start(context).await
         }
@@ -56,7 +58,7 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
 /// True where one was running. Connecting proves that the process is our daemon, before anything is signalled.
 async fn stop(context: &Context) -> Result<bool, Error> {
     let Some(record) = daemon::find(&context.backend.home) else {
-        return Ok(false);
+        return daemon::lost(&context.backend.home).map_or(Ok(false), |problem| Err(problem.into()));
     };
     context.backend.connect_running().await?;
     context.backend.stop(&record)?;
@@ -65,6 +67,9 @@ async fn stop(context: &Context) -> Result<bool, Error> {
 }
 
 async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
+    if let Some(problem) = daemon::lost(&context.backend.home) {
+        return Err(problem.into());
+    }
     if daemon::find(&context.backend.home).is_none() {
         context.output.line(if json {
             "{\"status\": \"stopped\"}"

@@ -8,9 +8,10 @@ use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills}
 use host::skill::{Inspection, SkillHost};
 use serde_json::Value;
 
-use super::{Context, approve, next_or_interrupt, path_text, policy, print_json, read_yes};
+use super::{Context, approve, cancel, next_or_interrupt, path_text, policy, print_json, read_yes};
 use crate::args::{PolicyFlags, Skill};
 use crate::builtins::BUILTINS;
+use crate::client::{Client, Events};
 use crate::error::{Error, code};
 use crate::output::Output;
 
@@ -97,10 +98,18 @@ async fn call(
     let mut events = client
         .post_events(&format!("/api/skills/{name}/call"), &request)
         .await?;
-    // Leaving closes the connection, and with it the call.
-    while let Some(event) = next_or_interrupt(&mut events).await? {
+    let followed = follow(&mut events, receipt, &client, context).await;
+    if let (Err(Error::Interrupted | Error::OutputClosed), Some(session)) = (&followed, events.session()) {
+        cancel(&client, session, context.output).await;
+    }
+    followed
+}
+
+/// Shows a call's events. Its last one decides the exit code.
+async fn follow(events: &mut Events, receipt: bool, client: &Client, context: &Context) -> Result<ExitCode, Error> {
+    while let Some(event) = next_or_interrupt(events).await? {
         match &event {
-            Event::Approval { .. } => approve(&event, &events.secret(), &client, context.output).await?,
+            Event::Approval { .. } => approve(&event, &events.secret(), client, context.output).await?,
             Event::Notice { message, hint } => context.output.notice(message, hint.as_deref()),
             Event::Outcome { .. } => print_outcome(&event, receipt, context.output)?,
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),

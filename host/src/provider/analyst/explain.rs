@@ -20,7 +20,7 @@ const ENTRY_POINTS_MAX: usize = 5;
 /// Rows of a map or a list.
 const ROWS_MAX: usize = 12;
 /// Symbols whose uses are counted.
-const CANDIDATES_MAX: usize = 12;
+const CANDIDATES_MAX: usize = 8;
 /// Of these, the most used ones that are listed.
 const SYMBOLS_MAX: usize = 6;
 /// Functions that are explained.
@@ -466,8 +466,8 @@ fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
         }
     }
     for path in entry_points(survey) {
-        let words = head_words(&path, reads);
-        let _ = writeln!(text, "- `{path}`{} ({path}:{})", words.0, words.1);
+        let (words, place) = head_words(&path, reads);
+        let _ = writeln!(text, "- `{path}`{words}{place}");
     }
     if text.len() == before {
         text.push_str("None was recognised: it is probably used as a library.\n");
@@ -518,16 +518,21 @@ fn in_table<'l>(lines: &'l [Line], headings: &[&str]) -> Vec<&'l Line> {
     found
 }
 
-/// What a file says about itself in its first lines, as `: words`, and the line; line 1 where it says nothing.
-fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, usize) {
+/// What a file says about itself in its first lines, as `: words`, and where: ` (path:line)`, its first line where it
+/// says nothing. An empty file has no line that could be cited.
+fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, String) {
     let lines = reads
         .iter()
         .find(|(read, _)| read == path)
         .map(|(_, lines)| lines.as_slice())
         .unwrap_or_default();
+    let place = |number: usize| format!(" ({path}:{number})");
     match own_words(lines) {
-        Some((words, number)) => (format!(": {words}"), number),
-        None => (String::new(), 1),
+        Some((words, number)) => (format!(": {words}"), place(number)),
+        None => (
+            String::new(),
+            lines.first().map_or_else(String::new, |line| place(line.number)),
+        ),
     }
 }
 
@@ -612,11 +617,8 @@ fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String 
     for part in parts.iter().take(ROWS_MAX) {
         let words = match head_of(&directory, &part.name, survey) {
             Some(path) => {
-                let (words, number) = head_words(&path, reads);
-                format!(
-                    "{} ({path}:{number})",
-                    words.trim_start_matches(": ").replace('|', "\\|")
-                )
+                let (words, place) = head_words(&path, reads);
+                format!("{}{place}", words.trim_start_matches(": ").replace('|', "\\|"))
             }
             None => String::new(),
         };
@@ -640,7 +642,10 @@ fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String 
 
 fn declared(survey: &Survey) -> String {
     let mut text = "## Dependencies\n\n".to_owned();
-    if survey.dependencies.is_empty() {
+    for problem in &survey.broken {
+        let _ = writeln!(text, "- a manifest could not be read: {problem}");
+    }
+    if survey.dependencies.is_empty() && survey.broken.is_empty() {
         text.push_str("No manifest declares any.\n");
     }
     for dependency in survey.dependencies.iter().take(ROWS_MAX) {
@@ -685,11 +690,12 @@ fn references(text: &str) -> Option<(u64, String)> {
         .lines()
         .find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
     let (count, rest) = line.split_once(' ')?;
+    let what = if count == "1" { "reference" } else { "references" };
     let places = rest.rsplit_once(" in ").map(|(_, places)| places).unwrap_or(rest);
     let places = places.split_once(". ").map_or(places, |(before, _)| before);
     Some((
         count.replace(',', "").parse().ok()?,
-        format!("{count} references in {places}"),
+        format!("{count} {what} in {places}"),
     ))
 }
 
@@ -749,12 +755,13 @@ fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     let tests: Vec<_> = survey.tests().collect();
     match tests
         .iter()
+        .filter(|file| file.bytes > 0.0)
         .min_by_key(|file| (file.path.matches('/').count(), &file.path))
     {
         Some(first) => {
             let _ = writeln!(text, "{} test files, for example {}:1.", tests.len(), first.path);
         }
-        None => text.push_str("No test files were found.\n"),
+        None => text.push_str("No file was recognised as a test by its name.\n"),
     }
     for (path, lines) in reads {
         for (command, line) in test_commands(path, lines) {
@@ -864,7 +871,12 @@ fn file_overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
     if let Some((words, number)) = own_words(&read) {
         let _ = writeln!(text, "{words} ({path}:{number})\n");
     }
-    let _ = writeln!(text, "A file in {language}, {last} lines read ({path}:1).\n");
+    match last {
+        0 => text.push_str("Its content is not shown: it is empty or binary.\n\n"),
+        _ => {
+            let _ = writeln!(text, "A file in {language}, {last} lines read ({path}:1).\n");
+        }
+    }
     text.push_str("## Outline\n\n");
     let definitions: Vec<Hit> = evidence
         .of("definitions")

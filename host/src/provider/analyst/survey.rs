@@ -49,6 +49,8 @@ pub(super) struct Survey {
     pub(super) complete: bool,
     /// What the manifests declare.
     pub(super) dependencies: Vec<Dependency>,
+    /// What is wrong with manifests that could not be read.
+    pub(super) broken: Vec<String>,
 }
 
 /// A row of a table: how many files, how large.
@@ -80,6 +82,11 @@ impl Survey {
             dependencies: evidence
                 .of("dependencies")
                 .flat_map(|answer| dependencies(answer.text()))
+                .collect(),
+            broken: evidence
+                .of("dependencies")
+                .flat_map(|answer| answer.text().lines())
+                .filter_map(|line| Some(line.strip_prefix("  problem: ")?.to_owned()))
                 .collect(),
         }
     }
