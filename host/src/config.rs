@@ -379,7 +379,10 @@ fn place_in(text: &str, span: Option<std::ops::Range<usize>>) -> String {
 }
 
 /// The known key nearest to the unknown one, out of serde's sentence: it quotes the unknown first, then the known.
-fn nearest_key(message: &str) -> Option<&str> {
+pub(crate) fn nearest_key(message: &str) -> Option<&str> {
+    if !message.contains("unknown ") {
+        return None;
+    }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next()?;
     quoted

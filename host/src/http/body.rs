@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 use crate::api::Problem;
+use crate::config::nearest_key;
 use crate::limits;
 
 /// A JSON body.
@@ -85,24 +86,10 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 fn problem_of(what: &str, message: &str) -> Problem {
     let problem = Problem::new("invalid-request", format!("Invalid {what}: {message}"));
-    match nearest(message) {
+    match nearest_key(message) {
         Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
         None => problem,
     }
-}
-
-/// The known name nearest to an unknown one, out of serde's sentence: it quotes the unknown first, then the known.
-fn nearest(message: &str) -> Option<&str> {
-    if !message.contains("unknown ") {
-        return None;
-    }
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let unknown = quoted.next()?;
-    quoted
-        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
-        .min()
-        .filter(|&(distance, known)| distance <= known.len().max(3) / 2)
-        .map(|(_, known)| known)
 }
 
 #[cfg(test)]
