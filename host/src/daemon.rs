@@ -58,7 +58,7 @@ pub struct Options {
 pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
     private_folder(&options.home).map_err(|error| start_failure("its folder", &options.home, &error))?;
     let lock = lock(&options.home)?;
-    log::start(&options.home, options.environment.get("TOOL_LOG_LEVEL"))
+    log::start(&options.home, &log_level(&options.home, &options.environment))
         .map_err(|error| start_failure("its log below", &options.home, &error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -69,6 +69,13 @@ pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem>
     runtime.shutdown_timeout(Duration::from_secs(limits::STOP_SECONDS_MAX));
     drop(lock);
     served
+}
+
+/// What the environment or the configuration asks for. A configuration that is missing or wrong stops no daemon: the
+/// sessions say what is wrong with it.
+fn log_level(home: &Path, environment: &Environment) -> String {
+    let configured = config::load(home, environment).map(|settings| settings.log_level);
+    configured.unwrap_or_else(|_| environment.get("TOOL_LOG_LEVEL").unwrap_or("INFO").to_owned())
 }
 
 async fn serve(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
@@ -454,6 +461,18 @@ mod tests {
         publish(home.path(), &stale).expect("the folder is writable");
         assert_eq!(find(home.path()), None, "the record is of another process");
         drop(held);
+    }
+
+    #[test]
+    fn the_log_level_is_the_files_unless_the_environment_has_one() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let environment = |level: &str| Environment::new([("TOOL_LOG_LEVEL".to_owned(), level.to_owned())].into());
+        assert_eq!(log_level(home.path(), &Environment::default()), "INFO");
+        assert_eq!(log_level(home.path(), &environment("WARN")), "WARN");
+        let text = "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n[logging]\nlevel = \"DEBUG\"\n";
+        fs::write(config::path(home.path()), text).expect("the folder is writable");
+        assert_eq!(log_level(home.path(), &Environment::default()), "DEBUG");
+        assert_eq!(log_level(home.path(), &environment("WARN")), "WARN");
     }
 
     #[test]

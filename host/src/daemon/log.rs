@@ -15,13 +15,13 @@ pub(super) fn path(home: &Path) -> PathBuf {
     home.join("logs").join("backend.log")
 }
 
-/// Opens the log and sends everything that is traced there. `level` is a filter such as `DEBUG`; absent means `INFO`.
-pub(super) fn start(home: &Path, level: Option<&str>) -> io::Result<()> {
+/// Opens the log and sends everything that is traced there. `level` is a filter such as `DEBUG`.
+pub(super) fn start(home: &Path, level: &str) -> io::Result<()> {
     let place = path(home);
     super::private_folder(place.parent().expect("the log lies in a folder"))?;
     let log = Rotating::open(place, limits::LOG_BYTES_MAX)?;
     link(home);
-    let filter = EnvFilter::builder().parse_lossy(level.unwrap_or("INFO"));
+    let filter = EnvFilter::builder().parse_lossy(level);
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
