@@ -204,6 +204,15 @@ pub(crate) struct Run {
     /// Leave the session running when this command is interrupted or its terminal goes away
     #[arg(long)]
     pub(crate) detach: bool,
+    /// End after this many requests to the model, with what there is
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_steps: Option<u32>,
+    /// End after this many tokens, input and output together, with what there is
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
+    /// End after this many seconds, with what there is
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: Option<u64>,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
 }

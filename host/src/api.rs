@@ -169,6 +169,31 @@ pub struct ExecuteRequest {
     /// True: the session is cancelled when the last stream of it closes before the end.
     #[serde(default)]
     pub attached: bool,
+    /// What the session may cost; each bound that is absent has its default.
+    #[serde(default, skip_serializing_if = "BudgetRequest::is_unset")]
+    pub budget: BudgetRequest,
+}
+
+/// What a session may cost. Reaching a bound ends it with what there is by then, as failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetRequest {
+    /// Requests to the model that may ask for tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// Input and output tokens of all requests together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Wall time of the whole session in seconds, tools included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+}
+
+impl BudgetRequest {
+    /// True where no bound is set.
+    pub fn is_unset(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Effects by name.

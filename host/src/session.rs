@@ -145,6 +145,7 @@ impl Sessions {
             focus: request.focus,
             working_directory,
             settings,
+            budget: request.budget,
         }));
         let launch = Launch {
             repository,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use host::api::{Event, ExecuteRequest, Operation, Overrides, SessionStart};
+use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, SessionStart};
 use host::config::{self, ProviderName};
 
 use super::{Context, approve, cancel, describe_call, next_or_interrupt, path_text, policy};
@@ -88,6 +88,11 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
         policy: policy(&run.policy),
         overrides: Overrides(context.backend.environment.forwarded()),
         attached: !run.detach,
+        budget: BudgetRequest {
+            max_steps: run.max_steps,
+            max_tokens: run.max_tokens,
+            timeout_seconds: run.timeout,
+        },
     })
 }
 

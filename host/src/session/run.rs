@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -16,7 +16,7 @@ use super::approvals::SessionApprover;
 use super::engine::Engine;
 use super::feed::Recorder;
 use super::journal::{Entry, ToolEntry, Work, cut_text, cut_value};
-use crate::api::{self, Event, Operation, Problem, Receipt, Status, Timestamp};
+use crate::api::{self, BudgetRequest, Event, Operation, Problem, Receipt, Status, Timestamp};
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, BuildRequest, Packet};
 use crate::limits;
@@ -56,6 +56,7 @@ pub(super) struct OperationTask {
     pub(super) focus: Option<String>,
     pub(super) working_directory: PathBuf,
     pub(super) settings: Settings,
+    pub(super) budget: BudgetRequest,
 }
 
 /// How the work ended.
@@ -138,6 +139,9 @@ async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
         vec![message],
     );
     turn.cancel = job.cancel.clone();
+    turn.steps_max = task.budget.max_steps.unwrap_or(turn.steps_max);
+    turn.tokens_max = task.budget.max_tokens;
+    turn.timeout = task.budget.timeout_seconds.map(Duration::from_secs);
     if task.settings.provider.api == Api::Analyst {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
         turn.context_tokens_max = u64::MAX;

@@ -285,6 +285,7 @@ impl World {
             policy: PolicyRequest::default(),
             overrides: Default::default(),
             attached: false,
+            budget: Default::default(),
         }
     }
 
