@@ -20,6 +20,7 @@ fn settings(url: &str) -> ProviderSettings {
         url: url.to_owned(),
         model: "tiny".into(),
         api_key: Some(Secret::new(KEY)),
+        patience: crate::config::Patience::default(),
     }
 }
 
