@@ -1,6 +1,7 @@
 //! One module a command, and what they share.
 
 pub(crate) mod completions;
+pub(crate) mod dev;
 mod history;
 mod init;
 mod operation;
@@ -63,7 +64,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Skill(skill) => skill::run(skill, context).await,
         Command::History { json } => history::list(json, context).await,
         Command::Results { session, json } => history::result(&session, json, context).await,
-        Command::Completions { .. } | Command::Daemon { .. } => unreachable!("`main` runs these without a context"),
+        Command::Completions { .. } | Command::Daemon { .. } | Command::Dev(_) => {
+            unreachable!("`main` runs these without a context")
+        }
     }
 }
 

@@ -37,6 +37,9 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     if let args::Command::Completions { shell } = arguments.command {
         return commands::completions::run(shell, output);
     }
+    if let args::Command::Dev(dev) = &arguments.command {
+        return commands::dev::run(dev, output);
+    }
     let backend = Backend::new(environment)?;
     if let args::Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
