@@ -513,18 +513,13 @@ impl<'a> State<'a> {
         let usage = round.usage.or_else(|| {
             spoke.then(|| Usage {
                 input_tokens: request.estimated_tokens(),
-                cached_tokens: 0,
                 output_tokens: estimated_tokens(round.message().bytes()),
                 estimated: true,
+                ..Usage::default()
             })
         });
         let Some(usage) = usage else { return };
-        self.usage = Usage {
-            input_tokens: self.usage.input_tokens + usage.input_tokens,
-            cached_tokens: self.usage.cached_tokens + usage.cached_tokens,
-            output_tokens: self.usage.output_tokens + usage.output_tokens,
-            estimated: self.usage.estimated || usage.estimated,
-        };
+        self.usage = self.usage.plus(usage);
         self.turn.observer.step(Step::Usage(self.usage));
     }
 

@@ -17,7 +17,7 @@ use self::text::{Sorted, TextSorter, occurs_in, printed_calls};
 use super::failure::{Class, Failure, one_line};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire};
-use super::{DATA_RULE, Message, Options, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
+use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
 use crate::config::{ProviderName, ProviderSettings};
 
 /// Ids of calls that were printed as text start so; the others are native.
@@ -34,10 +34,10 @@ pub(super) struct ChatWire {
 }
 
 impl ChatWire {
-    pub(super) fn new(settings: &ProviderSettings, options: &Options) -> Self {
+    pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            text_calls: options.text_calls,
+            text_calls: settings.text_calls,
             stream_options: AtomicBool::new(true),
             completion_tokens: AtomicBool::new(settings.name == ProviderName::Hosted),
         }
@@ -382,19 +382,6 @@ impl<'a> ChatDecoder<'a> {
             Value::Object(fields)
         }
     }
-
-    /// Our estimate beside the server's count: a count far below means that the prompt was cut in silence.
-    fn truncation_alarm(&self, usage: Usage) -> Option<ProviderEvent> {
-        let estimate = self.request.estimated_tokens();
-        let suspicious = estimate > 2000 && usage.input_tokens > 0 && usage.input_tokens < estimate / 2;
-        suspicious.then(|| {
-            ProviderEvent::Notice(format!(
-                "The server read {} tokens of a prompt of about {estimate}: it may have cut the front in silence. Load \
-                 the model with a larger context.",
-                usage.input_tokens
-            ))
-        })
-    }
 }
 
 enum Printed {
@@ -478,7 +465,6 @@ impl Decoder for ChatDecoder<'_> {
         }
         if let Some(usage) = self.usage {
             events.push(ProviderEvent::Usage(usage));
-            events.extend(self.truncation_alarm(usage));
         }
         events.push(ProviderEvent::Stop { reason, opaque });
         Ok(())
@@ -545,6 +531,7 @@ fn read_usage(value: &Value) -> Option<Usage> {
             .unwrap_or(0),
         output_tokens: number(["completion_tokens", "output_tokens"]),
         estimated: false,
+        cost_nanos: None,
     };
     (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
 }

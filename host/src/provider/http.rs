@@ -7,16 +7,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error as _;
 use std::io;
+use std::pin::Pin;
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use reqwest::{Client, Method, NoProxy, Proxy, RequestBuilder, Response, Url};
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::context_size::{cut_in_silence, discover, too_long};
 use super::failure::{Class, Failure, codes, html_title, one_line, without_credentials};
 use super::sse::{Frame, Framer};
 use super::wire::{Decoder, Progress, Wire};
@@ -34,6 +38,10 @@ pub(super) struct HttpProvider {
     options: Options,
     wire: Box<dyn Wire>,
     client: Client,
+    /// See [`Provider::context_tokens`].
+    context: OnceCell<Option<u64>>,
+    /// True once the user was told that prompt and context do not fit together.
+    alarmed: AtomicBool,
 }
 
 impl HttpProvider {
@@ -43,6 +51,8 @@ impl HttpProvider {
             settings: settings.clone(),
             options: options.clone(),
             wire,
+            context: OnceCell::new(),
+            alarmed: AtomicBool::new(false),
         };
         // Better now than at the first request.
         provider.headers()?;
@@ -51,7 +61,11 @@ impl HttpProvider {
 
     /// A request to a path below the base URL, with the key.
     pub(super) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Problem> {
-        let url = format!("{}{path}", self.settings.url.trim_end_matches('/'));
+        self.request_to(method, &format!("{}{path}", self.settings.url.trim_end_matches('/')))
+    }
+
+    /// A request to an address of the same server, with the key.
+    pub(super) fn request_to(&self, method: Method, url: &str) -> Result<RequestBuilder, Problem> {
         Ok(self.client.request(method, url).headers(self.headers()?))
     }
 
@@ -61,6 +75,13 @@ impl HttpProvider {
 
     pub(super) fn settings(&self) -> &ProviderSettings {
         &self.settings
+    }
+
+    /// The sentence as a notice, unless the user was told already.
+    fn alarm(&self, sentence: Option<String>) -> Option<ProviderEvent> {
+        let sentence = sentence?;
+        let first = !self.alarmed.swap(true, Ordering::Relaxed);
+        first.then_some(ProviderEvent::Notice(sentence))
     }
 
     fn headers(&self) -> Result<HeaderMap, Problem> {
@@ -89,7 +110,7 @@ impl Provider for HttpProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
-        let exchange = Exchange {
+        let mut exchange = Exchange {
             provider: self,
             request,
             cancel,
@@ -99,10 +120,18 @@ impl Provider for HttpProvider {
             adaptations: 0,
             put_out: false,
         };
+        if let Some(context) = self.context.get().copied().flatten() {
+            let notice = self.alarm(too_long(request.estimated_tokens(), context));
+            exchange.ready.extend(notice.map(Ok));
+        }
         Box::pin(stream::unfold(exchange, |mut exchange| async move {
             let item = exchange.next().await?;
             Some((item, exchange))
         }))
+    }
+
+    fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
+        Box::pin(async { *self.context.get_or_init(|| discover(self)).await })
     }
 }
 
@@ -190,7 +219,7 @@ impl Exchange<'_> {
                     salvage(reading, &mut events);
                 }
                 self.put_out |= !events.is_empty();
-                self.ready.extend(events.into_iter().map(Ok));
+                self.ready_with_alarm(events);
                 if result? {
                     self.phase = Phase::Over;
                 }
@@ -198,6 +227,17 @@ impl Exchange<'_> {
             Phase::Over => {}
         }
         Ok(())
+    }
+
+    fn ready_with_alarm(&mut self, events: Vec<ProviderEvent>) {
+        for event in events {
+            let sentence = match &event {
+                ProviderEvent::Usage(usage) => cut_in_silence(self.request.estimated_tokens(), usage),
+                _ => None,
+            };
+            self.ready.push_back(Ok(event));
+            self.ready.extend(self.provider.alarm(sentence).map(Ok));
+        }
     }
 
     /// Decides what follows a failure: the request again, later or changed, or its end.

@@ -365,6 +365,7 @@ impl Decoder for MessagesDecoder {
                 cached_tokens: self.cache_read,
                 output_tokens: self.output_tokens,
                 estimated: false,
+                cost_nanos: None,
             }));
         }
         let content: Vec<Value> = blocks.into_values().filter_map(Block::into_value).collect();

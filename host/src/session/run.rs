@@ -21,7 +21,7 @@ use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, BuildRequest, Packet};
 use crate::limits;
 use crate::operation;
-use crate::provider::{Message, ProviderError, ToolCall, ToolResult, ToolSpec, Usage};
+use crate::provider::{Message, Provider, ProviderError, ToolCall, ToolResult, ToolSpec, Usage};
 use crate::repository::Repository;
 use crate::skill::policy::Policy;
 use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, SessionFiles};
@@ -120,8 +120,9 @@ pub(super) async fn run(job: &Job) -> Outcome {
 }
 
 async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
-    let prepared = prepare(job, task).await?;
     let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
+    let context_tokens = context_tokens(job, &*provider).await;
+    let prepared = prepare(job, task, context_tokens).await?;
     let context = job.call_context(&prepared.packet);
     let tools = SessionTools {
         job,
@@ -146,6 +147,9 @@ async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
         turn.context_tokens_max = u64::MAX;
     }
+    if let Some(context_tokens) = context_tokens {
+        turn.context_tokens_max = turn.context_tokens_max.min(context_tokens / 5 * 4);
+    }
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     let report = running.await;
@@ -156,18 +160,28 @@ async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
     Ok(judge(job, task.operation, &report, &denials))
 }
 
+/// What the server tells of the loaded context; a local one is mostly smaller than what we would fill otherwise.
+async fn context_tokens(job: &Job, provider: &dyn Provider) -> Option<u64> {
+    tokio::select! {
+        () = job.cancel.cancelled() => None,
+        tokens = provider.context_tokens() => tokens,
+    }
+}
+
 struct Prepared {
     packet: Packet,
     message: String,
 }
 
 /// Finds the target and builds the context, on a blocking thread.
-async fn prepare(job: &Job, task: &OperationTask) -> Result<Prepared, Problem> {
+async fn prepare(job: &Job, task: &OperationTask, context_tokens: Option<u64>) -> Result<Prepared, Problem> {
     let repository = Arc::clone(&job.repository);
     let cancel = job.cancel.clone();
     let operation = task.operation;
     let (target, text, focus) = (task.target.clone(), task.task.clone(), task.focus.clone());
     let (working_directory, vault) = (task.working_directory.clone(), task.settings.vault.clone());
+    // Two thirds of a small context are left for instructions, tools and what they say.
+    let budget_tokens = context_tokens.map_or(limits::PACKET_TOKENS, |tokens| limits::PACKET_TOKENS.min(tokens / 3));
     let build = move || {
         let target = operation::resolve_target(
             operation,
@@ -182,7 +196,7 @@ async fn prepare(job: &Job, task: &OperationTask) -> Result<Prepared, Problem> {
             target: &target,
             focus: focus.as_deref(),
             vault: vault.as_deref(),
-            budget_tokens: limits::PACKET_TOKENS,
+            budget_tokens,
             cancel: &cancel,
         };
         let packet = context::build(&request).map_err(Problem::from)?;
@@ -415,6 +429,7 @@ impl Observer for SessionTools<'_> {
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
                 estimated: usage.estimated,
+                cost: usage.cost(),
             }),
             Step::Notice(message) => recorder.notice(message, None),
         }
