@@ -1,16 +1,21 @@
 //! One neutral event model over every provider's wire.
 //!
 //! A provider turns a [`Request`] into a stream of [`ProviderEvent`]s; everything peculiar to a wire stays in its own
-//! module, as a pure state machine from bytes to events ([`sse`] frames them, `chat` reads Chat Completions). `http`
-//! is the only place of the engine that opens outbound connections. Nothing here runs a tool: that is `turn`.
+//! module, as a pure state machine from bytes to events ([`sse`] frames them, `messages`, `chat` and
+//! `generate_content` read them). `http` is the only place of the engine that opens outbound connections. Nothing here
+//! runs a tool: that is `turn`.
 
 pub(crate) mod analyst;
+mod body;
 mod chat;
 mod context_size;
 mod failure;
+mod generate_content;
 mod http;
+mod ids;
 mod messages;
 mod models;
+mod redact;
 mod retry;
 mod schema;
 pub mod script;
@@ -134,6 +139,11 @@ pub enum ProviderEvent {
     CutOffCall {
         /// The tool's name, as far as it came.
         name: String,
+    },
+    /// A tool call that even the provider could not read. Nothing of it may run; the model must be told.
+    BrokenCall {
+        /// The provider's own words about it.
+        said: String,
     },
     /// The model printed a tool call as text where that does not count as one. It deserves one hint.
     TextCall {
@@ -322,20 +332,16 @@ pub fn connect_with(settings: &ProviderSettings, options: &Options) -> Result<Ar
     }
 }
 
+/// The provider behind a wire; the analyst has none.
 fn over_http(settings: &ProviderSettings, options: &Options) -> Result<http::HttpProvider, Problem> {
     let wire: Box<dyn wire::Wire> = match settings.api {
         Api::Chat => Box::new(chat::ChatWire::new(settings)),
         Api::Messages => Box::new(messages::MessagesWire::new(settings)),
-        Api::GenerateContent => return Err(not_available("generateContent API")),
-        Api::Analyst => return Err(not_available("network")),
+        Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
+        Api::Analyst => {
+            let problem = Problem::new(codes::SETTINGS, "The embedded analyst is not reached over the network");
+            return Err(problem.with_hint("this is a bug: the analyst answers by itself"));
+        }
     };
     http::HttpProvider::new(settings, options, wire)
-}
-
-fn not_available(what: &str) -> Problem {
-    Problem::new(
-        codes::NOT_AVAILABLE,
-        format!("The {what} is not available in this version"),
-    )
-    .with_hint("set `api = \"chat\"` for the provider, or enable `local` or `router`")
 }
