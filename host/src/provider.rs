@@ -15,6 +15,7 @@ mod http;
 mod ids;
 mod messages;
 mod models;
+mod probe;
 mod redact;
 mod retry;
 mod schema;
@@ -41,7 +42,8 @@ use crate::limits;
 
 pub use context_size::context_size;
 pub use failure::codes;
-pub use models::models;
+pub use models::{ModelCache, models};
+pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 
 /// One request: the whole conversation so far.
 #[derive(Debug, Clone, Copy)]

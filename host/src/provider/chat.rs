@@ -21,7 +21,7 @@ use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Us
 use crate::config::{ProviderName, ProviderSettings};
 
 /// Ids of calls that were printed as text start so; the others are native.
-const PRINTED_ID: &str = "printed_";
+pub(super) const PRINTED_ID: &str = "printed_";
 
 /// How much of an answer's beginning is kept, to tell a server's complaint from a model's words.
 const BEGINNING_BYTES: usize = 200;
