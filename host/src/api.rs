@@ -551,6 +551,9 @@ pub enum Event {
         output_tokens: u64,
         /// True where the provider did not report them and these are our own estimate.
         estimated: bool,
+        /// What the provider says that they cost so far, in US dollars; absent where it says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
     },
     /// Something that the user should know and that is not the answer.
     Notice {

@@ -129,6 +129,8 @@ pub struct ProviderSettings {
     pub model: String,
     /// Its key, where it has one.
     pub api_key: Option<Secret>,
+    /// True where the model is known to print its tool calls as text, and such a call may count.
+    pub text_calls: bool,
 }
 
 /// Everything that a session needs to know, resolved.
@@ -215,6 +217,7 @@ struct FileProvider {
     enabled: bool,
     url: Option<String>,
     api: Option<Api>,
+    text_calls: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -485,6 +488,7 @@ fn resolve_provider(
         url,
         model,
         api_key,
+        text_calls: file.text_calls.unwrap_or(false),
     })
 }
 
@@ -499,14 +503,23 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
             "`url` of the provider `{name}` is neither http:// nor https://: `{url}`"
         ));
     }
-    match (name, file.api) {
-        (ProviderName::Local, None) if analyst => Ok(Api::Analyst),
-        _ if analyst => invalid(format!(
-            "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+    let api = match (name, file.api) {
+        (ProviderName::Local, None) if analyst => Api::Analyst,
+        _ if analyst => {
+            return invalid(format!(
+                "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+            ));
+        }
+        (ProviderName::Hosted, api) => api.unwrap_or(Api::Messages),
+        (_, None | Some(Api::Chat)) => Api::Chat,
+        (_, Some(_)) => return invalid(format!("the provider `{name}` speaks `chat` only")),
+    };
+    // A key that changes nothing would be a promise that nobody keeps.
+    match file.text_calls {
+        Some(_) if api != Api::Chat => invalid(format!(
+            "`text_calls` of the provider `{name}` means nothing there: only `chat` reads calls out of text"
         )),
-        (ProviderName::Hosted, api) => Ok(api.unwrap_or(Api::Messages)),
-        (_, None | Some(Api::Chat)) => Ok(Api::Chat),
-        (_, Some(_)) => invalid(format!("the provider `{name}` speaks `chat` only")),
+        _ => Ok(api),
     }
 }
 
@@ -588,6 +601,16 @@ mod tests {
             assert_eq!(resolved.provider.url, url);
             assert!(problem(&text, &[]).1.contains(variable));
         }
+    }
+
+    #[test]
+    fn calls_as_text_are_allowed_by_name_and_only_where_they_are_read() {
+        let text = "[providers.local]\nmodel = \"m\"\nenabled = true\n";
+        let read = |text: &str| settings(text, &[]).map(|settings| settings.provider.text_calls);
+        assert_eq!(read(text), Ok(false));
+        assert_eq!(read(&format!("{text}text_calls = true")), Ok(true));
+        let hosted = "[providers.hosted]\nmodel = \"m\"\napi_key = \"k\"\nenabled = true\ntext_calls = true";
+        assert!(problem(hosted, &[]).0.contains("`text_calls` of the provider `hosted`"));
     }
 
     #[test]

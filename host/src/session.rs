@@ -424,6 +424,7 @@ impl Sessions {
                 working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
                 vault,
                 steer,
+                budget_tokens: limits::PACKET_TOKENS,
             };
             let (_, packet) = selecting.build(&repository, &cancel)?;
             Ok(packet.into())

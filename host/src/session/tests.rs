@@ -333,6 +333,7 @@ pub(crate) fn settings() -> Settings {
             url: "http://127.0.0.1:1/v1".into(),
             model: "some-model".into(),
             api_key: None,
+            text_calls: false,
         },
         providers: vec![ProviderSummary {
             name: ProviderName::Local,
