@@ -132,6 +132,8 @@ pub struct ProviderSettings {
     pub api_key: Option<Secret>,
     /// How long it may be silent, where the user has said so.
     pub patience: Patience,
+    /// True where the model is known to print its tool calls as text, and such a call may count.
+    pub text_calls: bool,
 }
 
 /// How long a provider may be silent. What is not set here is bounded by the engine's limits.
@@ -229,6 +231,7 @@ struct FileProvider {
     api: Option<Api>,
     first_byte_seconds: Option<NonZeroU32>,
     idle_seconds: Option<NonZeroU32>,
+    text_calls: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -503,6 +506,7 @@ fn resolve_provider(
             first_byte: file.first_byte_seconds.map(seconds),
             idle: file.idle_seconds.map(seconds),
         },
+        text_calls: file.text_calls.unwrap_or(false),
     })
 }
 
@@ -521,14 +525,23 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
             "`url` of the provider `{name}` is neither http:// nor https://: `{url}`"
         ));
     }
-    match (name, file.api) {
-        (ProviderName::Local, None) if analyst => Ok(Api::Analyst),
-        _ if analyst => invalid(format!(
-            "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+    let api = match (name, file.api) {
+        (ProviderName::Local, None) if analyst => Api::Analyst,
+        _ if analyst => {
+            return invalid(format!(
+                "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+            ));
+        }
+        (ProviderName::Hosted, api) => api.unwrap_or(Api::Messages),
+        (_, None | Some(Api::Chat)) => Api::Chat,
+        (_, Some(_)) => return invalid(format!("the provider `{name}` speaks `chat` only")),
+    };
+    // A key that changes nothing would be a promise that nobody keeps.
+    match file.text_calls {
+        Some(_) if api != Api::Chat => invalid(format!(
+            "`text_calls` of the provider `{name}` means nothing there: only `chat` reads calls out of text"
         )),
-        (ProviderName::Hosted, api) => Ok(api.unwrap_or(Api::Messages)),
-        (_, None | Some(Api::Chat)) => Ok(Api::Chat),
-        (_, Some(_)) => invalid(format!("the provider `{name}` speaks `chat` only")),
+        _ => Ok(api),
     }
 }
 
@@ -610,6 +623,16 @@ mod tests {
             assert_eq!(resolved.provider.url, url);
             assert!(problem(&text, &[]).1.contains(variable));
         }
+    }
+
+    #[test]
+    fn calls_as_text_are_allowed_by_name_and_only_where_they_are_read() {
+        let text = "[providers.local]\nmodel = \"m\"\nenabled = true\n";
+        let read = |text: &str| settings(text, &[]).map(|settings| settings.provider.text_calls);
+        assert_eq!(read(text), Ok(false));
+        assert_eq!(read(&format!("{text}text_calls = true")), Ok(true));
+        let hosted = "[providers.hosted]\nmodel = \"m\"\napi_key = \"k\"\nenabled = true\ntext_calls = true";
+        assert!(problem(hosted, &[]).0.contains("`text_calls` of the provider `hosted`"));
     }
 
     #[test]

@@ -286,6 +286,7 @@ impl World {
             overrides: Default::default(),
             attached: false,
             budget: Default::default(),
+            selection: Default::default(),
         }
     }
 
@@ -333,6 +334,7 @@ pub(crate) fn settings() -> Settings {
             model: "some-model".into(),
             api_key: None,
             patience: crate::config::Patience::default(),
+            text_calls: false,
         },
         providers: vec![ProviderSummary {
             name: ProviderName::Local,

@@ -13,6 +13,7 @@ fn wire() -> MessagesWire {
         model: "m".into(),
         api_key: Some(Secret::new("key")),
         patience: crate::config::Patience::default(),
+        text_calls: false,
     })
 }
 
@@ -97,6 +98,7 @@ fn messages_6_usage_counts_cached_input_too() {
         cached_tokens: 100,
         output_tokens: 7,
         estimated: false,
+        cost_nanos: None,
     };
     assert_eq!(usage, Some(expected));
 }

@@ -134,9 +134,24 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
-    /// The requests so far, model lists included.
+    /// The requests for an answer so far.
     pub fn requests(&self) -> Vec<Recorded> {
-        locked(&self.shared.requests).clone()
+        self.recorded("POST")
+    }
+
+    /// The requests for a list or a property of the server so far: clients look for the context's size before they
+    /// send anything.
+    pub fn lists(&self) -> Vec<Recorded> {
+        self.recorded("GET")
+    }
+
+    fn recorded(&self, method: &str) -> Vec<Recorded> {
+        let requests = locked(&self.shared.requests);
+        requests
+            .iter()
+            .filter(|request| request.method == method)
+            .cloned()
+            .collect()
     }
 
     /// Opens a gate, for now and for ever.
