@@ -1,8 +1,8 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
 mod cli;
-mod model_server;
 mod overview;
+mod providers;
 mod rest;
 mod sandbox;
 mod skills;
