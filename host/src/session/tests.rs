@@ -334,6 +334,7 @@ pub(crate) fn settings() -> Settings {
             model: "some-model".into(),
             api_key: None,
             text_calls: false,
+            patience: crate::config::Patience::default(),
         },
         providers: vec![ProviderSummary {
             name: ProviderName::Local,
