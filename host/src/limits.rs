@@ -490,3 +490,21 @@ pub const PACKET_NOTES_MAX: usize = 3;
 /// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
 /// current model takes it; an older one names its own maximum, which then counts.
 pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
+
+// ---- answers ----
+
+/// Citations of one answer that are checked. The longest honest answers have some hundred.
+pub const CITATIONS_MAX: usize = 2_000;
+
+/// Text of an answer in which citations are looked for: longer than any model writes in a session.
+pub const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of cited files that are read to count their lines: a hundred files of the largest size that is written by
+/// hand, in some ten milliseconds.
+pub const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
+pub const CITATIONS_SECONDS_MAX: u64 = 20;
+
+/// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
+pub const CITATIONS_NAMED_MAX: usize = 20;

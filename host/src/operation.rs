@@ -4,7 +4,10 @@
 //! are constants: no text of a repository ever becomes an instruction. Which files go along is `context`'s business,
 //! and what an operation may cause is `skill::policy`'s.
 
+pub mod citations;
 mod prompts;
+pub mod proposals;
+pub mod verify;
 
 use std::path::{Path, PathBuf};
 
