@@ -15,7 +15,7 @@ use crate::api::{Operation, Problem};
 use crate::context::Packet;
 use crate::repository::{EntryKind, OpenError, Repository};
 
-pub use prompts::system_prompt;
+pub use prompts::{correction, system_prompt};
 
 /// Codes of problems, as clients see them. Providers have their own beside these, in `provider`.
 pub mod codes {

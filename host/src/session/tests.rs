@@ -345,6 +345,10 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
+/// What the host writes below an explanation that cites nothing.
+const NO_CITATIONS: &str = "\n\n---\n\nNo citations: this answer names no place in the repository by which it could \
+                            be checked.\n";
+
 fn kinds(events: &[Event]) -> Vec<String> {
     let kind = |event: &Event| {
         serde_json::to_value(event).expect("it is JSON")["type"]
@@ -359,10 +363,8 @@ async fn an_operation_runs_to_its_end_and_leaves_everything_behind() {
     let call = Act::Call("read_file", json!({"path": "src/main.py"}));
     let world = World::new(vec![vec![Act::Say("Looking. "), call], vec![Act::Say("It prints.")]]);
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!(
-        (result.status, result.output.as_str()),
-        (Status::Complete, "Looking. \n\nIt prints.")
-    );
+    let closed = format!("Looking. \n\nIt prints.{NO_CITATIONS}");
+    assert_eq!((result.status, result.output), (Status::Complete, closed));
     let kinds = kinds(&events);
     let position = |kind: &str| kinds.iter().position(|other| other == kind).expect(kind);
     assert!(position("selection") < position("token") && position("token") < position("skill"));
@@ -556,10 +558,8 @@ async fn failures_of_the_provider_and_of_ourselves_end_a_session_truthfully() {
 
     let world = World::new(vec![vec![Act::Call("panic", json!({}))], vec![Act::Say("Still here.")]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!(
-        (result.status, result.output.as_str()),
-        (Status::Complete, "Still here.")
-    );
+    let closed = format!("Still here.{NO_CITATIONS}");
+    assert_eq!((result.status, result.output), (Status::Complete, closed));
 }
 
 #[tokio::test]
@@ -567,10 +567,8 @@ async fn an_answer_reaches_the_user_where_no_report_can_be_written() {
     let world = World::new(vec![vec![Act::Say("The answer.")]]);
     fs::write(world.repository().join("session-reports"), "a file").expect("it can be written");
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!(
-        (result.status, result.output.as_str()),
-        (Status::Complete, "The answer.")
-    );
+    let closed = format!("The answer.{NO_CITATIONS}");
+    assert_eq!((result.status, result.output), (Status::Complete, closed));
     assert_eq!(result.report_path, "");
     let told =
         |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("could not be written"));
@@ -717,7 +715,7 @@ async fn many_sessions_and_readers_that_come_and_go_lose_and_double_nothing() {
         let seen = reader.await.expect("it ends");
         assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));
         let text: String = seen.iter().map(|(_, event)| history::output_of(event)).collect();
-        assert_eq!(text, pieces.concat());
+        assert_eq!(text, pieces.concat() + NO_CITATIONS);
     }
     world.idle().await;
 }

@@ -54,7 +54,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             Next::Ask(follow_up) => follow_up,
         };
         asked += 1;
-        desk.say(&follow_up.heading);
+        desk.announce(&follow_up.heading);
         let spent = Spent::of(&report);
         let mut messages = std::mem::take(&mut report.messages);
         messages.push(Message::User {
