@@ -109,7 +109,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.deadline = desk.deadline;
     if is_analyst(task) {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
-        turn.context_tokens_max = u64::MAX;
+        turn.context_tokens = u64::MAX;
     }
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
