@@ -1,5 +1,7 @@
 //! Sessions from request to end, with a scripted model and scripted skills in place of the real ones.
 
+mod answers;
+
 use std::collections::VecDeque;
 use std::fs;
 
@@ -10,7 +12,7 @@ use super::*;
 use crate::api::{Event, PolicyRequest, Receipt};
 use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings};
 use crate::provider::{
-    EventStream, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
+    EventStream, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
 };
 use crate::session::engine::Variables;
 use crate::skill::policy::{Decision, Effect};
@@ -27,17 +29,26 @@ pub(crate) enum Act {
     Hang,
     Fail(Problem),
     Panic,
+    /// Whatever a wire may say.
+    Event(ProviderEvent),
+    /// Instead of the reason that follows from the calls.
+    End(StopReason),
 }
 
 /// An engine whose model follows a script of rounds, and whose skills are those of [`FakeEngine::run`].
 pub(crate) struct FakeEngine {
     rounds: Arc<Mutex<VecDeque<Vec<Act>>>>,
+    asked: Asked,
 }
+
+/// The conversations that the model was sent.
+type Asked = Arc<Mutex<Vec<Vec<Message>>>>;
 
 impl FakeEngine {
     pub(crate) fn new(rounds: Vec<Vec<Act>>) -> Arc<Self> {
         Arc::new(Self {
             rounds: Arc::new(Mutex::new(rounds.into())),
+            asked: Asked::default(),
         })
     }
 
@@ -115,6 +126,7 @@ impl Engine for FakeEngine {
         Ok(Arc::new(FakeProvider {
             model: settings.model.clone(),
             rounds: Arc::clone(&self.rounds),
+            asked: Arc::clone(&self.asked),
         }))
     }
 
@@ -176,6 +188,7 @@ impl Engine for FakeEngine {
 struct FakeProvider {
     model: String,
     rounds: Arc<Mutex<VecDeque<Vec<Act>>>>,
+    asked: Asked,
 }
 
 impl Provider for FakeProvider {
@@ -187,14 +200,22 @@ impl Provider for FakeProvider {
         &self.model
     }
 
-    fn stream<'a>(&'a self, _: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+        self.asked.lock().expect("no panic").push(request.messages.to_vec());
         let acts = self.rounds.lock().expect("no panic").pop_front().unwrap_or_default();
         let calls = acts.iter().any(|act| matches!(act, Act::Call(..)));
-        let reason = if calls {
+        let given = acts.iter().find_map(|act| match act {
+            Act::End(reason) => Some(*reason),
+            _ => None,
+        });
+        let reason = given.unwrap_or(if calls {
             StopReason::ToolUse
         } else {
             StopReason::EndTurn
-        };
+        });
+        let counts = acts
+            .iter()
+            .any(|act| matches!(act, Act::Event(ProviderEvent::Usage(_))));
         let acts: VecDeque<Option<Act>> = acts.into_iter().map(Some).chain([None]).collect();
         Box::pin(stream::unfold(
             (acts, cancel, 0),
@@ -221,7 +242,9 @@ impl Provider for FakeProvider {
                             Err(ProviderError::Failed(problem))
                         }
                         Some(Act::Panic) => panic!("as it was told"),
-                        None if acts.is_empty() && count >= 0 => {
+                        Some(Act::Event(event)) => Ok(event),
+                        Some(Act::End(_)) => continue,
+                        None if acts.is_empty() && count >= 0 && !counts => {
                             acts.clear();
                             return Some((
                                 Ok(ProviderEvent::Usage(Usage {
@@ -247,6 +270,7 @@ impl Provider for FakeProvider {
 /// A home and a small repository, in a temporary folder.
 pub(crate) struct World {
     place: tempfile::TempDir,
+    engine: Arc<FakeEngine>,
     pub(crate) sessions: Arc<Sessions>,
 }
 
@@ -258,8 +282,13 @@ impl World {
         fs::write(repository.join("README.md"), "# A thing\n").expect("it can be written");
         fs::write(repository.join("src/main.py"), "print()\n").expect("it can be written");
         let home = place.path().join("home");
-        let sessions = Sessions::with_engine(&home, FakeEngine::new(rounds), None).expect("it can be opened");
-        Self { place, sessions }
+        let engine = FakeEngine::new(rounds);
+        let sessions = Sessions::with_engine(&home, Arc::clone(&engine) as _, None).expect("it can be opened");
+        Self {
+            place,
+            engine,
+            sessions,
+        }
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -424,6 +453,9 @@ async fn requests_that_make_no_sense_are_refused_at_once() {
         with(|request| request.provider = Some("other".into())),
         with(|request| request.policy.allow = vec!["root".into()]),
         with(|request| (request.operation, request.target) = (Operation::TestGen, None)),
+        with(|request| request.budget.max_steps = Some(0)),
+        with(|request| request.budget.max_tokens = Some(0)),
+        with(|request| request.budget.timeout_seconds = Some(0)),
     ] {
         let problem = world.refused(wrong).await;
         answers.push(format!("{}: {}", problem.code, problem.message));
@@ -437,6 +469,9 @@ async fn requests_that_make_no_sense_are_refused_at_once() {
     invalid-request: Unknown provider `other`: expected hosted, local or router
     invalid-policy: Unknown effect `root`
     invalid-request: test-gen needs a `target`: a source file
+    invalid-request: `budget.max_steps` must be at least 1
+    invalid-request: `budget.max_tokens` must be at least 1
+    invalid-request: `budget.timeout_seconds` must be at least 1
     ");
     assert!(world.sessions.tasks(&Filter::default()).is_empty());
     assert!(!world.repository().join("session-reports").exists());
