@@ -30,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem, ScanRequest,
-    ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem,
+    ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
 use crate::context::{self, Steer};
@@ -121,6 +121,7 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
+        check_budget(&request.budget)?;
         if settings.provider.api == Api::Analyst {
             analyst::check(request.operation, request.model.as_deref())?;
         }
@@ -595,6 +596,22 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
             format!("{} needs a `target`: {sort}", request.operation),
         )),
         false => Ok(()),
+    }
+}
+
+/// A bound of nothing is a mistake, not a wish.
+fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
+    let zero = [
+        ("max_steps", budget.max_steps == Some(0)),
+        ("max_tokens", budget.max_tokens == Some(0)),
+        ("timeout_seconds", budget.timeout_seconds == Some(0)),
+    ];
+    match zero.iter().find(|(_, is_zero)| *is_zero) {
+        Some((field, _)) => Err(
+            Problem::new("invalid-request", format!("`budget.{field}` must be at least 1"))
+                .with_hint("leave it out for the usual bound"),
+        ),
+        None => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Everything that happens is recorded on the way. How the session is kept, listed and cancelled is not decided here.
 
+mod architect;
 mod judge;
 mod operate;
 mod review;
