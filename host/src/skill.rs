@@ -283,6 +283,8 @@ pub struct PreparedChange {
     pub root: std::path::PathBuf,
     /// Every file of it.
     pub files: Vec<FileChange>,
+    /// Directories that it makes, relative to the root, outermost first.
+    pub directories: Vec<String>,
 }
 
 /// One file of a change.

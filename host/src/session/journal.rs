@@ -170,6 +170,9 @@ pub struct Change {
     pub root: PathBuf,
     /// Every file of it.
     pub files: Vec<ChangedFile>,
+    /// Directories that it makes, relative to the root, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<String>,
 }
 
 /// One file of a change.
@@ -351,6 +354,7 @@ impl SessionFolder {
             id: change.id.clone(),
             root: change.root.clone(),
             files,
+            directories: change.directories.clone(),
         })
     }
 
@@ -385,6 +389,7 @@ impl SessionFolder {
             id: change.id.clone(),
             root: change.root.clone(),
             files,
+            directories: change.directories.clone(),
         })
     }
 
@@ -531,6 +536,7 @@ mod tests {
                     mode: 0o755,
                 }),
             }],
+            directories: Vec::new(),
         };
         let stored = folder.store(&change).expect("it can be stored");
         assert_eq!(folder.load(&stored).expect("it can be loaded"), change);

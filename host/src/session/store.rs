@@ -295,6 +295,7 @@ mod tests {
             id: "c".into(),
             root: "/r".into(),
             files: Vec::new(),
+            directories: Vec::new(),
         };
         all.get_mut("0002")
             .expect("it is there")

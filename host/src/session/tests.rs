@@ -66,6 +66,7 @@ impl FakeEngine {
                         before: fs::read(&place).ok().map(state),
                         after: Some(state(text("content").into())),
                     }],
+                    directories: Vec::new(),
                 };
                 context
                     .changes
@@ -605,6 +606,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
             id: "c".into(),
             root: repository.clone(),
             files: vec![file],
+            directories: Vec::new(),
         };
         crate::skill::ChangeJournal::prepare(&*recorder, &change).expect("it is durable");
         fs::write(&place, "changed\n").expect("it can be written");

@@ -344,6 +344,7 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
     Ok(PreparedChange {
         id: uuid::Uuid::now_v7().simple().to_string(),
         root: context.repository.root().to_owned(),
+        directories: changes::missing_directories(context.repository.handle(), &files),
         files,
     })
 }
