@@ -10,6 +10,7 @@ mod cache;
 mod call;
 pub mod changes;
 mod component;
+pub mod diff;
 mod engine;
 mod guard;
 mod imports;

@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    async fn start(&self, request: ExecuteRequest) -> SessionStart {
+    pub(crate) async fn start(&self, request: ExecuteRequest) -> SessionStart {
         let started = self.sessions.start(request, settings(), BTreeMap::new()).await;
         started.expect("the request is right")
     }
@@ -310,13 +310,13 @@ impl World {
     }
 
     /// Waits until nothing runs: a session is told its end a moment before it is put away.
-    async fn idle(&self) {
+    pub(crate) async fn idle(&self) {
         while self.sessions.running() > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
-    async fn run(&self, request: ExecuteRequest) -> (SessionResult, Vec<Event>) {
+    pub(crate) async fn run(&self, request: ExecuteRequest) -> (SessionResult, Vec<Event>) {
         let id = self.start(request).await.session_id;
         let events = self.events(&id).await;
         assert_eq!(events.iter().filter(|event| event.is_terminal()).count(), 1);
