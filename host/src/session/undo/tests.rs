@@ -83,7 +83,7 @@ async fn undos_go_back_session_by_session_also_after_a_restart() {
         format!("`src/main.py` has been changed since, by the session {second}: undo that one first")
     );
 
-    let sessions = || Sessions::with_engine(&world.home(), FakeEngine::new(vec![])).expect("it can be opened");
+    let sessions = || Sessions::with_engine(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
     for (expected, content) in [(&second, "print(1)\n"), (&first, "print()\n")] {
         let sessions = sessions();
         let newest = sessions.newest_change(&root(&world)).expect("there is one");
