@@ -237,9 +237,6 @@ pub const JOURNAL_TOOL_BYTES_MAX: usize = 64 * 1024;
 /// A tool call's result as the report shows it.
 pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 
-/// Time spent on counting the changed lines of one file for a report; beyond it the counts are approximate.
-pub const REPORT_DIFF_MS_MAX: u64 = 500;
-
 /// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
 /// other half is for the write itself.
 pub const JOURNAL_COMMIT_MS: u64 = 25;
@@ -548,3 +545,16 @@ pub const CITATIONS_SECONDS_MAX: u64 = 20;
 
 /// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
 pub const CITATIONS_NAMED_MAX: usize = 20;
+// ---- changes ----
+
+/// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
+pub const DIFF_MS_MAX: u64 = 500;
+
+/// What a report shows of a session's diff. A report is read by people, and collected as an artefact by the hundred.
+pub const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
+
+/// What an answer shows of its session's diff: some four screens. `tool diff` shows all of it.
+pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
+
+/// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
+pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
