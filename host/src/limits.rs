@@ -486,3 +486,8 @@ pub const PACKET_NOTES_MAX: usize = 3;
 /// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
 /// current model takes it; an older one names its own maximum, which then counts.
 pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
+
+// ---- process::toolchain ----
+
+/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
+pub const VERSION_SECONDS_MAX: u64 = 10;
