@@ -21,10 +21,10 @@ use host::config::{Api, ProviderName};
     max_term_width = 100,
     after_help = "\
 Examples:
-  tool init                        choose a provider; the embedded analyst needs neither key nor network
-  tool explain .                   explain this repository
-  tool test-gen src/parser.py      write tests for a file
-  tool help explain                the same as `tool explain --help`"
+  tool init                      choose a provider
+  tool explain .                 explain this repository
+  tool test-gen src/parser.py    write tests for a file
+  tool help explain              the same as `tool explain --help`"
 )]
 pub(crate) struct Arguments {
     /// Repository root [default: the nearest git work tree, else the working directory]

@@ -143,7 +143,7 @@ impl Checks {
         if !self.json {
             self.output.verdict(check.status.name(), check.name, &check.detail)?;
             if let Some(fix) = &check.fix {
-                self.output.line(&format!("      {:15} {fix}", ""))?;
+                self.output.line(&format!("      {:15} hint: {fix}", ""))?;
             }
         }
         self.list.push(check);

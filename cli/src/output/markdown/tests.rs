@@ -161,9 +161,9 @@ fn at_40_columns() {
 
 #[test]
 fn styles_stand_for_the_marks_where_there_are_colours() {
-    let text = "## Title\n\nA **bold** and *slanted* `code` [link](url).\n";
+    let text = "## Two words\n\nA **bold** and *slanted* `code` [link](url).\n";
     insta::assert_snapshot!(whole(text, look(80, true)).replace('\x1b', "␛"), @r#"
-    ␛[1mTitle␛[0m
+    ␛[1mTwo words␛[0m
 
     A ␛[1mbold␛[0m and ␛[3mslanted␛[0m ␛[36mcode␛[0m link ␛[2m(url)␛[0m.
     "#);

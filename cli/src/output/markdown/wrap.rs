@@ -65,7 +65,9 @@ pub(super) fn wrap(spans: &[Span], columns: usize) -> Vec<Line> {
                 lines.push(std::mem::take(&mut line));
                 taken = 0;
             } else if taken > 0 {
-                line.push(Span::plain(" "));
+                let style = |span: Option<&Span>| span.map(|span| span.style).unwrap_or_default();
+                let (before, after) = (style(line.last()), style(word.first()));
+                line.push(Span::new(" ", if before == after { before } else { Style::default() }));
                 taken += 1;
             }
             line.extend(word);
@@ -116,12 +118,13 @@ fn is_break(character: char) -> bool {
 /// A line as the terminal gets it, without spaces at its end.
 pub(super) fn write(line: &Line, colour: bool, out: &mut String) {
     let mut written = String::new();
-    for span in line {
-        let codes = codes(span.style);
-        if !colour || codes.is_empty() || span.text.trim().is_empty() {
-            written.push_str(&span.text);
+    for spans in line.chunk_by(|one, other| one.style == other.style) {
+        let codes = codes(spans[0].style);
+        let text: String = spans.iter().map(|span| span.text.as_str()).collect();
+        if !colour || codes.is_empty() || text.trim().is_empty() {
+            written.push_str(&text);
         } else {
-            written.push_str(&format!("\x1b[{codes}m{}\x1b[0m", span.text));
+            written.push_str(&format!("\x1b[{codes}m{text}\x1b[0m"));
         }
     }
     out.push_str(written.trim_end());
