@@ -42,6 +42,11 @@ impl Follow {
         self.events.session()
     }
 
+    /// What to say of a stream that ended without its terminal event.
+    pub(super) async fn ended_early(&self) -> Error {
+        self.events.ended_early().await
+    }
+
     /// The next event; `None` at the end of the stream. When this returns, the terminal is free for other lines.
     pub(super) async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {

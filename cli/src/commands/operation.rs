@@ -8,7 +8,7 @@ use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Prob
 use host::config::{self, ProviderName};
 
 use super::follow::{Follow, Waiting};
-use super::{Context, approve, cancel, describe_call, openable, path_text, policy};
+use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy};
 use crate::args::Run;
 use crate::client::Client;
 use crate::error::{Error, code};
@@ -195,10 +195,7 @@ impl Session {
                 _ => {}
             }
         }
-        Err(Error::new(
-            "backend-down",
-            "Backend not responding: the stream ended before the session did",
-        ))
+        Err(events.ended_early().await)
     }
 
     async fn show(&mut self, event: &Event) -> Result<(), Error> {
@@ -219,7 +216,7 @@ impl Session {
             } if verdict != "ok" => {
                 output.progress(&format!("skill {name}: {verdict}: {summary}"));
             }
-            Event::Notice { message, hint } => output.notice(message, hint.as_deref()),
+            Event::Notice { .. } => notice(event, output),
             Event::Approval { .. } => {
                 self.answer.pause()?;
                 approve(event, &self.start.approval_secret, &self.client, output).await?;
