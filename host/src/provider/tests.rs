@@ -20,8 +20,8 @@ fn settings(url: &str) -> ProviderSettings {
         url: url.to_owned(),
         model: "tiny".into(),
         api_key: Some(Secret::new(KEY)),
-        patience: crate::config::Patience::default(),
         text_calls: false,
+        patience: crate::config::Patience::default(),
     }
 }
 

@@ -14,8 +14,8 @@ fn settings(name: ProviderName) -> ProviderSettings {
         url: "http://127.0.0.1:1234/v1".into(),
         model: "m".into(),
         api_key: Some(Secret::new("key")),
-        patience: crate::config::Patience::default(),
         text_calls: false,
+        patience: crate::config::Patience::default(),
     }
 }
 

@@ -12,8 +12,8 @@ fn wire() -> MessagesWire {
         url: "http://127.0.0.1:1".into(),
         model: "m".into(),
         api_key: Some(Secret::new("key")),
-        patience: crate::config::Patience::default(),
         text_calls: false,
+        patience: crate::config::Patience::default(),
     })
 }
 
