@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -131,6 +132,17 @@ pub struct ProviderSettings {
     pub api_key: Option<Secret>,
     /// True where the model is known to print its tool calls as text, and such a call may count.
     pub text_calls: bool,
+    /// How long it may be silent, where the user has said so.
+    pub patience: Patience,
+}
+
+/// How long a provider may be silent. What is not set here is bounded by the engine's limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// Before the first byte of an answer.
+    pub first_byte: Option<Duration>,
+    /// Between two pieces of an answer.
+    pub idle: Option<Duration>,
 }
 
 /// Everything that a session needs to know, resolved.
@@ -218,6 +230,8 @@ struct FileProvider {
     url: Option<String>,
     api: Option<Api>,
     text_calls: Option<bool>,
+    first_byte_seconds: Option<NonZeroU32>,
+    idle_seconds: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -489,7 +503,15 @@ fn resolve_provider(
         model,
         api_key,
         text_calls: file.text_calls.unwrap_or(false),
+        patience: Patience {
+            first_byte: file.first_byte_seconds.map(seconds),
+            idle: file.idle_seconds.map(seconds),
+        },
     })
+}
+
+fn seconds(count: NonZeroU32) -> Duration {
+    Duration::from_secs(count.get().into())
 }
 
 /// Which wire a provider speaks, or why its combination of `api` and `url` makes no sense.
@@ -646,6 +668,19 @@ mod tests {
                 .1
                 .contains("did you mean `local`?")
         );
+    }
+
+    #[test]
+    fn silence_is_bounded_by_the_user_or_else_by_the_engine() {
+        let text = "[providers.local]\nmodel = \"m\"\nenabled = true\nidle_seconds = 20";
+        let resolved = settings(text, &[]).expect("the configuration is right");
+        let patience = Patience {
+            first_byte: None,
+            idle: Some(Duration::from_secs(20)),
+        };
+        assert_eq!(resolved.provider.patience, patience);
+        let (message, _) = problem(&text.replace("20", "0"), &[]);
+        assert!(message.contains("nonzero"), "{message}");
     }
 
     #[test]

@@ -51,7 +51,11 @@ impl HttpProvider {
         let provider = Self {
             client: client(settings, &options.environment)?,
             settings: settings.clone(),
-            options: options.clone(),
+            options: Options {
+                first_byte: settings.patience.first_byte.unwrap_or(options.first_byte),
+                idle: settings.patience.idle.unwrap_or(options.idle),
+                ..options.clone()
+            },
             wire,
             context: OnceCell::new(),
             tap: None,

@@ -21,6 +21,7 @@ fn settings(url: &str) -> ProviderSettings {
         model: "tiny".into(),
         api_key: Some(Secret::new(KEY)),
         text_calls: false,
+        patience: crate::config::Patience::default(),
     }
 }
 

@@ -15,6 +15,7 @@ fn settings(name: ProviderName) -> ProviderSettings {
         model: "m".into(),
         api_key: Some(Secret::new("key")),
         text_calls: false,
+        patience: crate::config::Patience::default(),
     }
 }
 

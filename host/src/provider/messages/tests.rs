@@ -13,6 +13,7 @@ fn wire() -> MessagesWire {
         model: "m".into(),
         api_key: Some(Secret::new("key")),
         text_calls: false,
+        patience: crate::config::Patience::default(),
     })
 }
 

@@ -14,11 +14,12 @@ use super::tools::SessionTools;
 use super::{Job, OperationTask, Outcome, operation_failed};
 use crate::api::{Event, Problem};
 use crate::config::Api;
-use crate::context::{self, BuildRequest, Packet};
+use crate::context::Packet;
 use crate::limits;
 use crate::operation::{self, Target};
 use crate::provider::{Message, Provider, Usage};
 use crate::session::journal::Work;
+use crate::session::selection::Selecting;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Runs an operation to its end. Everything in it shares the session's deadline.
@@ -55,7 +56,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             Next::Ask(follow_up) => follow_up,
         };
         asked += 1;
-        desk.say(&follow_up.heading);
+        desk.announce(&follow_up.heading);
         let spent = Spent::of(&report);
         let mut messages = std::mem::take(&mut report.messages);
         messages.push(Message::User {
@@ -110,7 +111,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.deadline = desk.deadline;
     if is_analyst(task) {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
-        turn.context_tokens_max = u64::MAX;
+        turn.context_tokens = u64::MAX;
     }
     if let Some(context_tokens) = context_tokens(desk.job, provider, desk.deadline).await {
         // A fifth is left for the answer, and for the error of the estimate.
@@ -159,29 +160,21 @@ async fn prepare(
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
     let operation = task.operation;
-    let (target, text, focus) = (task.target.clone(), task.task.clone(), task.focus.clone());
-    let (working_directory, vault) = (task.working_directory.clone(), task.settings.vault.clone());
     // Two thirds of a small context are left for instructions, tools and what they say.
     let budget_tokens = context_tokens.map_or(limits::PACKET_TOKENS, |tokens| limits::PACKET_TOKENS.min(tokens / 3));
+    let selecting = Selecting {
+        operation,
+        target: task.target.clone(),
+        task: task.task.clone(),
+        focus: task.focus.clone(),
+        working_directory: task.working_directory.clone(),
+        vault: task.settings.vault.clone(),
+        steer: Arc::clone(&task.steer),
+        budget_tokens,
+    };
     let build = move || {
-        let target = operation::resolve_target(
-            operation,
-            target.as_deref(),
-            text.as_deref(),
-            &repository,
-            &working_directory,
-        )?;
-        let request = BuildRequest {
-            repository: &repository,
-            operation,
-            target: &target,
-            focus: focus.as_deref(),
-            vault: vault.as_deref(),
-            budget_tokens,
-            cancel: &cancel,
-        };
-        let packet = context::build(&request).map_err(Problem::from)?;
-        let message = operation::user_message(operation, &target, focus.as_deref(), &packet);
+        let (target, packet) = selecting.build(&repository, &cancel)?;
+        let message = operation::user_message(operation, &target, selecting.focus.as_deref(), &packet);
         Ok::<_, Problem>(Prepared {
             target,
             packet,
@@ -194,11 +187,7 @@ async fn prepare(
         () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
         prepared = tokio::task::spawn_blocking(build) => prepared,
     };
-    let mut prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
-    for file in &mut prepared.packet.selected {
-        // What is no number has no place in JSON.
-        file.score = if file.score.is_finite() { file.score } else { 0.0 };
-    }
+    let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
     job.recorder.event(Event::Selection {
         files: prepared.packet.selected.clone(),
     });
