@@ -49,6 +49,7 @@ fn wire(api: Api) -> Box<dyn Wire> {
         model: "m".into(),
         api_key: None,
         text_calls: api == Api::Chat,
+        patience: crate::config::Patience::default(),
     };
     match api {
         Api::Messages => Box::new(messages::MessagesWire::new(&settings)),
