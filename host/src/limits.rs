@@ -458,6 +458,12 @@ pub const SELECTED_FILES_MIN: usize = 4;
 /// Files of a selection, at the most (specification: 4 to 6).
 pub const SELECTED_FILES_MAX: usize = 6;
 
+/// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
+pub const STEER_PATTERNS_MAX: usize = 100;
+
+/// Longest of these patterns; longer than any path that matters.
+pub const STEER_PATTERN_BYTES_MAX: usize = 1024;
+
 /// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
 /// context of 200,000, so that a conversation of many tool calls still fits.
 pub const PACKET_TOKENS: u64 = 28_000;

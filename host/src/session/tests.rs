@@ -315,6 +315,7 @@ impl World {
             overrides: Default::default(),
             attached: false,
             budget: Default::default(),
+            selection: Default::default(),
         }
     }
 

@@ -14,11 +14,12 @@ use super::tools::SessionTools;
 use super::{Job, OperationTask, Outcome, operation_failed};
 use crate::api::{Event, Problem};
 use crate::config::Api;
-use crate::context::{self, BuildRequest, Packet};
+use crate::context::Packet;
 use crate::limits;
 use crate::operation::{self, Target};
 use crate::provider::{Message, Provider, Usage};
 use crate::session::journal::Work;
+use crate::session::selection::Selecting;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Runs an operation to its end. Everything in it shares the session's deadline.
@@ -139,27 +140,18 @@ async fn prepare(job: &Job, task: &OperationTask, deadline: Option<Instant>) -> 
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
     let operation = task.operation;
-    let (target, text, focus) = (task.target.clone(), task.task.clone(), task.focus.clone());
-    let (working_directory, vault) = (task.working_directory.clone(), task.settings.vault.clone());
+    let selecting = Selecting {
+        operation,
+        target: task.target.clone(),
+        task: task.task.clone(),
+        focus: task.focus.clone(),
+        working_directory: task.working_directory.clone(),
+        vault: task.settings.vault.clone(),
+        steer: Arc::clone(&task.steer),
+    };
     let build = move || {
-        let target = operation::resolve_target(
-            operation,
-            target.as_deref(),
-            text.as_deref(),
-            &repository,
-            &working_directory,
-        )?;
-        let request = BuildRequest {
-            repository: &repository,
-            operation,
-            target: &target,
-            focus: focus.as_deref(),
-            vault: vault.as_deref(),
-            budget_tokens: limits::PACKET_TOKENS,
-            cancel: &cancel,
-        };
-        let packet = context::build(&request).map_err(Problem::from)?;
-        let message = operation::user_message(operation, &target, focus.as_deref(), &packet);
+        let (target, packet) = selecting.build(&repository, &cancel)?;
+        let message = operation::user_message(operation, &target, selecting.focus.as_deref(), &packet);
         Ok::<_, Problem>(Prepared {
             target,
             packet,
@@ -172,11 +164,7 @@ async fn prepare(job: &Job, task: &OperationTask, deadline: Option<Instant>) -> 
         () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
         prepared = tokio::task::spawn_blocking(build) => prepared,
     };
-    let mut prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
-    for file in &mut prepared.packet.selected {
-        // What is no number has no place in JSON.
-        file.score = if file.score.is_finite() { file.score } else { 0.0 };
-    }
+    let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
     job.recorder.event(Event::Selection {
         files: prepared.packet.selected.clone(),
     });
