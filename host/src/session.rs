@@ -14,6 +14,7 @@ pub mod report;
 mod run;
 mod selection;
 mod store;
+mod undo;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -232,9 +233,7 @@ impl Sessions {
     }
 
     async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
-        if self.stopping.load(Ordering::SeqCst) {
-            return Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat"));
-        }
+        self.check_accepting()?;
         if self.running() >= limits::SESSIONS_RUNNING_MAX as u64 {
             return Err(Problem::new(
                 "busy",
@@ -283,6 +282,13 @@ impl Sessions {
             status: Status::Running,
             approval_secret: secret.to_string(),
         })
+    }
+
+    fn check_accepting(&self) -> Result<(), Problem> {
+        match self.stopping.load(Ordering::SeqCst) {
+            true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
+            false => Ok(()),
+        }
     }
 
     /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
@@ -425,6 +431,7 @@ impl Sessions {
                 working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
                 vault,
                 steer,
+                budget_tokens: limits::PACKET_TOKENS,
             };
             let (_, packet) = selecting.build(&repository, &cancel)?;
             Ok(packet.into())

@@ -86,7 +86,7 @@ impl Outcome {
         }
     }
 
-    fn complete() -> Self {
+    pub(super) fn complete() -> Self {
         Self {
             status: Status::Complete,
             problem: None,
@@ -100,6 +100,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
     let name = match work {
         Work::Operation(operation) => operation.name().to_owned(),
         Work::Skill(name) => name.clone(),
+        Work::Undo(_) => "undo".to_owned(),
     };
     Problem::new(
         "operation-failed",

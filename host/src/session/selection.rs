@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{ContextResult, Operation, Problem, SelectedFile};
 use crate::context::{self, BuildRequest, Packet, Steer};
-use crate::limits;
 use crate::operation::{self, Target};
 use crate::provider::estimated_tokens;
 use crate::repository::Repository;
@@ -21,6 +20,8 @@ pub(super) struct Selecting {
     pub(super) working_directory: PathBuf,
     pub(super) vault: Option<PathBuf>,
     pub(super) steer: Arc<Steer>,
+    /// Most tokens of the packet.
+    pub(super) budget_tokens: u64,
 }
 
 impl Selecting {
@@ -39,7 +40,7 @@ impl Selecting {
             focus: self.focus.as_deref(),
             steer: &self.steer,
             vault: self.vault.as_deref(),
-            budget_tokens: limits::PACKET_TOKENS,
+            budget_tokens: self.budget_tokens,
             cancel,
         };
         let mut packet = context::build(&request).map_err(Problem::from)?;

@@ -77,6 +77,7 @@ impl FakeEngine {
                         before: fs::read(&place).ok().map(state),
                         after: Some(state(text("content").into())),
                     }],
+                    directories: Vec::new(),
                 };
                 context
                     .changes
@@ -319,7 +320,7 @@ impl World {
         }
     }
 
-    async fn start(&self, request: ExecuteRequest) -> SessionStart {
+    pub(crate) async fn start(&self, request: ExecuteRequest) -> SessionStart {
         let started = self.sessions.start(request, settings(), BTreeMap::new()).await;
         started.expect("the request is right")
     }
@@ -339,13 +340,13 @@ impl World {
     }
 
     /// Waits until nothing runs: a session is told its end a moment before it is put away.
-    async fn idle(&self) {
+    pub(crate) async fn idle(&self) {
         while self.sessions.running() > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
-    async fn run(&self, request: ExecuteRequest) -> (SessionResult, Vec<Event>) {
+    pub(crate) async fn run(&self, request: ExecuteRequest) -> (SessionResult, Vec<Event>) {
         let id = self.start(request).await.session_id;
         let events = self.events(&id).await;
         assert_eq!(events.iter().filter(|event| event.is_terminal()).count(), 1);
@@ -362,6 +363,8 @@ pub(crate) fn settings() -> Settings {
             url: "http://127.0.0.1:1/v1".into(),
             model: "some-model".into(),
             api_key: None,
+            text_calls: false,
+            patience: crate::config::Patience::default(),
         },
         providers: vec![ProviderSummary {
             name: ProviderName::Local,
@@ -639,6 +642,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
             id: "c".into(),
             root: repository.clone(),
             files: vec![file],
+            directories: Vec::new(),
         };
         crate::skill::ChangeJournal::prepare(&*recorder, &change).expect("it is durable");
         fs::write(&place, "changed\n").expect("it can be written");

@@ -26,8 +26,9 @@ use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
     let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
-    let prepared = prepare(job, task, deadline).await?;
     let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
+    let context_tokens = context_tokens(job, &*provider, deadline).await;
+    let prepared = prepare(job, task, deadline, context_tokens).await?;
     let tools = SessionTools::new(job, &prepared.packet);
     let desk = Desk {
         job,
@@ -112,6 +113,10 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
         // It has no context that could overflow, and writes from results that a model would have forgotten.
         turn.context_tokens = u64::MAX;
     }
+    if let Some(context_tokens) = context_tokens(desk.job, provider, desk.deadline).await {
+        // A fifth is left for the answer, and for the error of the estimate.
+        turn.context_tokens_max = turn.context_tokens_max.min(context_tokens / 5 * 4);
+    }
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     running.await
@@ -128,6 +133,16 @@ fn is_analyst(task: &OperationTask) -> bool {
     task.settings.provider.api == Api::Analyst
 }
 
+/// What the server tells of the loaded context; a local one is mostly smaller than what we would fill otherwise.
+async fn context_tokens(job: &Job, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
+    tokio::select! {
+        biased;
+        () = job.cancel.cancelled() => None,
+        () = until(deadline) => None,
+        tokens = provider.context_tokens() => tokens,
+    }
+}
+
 struct Prepared {
     target: Target,
     packet: Packet,
@@ -135,11 +150,18 @@ struct Prepared {
 }
 
 /// Finds the target and builds the context, on a blocking thread.
-async fn prepare(job: &Job, task: &OperationTask, deadline: Option<Instant>) -> Result<Prepared, Problem> {
+async fn prepare(
+    job: &Job,
+    task: &OperationTask,
+    deadline: Option<Instant>,
+    context_tokens: Option<u64>,
+) -> Result<Prepared, Problem> {
     let repository = Arc::clone(&job.repository);
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
     let operation = task.operation;
+    // Two thirds of a small context are left for instructions, tools and what they say.
+    let budget_tokens = context_tokens.map_or(limits::PACKET_TOKENS, |tokens| limits::PACKET_TOKENS.min(tokens / 3));
     let selecting = Selecting {
         operation,
         target: task.target.clone(),
@@ -148,6 +170,7 @@ async fn prepare(job: &Job, task: &OperationTask, deadline: Option<Instant>) -> 
         working_directory: task.working_directory.clone(),
         vault: task.settings.vault.clone(),
         steer: Arc::clone(&task.steer),
+        budget_tokens,
     };
     let build = move || {
         let (target, packet) = selecting.build(&repository, &cancel)?;
