@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::architect::Architect;
 use super::tools::SessionTools;
 use super::{Job, OperationTask};
-use crate::api::{Operation, Problem};
+use crate::api::{Event, Operation, Problem};
 use crate::limits;
 use crate::operation::Target;
 use crate::operation::verify::{self, Checked};
@@ -132,14 +132,21 @@ impl Desk<'_> {
     pub(super) fn say(&self, text: &str) {
         let text = text.trim();
         if !text.is_empty() {
-            self.job.recorder.text(&format!("{}---\n\n{text}\n", self.paragraph()));
+            self.write(format!("{}---\n\n{text}\n", self.paragraph()));
         }
     }
 
     /// Prepares for more words of the model, below a heading of the host where there is one.
     pub(super) fn announce(&self, heading: &str) {
         self.say(heading);
-        self.job.recorder.text(self.paragraph());
+        self.write(self.paragraph().to_owned());
+    }
+
+    /// An event of its own, at once: collected text could come too late for the report.
+    fn write(&self, content: String) {
+        if !content.is_empty() {
+            self.job.recorder.event(Event::Token { content });
+        }
     }
 
     /// What is missing for a new paragraph.
