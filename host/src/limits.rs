@@ -568,3 +568,7 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+// ---- process::toolchain ----
+
+/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
+pub const VERSION_SECONDS_MAX: u64 = 10;
