@@ -6,7 +6,7 @@ use super::review::{Answer, Closing, Desk, Next};
 use super::suite::{self, Run};
 use crate::api::Problem;
 use crate::limits;
-use crate::provider::{ProviderError, ToolResult};
+use crate::provider::ToolResult;
 use crate::skill::policy::{Decision, Effect};
 use crate::turn::TurnEnd;
 

@@ -11,7 +11,7 @@ use super::suite::{self, Results, Run};
 use crate::api::Problem;
 use crate::context;
 use crate::limits;
-use crate::provider::{ProviderError, ToolResult};
+use crate::provider::ToolResult;
 use crate::session::journal::cut_text;
 use crate::turn::TurnEnd;
 
@@ -157,7 +157,8 @@ fn runnable(created: &[String]) -> Vec<String> {
     let sources = created
         .iter()
         .filter(|path| context::is_source(path) && !supports(path));
-    let (tests, others): (Vec<String>, Vec<String>) = sources.cloned().partition(|path| context::is_test(path));
+    let (tests, others): (Vec<String>, Vec<String>) =
+        sources.cloned().partition(|path| context::scanner::is_test(path));
     if tests.is_empty() { others } else { tests }
 }
 
