@@ -17,7 +17,9 @@ const ANSWER: &str = "## Proposal\n\n`main.py:1` does too little.\n";
 /// Runs a step as a runner does: bash, its options, no terminal, and just these variables.
 fn step(home: &Home, directory: &Path, line: &str, variables: &[(&str, &str)]) -> Finished {
     let tool = home.tool(directory, &[]);
-    let binaries = Path::new(env!("CARGO_BIN_EXE_tool")).parent().expect("it lies in a folder");
+    let binaries = Path::new(env!("CARGO_BIN_EXE_tool"))
+        .parent()
+        .expect("it lies in a folder");
     #[expect(clippy::disallowed_methods, reason = "a runner gives a step to a shell")]
     let mut command = Command::new("bash");
     command
@@ -76,7 +78,10 @@ fn check_yaml(yaml: &str) {
         let Some((key, value)) = content.split_once(':') else {
             continue;
         };
-        assert!(key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)), "{line:?}");
+        assert!(
+            key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
+            "{line:?}"
+        );
         match value.trim() {
             "" => depth.push(indent + 2),
             "|" => scalar = Some(indent),
@@ -106,7 +111,11 @@ fn the_steps_of_the_github_job_run_without_a_terminal() {
     let server = ModelServer::start(Script::new([Round::text("# Crates\n\nSee main.py:1.\n")])).expect("a free port");
     let home = Home::configured(&format!("[providers.hosted]\nurl = \"{}\"\n", server.root()));
     let checkout = folder(&[("README.md", "# Crates\n"), ("main.py", "def main():\n    pass\n")]);
-    let secrets = [("HOSTED_API_KEY", "k-0123456789"), ("HOSTED_MODEL", "scripted"), ("CI", "true")];
+    let secrets = [
+        ("HOSTED_API_KEY", "k-0123456789"),
+        ("HOSTED_MODEL", "scripted"),
+        ("CI", "true"),
+    ];
     let steps = values(ACTIONS, "run");
     assert_eq!(steps.len(), 5, "{steps:?}");
     for line in steps {
@@ -122,8 +131,14 @@ fn the_steps_of_the_github_job_run_without_a_terminal() {
     assert!(names.iter().any(|name| name.starts_with("session_20")), "{names:?}");
     assert!(names.iter().any(|name| name == "session_latest.md"), "{names:?}");
     let sent = server.requests();
-    assert!(sent.iter().any(|request| request.path.ends_with("/v1/messages")), "{sent:?}");
-    assert!(!home.path().join("backend.json").exists(), "the last step stops the backend");
+    assert!(
+        sent.iter().any(|request| request.path.ends_with("/v1/messages")),
+        "{sent:?}"
+    );
+    assert!(
+        !home.path().join("backend.json").exists(),
+        "the last step stops the backend"
+    );
 }
 
 #[test]
@@ -142,5 +157,8 @@ fn the_pre_commit_hook_sends_the_staged_change() {
     let sent = server.requests();
     let prompt = sent.iter().find(|request| request.method == "POST").expect("a prompt");
     let prompt = prompt.body.to_string();
-    assert!(prompt.contains("Review this change.\\ndiff --git a/README.md b/README.md"), "{prompt}");
+    assert!(
+        prompt.contains("Review this change.\\ndiff --git a/README.md b/README.md"),
+        "{prompt}"
+    );
 }

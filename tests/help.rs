@@ -50,8 +50,13 @@ fn every_commands_help_is_a_snapshot() {
 #[test]
 fn every_command_has_examples_that_name_it() {
     for (name, help) in commands() {
-        let (_, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("`{name}` has no examples"));
-        assert!(examples.contains(&name), "the examples of `{name}` do not show it:\n{examples}");
+        let (_, examples) = help
+            .split_once("Examples:\n")
+            .unwrap_or_else(|| panic!("`{name}` has no examples"));
+        assert!(
+            examples.contains(&name),
+            "the examples of `{name}` do not show it:\n{examples}"
+        );
     }
 }
 
@@ -65,13 +70,18 @@ fn help_with_a_command_is_the_same_as_its_flag() {
 fn the_readme_holds_the_reference() {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
     let readme = std::fs::read_to_string(&place).expect("there is a README");
-    let (before, rest) = readme.split_once(BEGIN).expect("the README has a place for the reference");
+    let (before, rest) = readme
+        .split_once(BEGIN)
+        .expect("the README has a place for the reference");
     let (there, after) = rest.split_once(END).expect("the reference ends");
     let reference = format!("\n\n{}\n\n", tool(&["__reference"]).expect(0).stdout.trim_end());
     if there == reference {
         return;
     }
-    assert!(rewrites(), "the README's reference is not that of the binary: run `scripts/reference`");
+    assert!(
+        rewrites(),
+        "the README's reference is not that of the binary: run `scripts/reference`"
+    );
     std::fs::write(&place, format!("{before}{BEGIN}{reference}{END}{after}")).expect("the README can be written");
 }
 
@@ -112,6 +122,11 @@ fn a_completion_script_knows_every_command() {
     let complete = "source tool.bash; COMP_WORDS=(tool exp); COMP_CWORD=1; _tool tool exp tool; echo ${COMPREPLY[@]}";
     #[expect(clippy::disallowed_methods, reason = "the script runs in the shell that it is for")]
     let mut bash = Command::new("bash");
-    let completed = finish(bash.args(["-c", complete]).current_dir(folder.path()).output().expect("there is bash"));
+    let completed = finish(
+        bash.args(["-c", complete])
+            .current_dir(folder.path())
+            .output()
+            .expect("there is bash"),
+    );
     assert_eq!(completed.stdout.trim(), "explain", "{}", completed.stderr);
 }

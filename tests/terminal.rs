@@ -32,7 +32,13 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 /// Runs `tool` on a terminal.
 #[expect(clippy::disallowed_methods, reason = "a terminal is made by a program of its own")]
-fn on_terminal(home: &Home, directory: &Path, columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
+fn on_terminal(
+    home: &Home,
+    directory: &Path,
+    columns: u16,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Finished {
     let tool = home.tool(directory, &[]);
     let mut command = Command::new("python3");
     command
@@ -75,7 +81,8 @@ fn a_result_is_rendered_too_and_marks_stand_in_for_colours() {
     let repository = repository();
     home.run(repository.path(), &["explain", "."]).expect(0);
     let shown = on_terminal(&home, repository.path(), 40, &["results"], &[("NO_COLOR", "1")]).expect(0);
-    let begin = "# Crates\r\n\r\nThe module `app.py` counts **crates**,\r\nand it does so in a single function\r\nthat is";
+    let begin =
+        "# Crates\r\n\r\nThe module `app.py` counts **crates**,\r\nand it does so in a single function\r\nthat is";
     assert!(shown.stdout.starts_with(begin), "{:?}", shown.stdout);
     assert!(!shown.stdout.contains('\x1b'), "{:?}", shown.stdout);
 }
@@ -85,7 +92,13 @@ fn a_dumb_terminal_gets_plain_lines() {
     let (_server, home) = scripted([Round::text(ANSWER)]);
     let repository = repository();
     let shown = on_terminal(&home, repository.path(), 40, &["explain", "."], &[("TERM", "dumb")]).expect(0);
-    assert!(shown.stdout.contains("The module `app.py` counts **crates**, and it does so in a single"), "{:?}", shown.stdout);
+    assert!(
+        shown
+            .stdout
+            .contains("The module `app.py` counts **crates**, and it does so in a single"),
+        "{:?}",
+        shown.stdout
+    );
     assert!(!shown.stdout.contains('\x1b'), "{:?}", shown.stdout);
 }
 
@@ -102,10 +115,18 @@ fn a_line_says_what_is_waited_for_and_goes_away() {
             server.release("go on");
         });
         let shown = on_terminal(&home, repository.path(), 80, &["explain", "."], &[]).expect(0);
-        assert!(shown.stdout.contains("waiting for scripted … 1 s"), "{:?}", shown.stdout);
+        assert!(
+            shown.stdout.contains("waiting for scripted … 1 s"),
+            "{:?}",
+            shown.stdout
+        );
         let (_, after) = shown.stdout.rsplit_once("waiting for scripted").expect("it is there");
         let cleared = after.find("\r\x1b[K").expect("the line is taken away");
-        assert!(after.find("Done.").is_some_and(|answer| cleared < answer), "{:?}", shown.stdout);
+        assert!(
+            after.find("Done.").is_some_and(|answer| cleared < answer),
+            "{:?}",
+            shown.stdout
+        );
     });
 }
 
@@ -117,7 +138,11 @@ fn what_a_run_prints_stays_on_the_screen_once() {
     let repository = folder(&[("package.json", &manifest.to_string())]);
     let arguments = ["skill", "call", "run_tests", "--allow", "run-process"];
     let shown = on_terminal(&home, repository.path(), 80, &arguments, &[]);
-    let kept: Vec<&str> = shown.stdout.split('\n').map(|line| line.rsplit("\x1b[K").next().unwrap_or("")).collect();
+    let kept: Vec<&str> = shown
+        .stdout
+        .split('\n')
+        .map(|line| line.rsplit("\x1b[K").next().unwrap_or(""))
+        .collect();
     let times = kept.iter().filter(|line| line.trim_end() == "counted").count();
     assert_eq!(times, 1, "{:?}", shown.stdout);
 }
@@ -131,7 +156,11 @@ fn a_list_fits_a_narrow_terminal() {
         let shown = on_terminal(&home, repository.path(), 60, arguments, &[]).expect(0);
         let place = repository.path().to_string_lossy().into_owned();
         let own = home.path().to_string_lossy().into_owned();
-        for line in shown.stdout.lines().filter(|line| !line.contains(&place) && !line.contains(&own)) {
+        for line in shown
+            .stdout
+            .lines()
+            .filter(|line| !line.contains(&place) && !line.contains(&own))
+        {
             assert!(line.trim_end().chars().count() <= 60, "tool {arguments:?}: {line:?}");
         }
     }

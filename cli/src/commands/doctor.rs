@@ -384,6 +384,8 @@ mod tests {
             url: "http://127.0.0.1:1234/v1".into(),
             model: "m".into(),
             api_key: None,
+            text_calls: false,
+            patience: config::Patience::default(),
         }
     }
 

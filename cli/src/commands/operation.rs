@@ -8,7 +8,7 @@ use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Prob
 use host::config::{self, ProviderName};
 
 use super::follow::{Follow, Waiting};
-use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy};
+use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::Run;
 use crate::client::Client;
 use crate::error::{Error, code};
@@ -154,6 +154,7 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
         policy: policy(&run.policy),
         overrides: Overrides(context.backend.environment.forwarded()),
         attached: !run.detach,
+        selection: selection(&run.steer),
         budget: BudgetRequest {
             max_steps: run.max_steps,
             max_tokens: run.max_tokens,

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use super::{
     Secret, ServerSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
 };
 use crate::api::Problem;
+use crate::limits;
 
 /// Which layer a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -254,15 +256,19 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn provider(&self, name: ProviderName, provider: &FileProvider, environment: &Environment) -> [Setting; 5] {
+    fn provider(&self, name: ProviderName, provider: &FileProvider, environment: &Environment) -> [Setting; 8] {
         let FileProvider {
             api_key: _,
             model: _,
             enabled,
             url: _,
             api,
+            text_calls,
+            first_byte_seconds,
+            idle_seconds,
         } = provider;
         let key = |key: &str| format!("providers.{name}.{key}");
+        let seconds = |seconds: &Option<NonZeroU32>| seconds.map(|seconds| json!(seconds.get()));
         let spoken = api_of(name, provider);
         let masked = Sourced {
             value: mask_url(&url(name, provider, spoken).value),
@@ -274,6 +280,17 @@ impl Lists<'_> {
             self.text(&key("url"), Some(masked)),
             self.text(&key("model"), model(name, provider, environment)),
             self.secret(&key("api_key"), api_key(name, provider, spoken, environment)),
+            self.written(&key("text_calls"), text_calls.map(|on| json!(on)), json!(false)),
+            self.written(
+                &key("first_byte_seconds"),
+                seconds(first_byte_seconds),
+                json!(limits::PROVIDER_FIRST_BYTE_SECONDS_MAX),
+            ),
+            self.written(
+                &key("idle_seconds"),
+                seconds(idle_seconds),
+                json!(limits::PROVIDER_IDLE_SECONDS_MAX),
+            ),
         ]
     }
 

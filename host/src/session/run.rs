@@ -2,6 +2,7 @@
 //!
 //! Everything that happens is recorded on the way. How the session is kept, listed and cancelled is not decided here.
 
+mod architect;
 mod judge;
 mod operate;
 mod review;
@@ -22,6 +23,7 @@ use super::feed::Recorder;
 use super::journal::Work;
 use crate::api::{self, BudgetRequest, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
+use crate::context::Steer;
 use crate::provider::Usage;
 use crate::repository::Repository;
 use crate::skill::policy::Policy;
@@ -55,6 +57,7 @@ pub(super) struct OperationTask {
     pub(super) focus: Option<String>,
     pub(super) working_directory: PathBuf,
     pub(super) settings: Settings,
+    pub(super) steer: Arc<Steer>,
     pub(super) budget: BudgetRequest,
 }
 
@@ -83,7 +86,7 @@ impl Outcome {
         }
     }
 
-    fn complete() -> Self {
+    pub(super) fn complete() -> Self {
         Self {
             status: Status::Complete,
             problem: None,
@@ -97,6 +100,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
     let name = match work {
         Work::Operation(operation) => operation.name().to_owned(),
         Work::Skill(name) => name.clone(),
+        Work::Undo(_) => "undo".to_owned(),
     };
     Problem::new(
         "operation-failed",
