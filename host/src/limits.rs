@@ -528,10 +528,6 @@ pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
 /// current model takes it; an older one names its own maximum, which then counts.
 pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 
-// ---- process::toolchain ----
-
-/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
-pub const VERSION_SECONDS_MAX: u64 = 10;
 // ---- answers ----
 
 /// Citations of one answer that are checked. The longest honest answers have some hundred.
@@ -562,3 +558,7 @@ pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
 /// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
 pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+// ---- process::toolchain ----
+
+/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
+pub const VERSION_SECONDS_MAX: u64 = 10;

@@ -17,7 +17,7 @@ use super::{
     Secret, ServerSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
 };
 use crate::api::Problem;
-use crate::limits;
+use crate::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
 
 /// Which layer a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,7 +268,6 @@ impl Lists<'_> {
             idle_seconds,
         } = provider;
         let key = |key: &str| format!("providers.{name}.{key}");
-        let seconds = |seconds: &Option<NonZeroU32>| seconds.map(|seconds| json!(seconds.get()));
         let spoken = api_of(name, provider);
         let masked = Sourced {
             value: mask_url(&url(name, provider, spoken).value),
@@ -281,16 +280,12 @@ impl Lists<'_> {
             self.text(&key("model"), model(name, provider, environment)),
             self.secret(&key("api_key"), api_key(name, provider, spoken, environment)),
             self.written(&key("text_calls"), text_calls.map(|on| json!(on)), json!(false)),
-            self.written(
+            self.seconds(
                 &key("first_byte_seconds"),
-                seconds(first_byte_seconds),
-                json!(limits::PROVIDER_FIRST_BYTE_SECONDS_MAX),
+                *first_byte_seconds,
+                PROVIDER_FIRST_BYTE_SECONDS_MAX,
             ),
-            self.written(
-                &key("idle_seconds"),
-                seconds(idle_seconds),
-                json!(limits::PROVIDER_IDLE_SECONDS_MAX),
-            ),
+            self.seconds(&key("idle_seconds"), *idle_seconds, PROVIDER_IDLE_SECONDS_MAX),
         ]
     }
 
@@ -306,6 +301,10 @@ impl Lists<'_> {
     fn written(&self, key: &str, file: Option<Value>, default: Value) -> Setting {
         let layer = if file.is_some() { Layer::File } else { Layer::Default };
         Setting::new(key, file.unwrap_or(default), self.origin(layer))
+    }
+
+    fn seconds(&self, key: &str, file: Option<NonZeroU32>, default: u64) -> Setting {
+        self.written(key, file.map(|seconds| json!(seconds)), json!(default))
     }
 
     fn array(&self, key: &str, values: &[String]) -> Setting {
