@@ -530,12 +530,12 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
     }
 }
 
-/// Which wire a provider speaks, or would speak if its settings made sense.
+/// Which wire a provider speaks, or would speak if all of its settings made sense.
 fn api_of(name: ProviderName, file: &FileProvider) -> Api {
-    match (wire(name, file), name) {
-        (Ok(api), _) => api,
-        (Err(_), ProviderName::Hosted) => Api::Messages,
-        (Err(_), ProviderName::Local | ProviderName::Router) => Api::Chat,
+    match name {
+        ProviderName::Hosted => file.api.unwrap_or(Api::Messages),
+        ProviderName::Local if file.url.as_deref() == Some(ANALYST_URL) => Api::Analyst,
+        ProviderName::Local | ProviderName::Router => Api::Chat,
     }
 }
 
