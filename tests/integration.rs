@@ -1,6 +1,7 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
 mod cli;
+mod conformance;
 mod model_server;
 mod overview;
 mod rest;

@@ -1,0 +1,689 @@
+//! Every row of the error table, provoked for real: the exact message, the exit code, the hint, and the same code,
+//! message and hint on the terminal, as an event of `--json`, in the stream, in the result and as an HTTP error.
+
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use host::provider::script::{Round, ScriptedStatus, Step};
+use serde_json::{Value, json};
+
+use super::http::{self, Connection};
+use super::recorded::failed;
+use super::skills::{environment, site_packages};
+use super::states::kill;
+use super::world::{Canned, SHOP, Wire, World, holds, readme_says, report, says};
+use crate::support::{Finished, Home, finish, fixture_path, folder};
+
+/// A problem as it was told somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    code: String,
+    message: String,
+    hint: String,
+}
+
+impl Told {
+    /// Out of an `error` event, the `error` of a result or of an HTTP answer.
+    #[track_caller]
+    fn of(value: &Value) -> Self {
+        let text = |key: &str| {
+            value[key]
+                .as_str()
+                .unwrap_or_else(|| panic!("`{key}` in {value}"))
+                .to_owned()
+        };
+        Self {
+            code: text("code"),
+            message: text("message"),
+            hint: text("hint"),
+        }
+    }
+
+    /// Fails unless the command printed exactly this, with its hint, and ended with the code.
+    #[track_caller]
+    fn on_terminal(&self, finished: &Finished, exit: i32) {
+        assert_eq!(finished.code, exit, "{}", finished.stderr);
+        holds(
+            &finished.stderr,
+            &[&format!("[error] {}\nhint: {}\n", self.message, self.hint)],
+        );
+        assert_eq!(finished.stderr.matches("[error]").count(), 1, "{}", finished.stderr);
+    }
+}
+
+/// The message and the hint on a terminal, for what has no other place.
+#[track_caller]
+fn printed(finished: &Finished, exit: i32) -> (String, String) {
+    assert_eq!(finished.code, exit, "{}", finished.stderr);
+    let mut lines = finished.stderr.lines();
+    let message = lines.find_map(|line| line.strip_prefix("[error] "));
+    let hint = lines.next().and_then(|line| line.strip_prefix("hint: "));
+    (message.expect("an error").to_owned(), hint.expect("a hint").to_owned())
+}
+
+/// Lets an explain fail in every way that it can be asked for, and checks that all of them tell the same.
+#[track_caller]
+fn told_everywhere(home: &Home, root: &Path, target: &str) -> Told {
+    let lines = home.run(root, &["explain", target, "--json"]).expect(1).stdout;
+    let event = lines
+        .lines()
+        .last()
+        .and_then(|line| serde_json::from_str::<Value>(line).ok());
+    let event = event.expect("one event a line");
+    assert_eq!(event["type"], "error");
+    let told = Told::of(&event);
+    told.on_terminal(&home.run(root, &["explain", target]), 1);
+    let address = home.serve();
+    let body = json!({"operation": "explain", "target": target, "repo_path": root});
+    let start = http::post(&address, "/execute", &body).expect(200).json();
+    let id = start["session_id"].as_str().expect("an identifier");
+    for path in [
+        format!("/stream?session_id={id}"),
+        format!("/api/stream/{id}"),
+        format!("/api/stream?session_id={id}"),
+    ] {
+        let last = http::get(&address, &path).expect(200).events().pop().expect("events");
+        assert_eq!(
+            (&last["type"], Told::of(&last)),
+            (&"error".into(), told.clone()),
+            "{path}"
+        );
+    }
+    let result = http::get(&address, &format!("/results/{id}")).expect(200).json();
+    assert_eq!(
+        (&result["status"], Told::of(&result["error"])),
+        (&"failed".into(), told.clone())
+    );
+    told.on_terminal(&home.run(root, &["results", id]), 1);
+    told
+}
+
+/// A failing round for every request.
+fn refusing(wire: Wire, status: &'static str, body: Value) -> (Canned, Told) {
+    let server = Canned::saying(status, body);
+    let (home, repository) = (Home::configured(&wire.config(&server.url)), folder(SHOP));
+    let told = told_everywhere(&home, repository.path(), ".");
+    (server, told)
+}
+
+#[track_caller]
+fn has(told: &Told, message: &str, remedies: &[&str]) {
+    assert_eq!(told.message, message);
+    holds(&told.hint, remedies);
+}
+
+#[test]
+fn error_printed_form() {
+    let world = World::new(SHOP, []);
+    for arguments in [
+        &["explain", "nosuchfile"][..],
+        &["results", "nosuchsession"],
+        &["skill", "call", "nosuchskill"],
+    ] {
+        let finished = world.run(arguments).expect(1);
+        let line = finished.stderr.lines().find(|line| line.starts_with("[error] "));
+        assert!(
+            line.is_some_and(|line| line.len() > "[error] ".len()),
+            "{}",
+            finished.stderr
+        );
+    }
+}
+
+#[test]
+fn error_invalid_key() {
+    let (_server, told) = refusing(Wire::Router, "401 Unauthorized", json!({"error": {"message": "no"}}));
+    has(
+        &told,
+        "Authentication failed: Invalid API key",
+        &["run `tool init` again", "ROUTER_API_KEY"],
+    );
+    assert_eq!(told.code, "authentication-failed");
+}
+
+/// Provokes it without its waits: the provider asks for none. Gives the hint.
+pub(super) fn rate_limit() -> String {
+    let mut refusal = ScriptedStatus::new(429, json!({"error": {"message": "slow down"}}));
+    refusal.headers.insert("retry-after".into(), "0".into());
+    let world = World::repeating(SHOP, Round::new([Step::Status(refusal)]));
+    let told = told_everywhere(&world.home, world.root(), ".");
+    has(
+        &told,
+        "Rate limit exceeded: 429 Too Many Requests",
+        &["wait 60 seconds", "plan"],
+    );
+    let tries = world
+        .server
+        .requests()
+        .iter()
+        .filter(|request| request.method == "POST")
+        .count();
+    assert_eq!(tries % 3, 0, "each of the three was tried as often: {tries}");
+    assert!(tries > 3, "it is tried again before it fails");
+    told.hint
+}
+
+#[test]
+fn error_rate_limit() {
+    rate_limit();
+}
+
+#[test]
+fn error_port_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port();
+    let (home, repository) = (Home::offline(), folder(SHOP));
+    for arguments in [&["service", "start"][..], &["service", "restart"], &["explain", "."]] {
+        let mut command = home.tool(repository.path(), arguments);
+        let command = command.env("TOOL_BACKEND_PORT", port.to_string());
+        let (message, hint) = printed(&finish(command.output().expect("the binary runs")), 3);
+        assert_eq!(message, format!("Failed to start backend: Port {port} already in use"));
+        holds(&hint, &["free the port", "TOOL_BACKEND_PORT"]);
+    }
+}
+
+/// Not started; killed between two commands; killed while a session runs.
+#[test]
+fn error_backend_down() {
+    let world = World::repeating(
+        SHOP,
+        Round::new([Step::Text("It counts".into()), Step::Gate("never".into())]),
+    );
+    let expect = |finished: &Finished| {
+        let (message, hint) = printed(finished, 3);
+        assert_eq!(message, "Backend not responding: Connection refused");
+        holds(&hint, &["`tool service start`"]);
+    };
+    expect(&world.run(&["service", "status"]));
+    world.home.serve();
+    kill(&world);
+    expect(&world.run(&["service", "status"]));
+
+    let mut command = world.home.tool(world.root(), &["explain", "."]);
+    let command = command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    let mut first = [0; 9];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut first).expect("the first words");
+    assert_eq!(&first, b"It counts");
+    kill(&world);
+    expect(&finish(child.wait_with_output().expect("it ends")));
+}
+
+/// The folder of the logs cannot be made, or the sessions cannot be opened.
+#[test]
+fn error_backend_start_failure() {
+    for name in ["logs", "sessions"] {
+        let (home, repository) = (Home::offline(), folder(SHOP));
+        std::fs::write(home.path().join(name), "in the way").expect("the folder is writable");
+        for arguments in [&["service", "start"][..], &["explain", "."]] {
+            let (message, hint) = printed(&home.run(repository.path(), arguments), 3);
+            assert_eq!(message, "Failed to start backend service");
+            holds(&hint, &["backend.log"]);
+        }
+    }
+}
+
+/// On the terminal with exit code 2, over HTTP with the same words.
+#[track_caller]
+fn configuration(home: &Home, message: &str, remedy: &str) {
+    let repository = folder(SHOP);
+    for arguments in [&["explain", "."][..], &["refactor", "shop"]] {
+        let (told, hint) = printed(&home.run(repository.path(), arguments), 2);
+        assert_eq!(told, message);
+        holds(&hint, &[remedy]);
+    }
+    let address = home.serve();
+    let body = json!({"operation": "explain", "target": ".", "repo_path": repository.path()});
+    for path in ["/execute", "/stream"] {
+        let answer = http::post(&address, path, &body).expect(503).json();
+        let told = Told::of(&answer["error"]);
+        has(&told, message, &[remedy]);
+        assert!(told.code.starts_with("config-"), "{told:?}");
+        told.on_terminal(&home.run(repository.path(), &["explain", "."]), 2);
+    }
+}
+
+#[test]
+fn error_config_missing() {
+    let message = "Configuration file not found: ~/.tool/config.toml";
+    configuration(&Home::empty(), message, "`tool init`");
+    // Where it really is stands in the hint: the message is the specification's wherever TOOL_HOME points.
+    let home = Home::empty();
+    let (_, hint) = printed(&home.run(Path::new("/"), &["explain", "/nosuchfile"]), 2);
+    holds(&hint, &[&home.path().join("config.toml").to_string_lossy()]);
+}
+
+#[test]
+fn error_config_invalid() {
+    let home = Home::configured("[providers.local]\nenabled = yes\n");
+    configuration(&home, "Failed to parse config: Invalid TOML syntax", "line 2");
+}
+
+/// A daemon whose time for scans is over at once: what it is asked to scan has more than its root.
+fn daemon_without_time(home: &Home) -> String {
+    let mut command = home.tool(Path::new("/"), &["__daemon", "--port", "0"]);
+    let command = command
+        .env("TOOL_TEST_SCAN_MS", "0")
+        .stdout(std::process::Stdio::null());
+    let mut daemon = command.spawn().expect("the binary runs");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !home.path().join("backend.pid").exists() {
+        assert!(Instant::now() < deadline, "the daemon starts");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The home stops it when the test ends; somebody has to wait for it then.
+    std::thread::spawn(move || daemon.wait());
+    home.serve()
+}
+
+/// POST /scan answers 504 in the specification's words; an operation goes on with what was found, and says so.
+pub(super) fn scan_timeout() {
+    let message = "Repository scan timeout: exceeded 60s";
+    let world = World::repeating(SHOP, says(&["It counts crates (app.py:1)."]));
+    let address = daemon_without_time(&world.home);
+    let answer = http::post(&address, "/scan", &json!({"repo_path": world.repo_path()})).expect(504);
+    let told = Told::of(&answer.json()["error"]);
+    has(&told, message, &["target specific files"]);
+    assert_eq!(told.code, "scan-timeout");
+    let finished = world.run(&["explain", "."]).expect(0);
+    holds(&finished.stdout, &["It counts crates (app.py:1)."]);
+    holds(
+        &finished.stderr,
+        &["The repository scan was cut short after 60 s; 4 files were considered"],
+    );
+    let deep = folder(&[("deep/app.py", "x = 1\n")]);
+    assert_eq!(
+        told_everywhere(&world.home, deep.path(), "."),
+        told,
+        "nothing was found in time"
+    );
+}
+
+#[test]
+fn error_scan_timeout() {
+    scan_timeout();
+}
+
+#[test]
+fn error_empty_repository() {
+    let home = Home::offline();
+    let empty = folder(&[]);
+    let told = told_everywhere(&home, empty.path(), ".");
+    has(&told, "No files found in repository", &["check the directory"]);
+    let ignored = folder(&[
+        (".gitignore", "*.py\n.gitignore\n"),
+        ("a.py", ""),
+        ("node_modules/x.js", ""),
+    ]);
+    assert_eq!(told_everywhere(&home, ignored.path(), "."), told);
+    let answer = http::post(&home.serve(), "/scan", &json!({"repo_path": empty.path()}));
+    assert_eq!((answer.status, Told::of(&answer.json()["error"])), (400, told));
+}
+
+/// Something that has no row of its own: the backend dies, and the next one finds the session.
+#[test]
+fn error_operation_failure() {
+    let world = World::repeating(
+        SHOP,
+        Round::new([Step::Text("It counts".into()), Step::Gate("never".into())]),
+    );
+    for operation in ["explain", "architect"] {
+        let address = world.home.serve();
+        let start = http::post(&address, "/execute", &world.body(operation, "."))
+            .expect(200)
+            .json();
+        let id = start["session_id"].as_str().expect("an identifier");
+        Connection::send(&address, "GET", &format!("/stream?session_id={id}"), &[], None).until("It counts");
+        kill(&world);
+        let address = world.home.serve();
+        let events = http::get(&address, &format!("/stream?session_id={id}"))
+            .expect(200)
+            .events();
+        let told = Told::of(events.last().expect("events"));
+        has(
+            &told,
+            &format!("Operation failed: {operation} encountered an error"),
+            &["run it again"],
+        );
+        let result = http::get(&address, &format!("/results/{id}")).json();
+        assert_eq!(Told::of(&result["error"]), told);
+        told.on_terminal(&world.run(&["results", id]), 1);
+        holds(
+            &report(world.root(), "session_latest.md"),
+            &[&told.message, "It counts"],
+        );
+    }
+}
+
+#[test]
+fn error_target_missing() {
+    let (home, repository) = (Home::offline(), folder(SHOP));
+    let told = told_everywhere(&home, repository.path(), "shop/nosuchfile.py");
+    has(
+        &told,
+        "File not found: shop/nosuchfile.py",
+        &["relative to the repository root"],
+    );
+}
+
+/// Provokes it on the hosted provider's own wire. Gives the message.
+pub(super) fn context_too_long() -> String {
+    let said = "prompt is too long: 212345 tokens > 200000 maximum";
+    let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": said}});
+    let (server, told) = refusing(Wire::Hosted, "400 Bad Request", body);
+    holds(&told.hint, &["target fewer or smaller files"]);
+    assert_eq!(told.code, "context-length-exceeded");
+    let asked = server
+        .requests()
+        .iter()
+        .filter(|request| request.starts_with("POST /v1/messages"))
+        .count();
+    assert_eq!(asked, 3, "the same request is not sent again");
+    told.message
+}
+
+#[test]
+fn error_context_too_long() {
+    assert_eq!(context_too_long(), "Context length exceeded: 200000 tokens");
+}
+
+#[test]
+fn error_local_server_down() {
+    let gone = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = gone.local_addr().expect("an address");
+    drop(gone);
+    let (home, repository) = (
+        Home::configured(&Wire::Local.config(&format!("http://{address}"))),
+        folder(SHOP),
+    );
+    let told = told_everywhere(&home, repository.path(), ".");
+    has(
+        &told,
+        &format!("Connection refused: {address}"),
+        &["start the local model server"],
+    );
+}
+
+#[test]
+fn error_unknown_model() {
+    let body = json!({"error": {"message": "scripted is not a valid model ID", "code": 400}});
+    let (_server, told) = refusing(Wire::Router, "400 Bad Request", body);
+    has(&told, "Model not found: scripted", &["`model`", "tool init"]);
+}
+
+/// What a skill says, on the terminal and as the event of a call over HTTP.
+#[track_caller]
+fn skill_told(home: &Home, root: &Path, command: &mut Command, call: (&str, Value, &str)) -> Told {
+    let finished = finish(command.output().expect("the binary runs"));
+    let (skill, arguments, effect) = call;
+    let address = home.serve();
+    let token = std::fs::read_to_string(home.path().join("token")).expect("a token");
+    let headers = [
+        ("content-type", "application/json"),
+        ("authorization", &format!("Bearer {}", token.trim())),
+    ];
+    let environment: Vec<(String, String)> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.to_owned())))
+        .filter(|(name, _)| host::config::FORWARDED.contains(&name.as_str()))
+        .collect();
+    let body = json!({
+        "arguments": arguments,
+        "repo_path": root,
+        "policy": {"allow": [effect]},
+        "overrides": environment.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+    });
+    let path = format!("/skills/{skill}/call");
+    let answer = Connection::send(&address, "POST", &path, &headers, Some(&body.to_string())).finish();
+    let told = Told::of(answer.expect(200).events().last().expect("events"));
+    told.on_terminal(&finished, 1);
+    told
+}
+
+/// The uid of a user without rights, for a test that runs as root.
+const NOBODY: u32 = 65534;
+
+/// The same command as a user whom permissions hold: as root it is run as nobody, to whom the home is given.
+#[expect(clippy::disallowed_methods, reason = "the tests drop their rights with setpriv")]
+fn unprivileged(home: &Home, command: &Command) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        let mut same = Command::new(command.get_program());
+        same.args(command.get_args());
+        return with_surroundings(same, command);
+    }
+    give(home.path());
+    let mut dropped = Command::new("setpriv");
+    let user = NOBODY.to_string();
+    dropped.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]);
+    dropped.arg(reachable(home, Path::new(command.get_program())));
+    dropped.args(command.get_args());
+    with_surroundings(dropped, command)
+}
+
+fn with_surroundings(mut command: Command, of: &Command) -> Command {
+    command.env_clear().stdin(std::process::Stdio::null());
+    command.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(of.get_current_dir().expect("a test says where"));
+    command
+}
+
+/// The binary where nobody may run it: where it is, or a copy in the home.
+fn reachable(home: &Home, program: &Path) -> std::path::PathBuf {
+    let open = |folder: &Path| {
+        let metadata = std::fs::metadata(folder);
+        metadata.is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+    };
+    if program
+        .ancestors()
+        .skip(1)
+        .filter(|folder| *folder != Path::new(""))
+        .all(open)
+    {
+        return program.to_owned();
+    }
+    let copy = home.path().join("tool");
+    std::fs::copy(program, &copy).expect("the binary can be copied");
+    chown(&copy, Some(NOBODY), Some(NOBODY)).expect("root may give it away");
+    copy
+}
+
+/// Gives a folder and what it holds to nobody.
+fn give(place: &Path) {
+    chown(place, Some(NOBODY), Some(NOBODY)).expect("root may give it away");
+    if place.is_dir() && !place.is_symlink() {
+        for entry in std::fs::read_dir(place).expect("it can be listed") {
+            give(&entry.expect("it can be listed").path());
+        }
+    }
+}
+
+/// Lets everybody look, and nobody but the owner change anything; with `mode` not even the owner.
+fn restrict(place: &Path, mode: u32) {
+    std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+#[test]
+fn error_install_permission() {
+    let (home, repository) = (Home::offline(), folder(&[("requirements.txt", "six\n")]));
+    let root = repository.path();
+    environment(root);
+    let place = site_packages(root);
+    restrict(&place, 0o555);
+    restrict(root, 0o755);
+    let names = json!({"names": ["six"]});
+    let text = names.to_string();
+    let command = home.tool(root, &["skill", "call", "install_package", &text, "--allow", "install"]);
+    let mut command = unprivileged(&home, &command);
+    let told = skill_told(&home, root, &mut command, ("install_package", names, "install"));
+    restrict(&place, 0o755);
+    has(
+        &told,
+        &format!("Permission denied: {}", place.display()),
+        &["install locally", "python3 -m venv"],
+    );
+}
+
+/// A PATH without a Python.
+pub(super) fn python_missing() {
+    let (home, repository) = (Home::offline(), folder(&[("test_a.py", "def test_a():\n    pass\n")]));
+    let nothing = tempfile::tempdir().expect("a temporary folder");
+    let mut command = home.tool(
+        repository.path(),
+        &["skill", "call", "run_tests", "--allow", "run-process"],
+    );
+    command.env("PATH", nothing.path());
+    let told = skill_told(
+        &home,
+        repository.path(),
+        &mut command,
+        ("run_tests", json!({}), "run-process"),
+    );
+    has(
+        &told,
+        "Python 3.10+ required but not found",
+        &["install Python 3.10 or newer"],
+    );
+}
+
+/// A PATH whose Python is too old.
+pub(super) fn python_too_old() {
+    let (home, repository) = (Home::offline(), folder(&[("test_a.py", "def test_a():\n    pass\n")]));
+    let old = folder(&[("python3", "#!/bin/sh\necho 3.9\necho /nowhere\n")]);
+    restrict(&old.path().join("python3"), 0o755);
+    let mut command = home.tool(
+        repository.path(),
+        &["skill", "call", "run_tests", "--allow", "run-process"],
+    );
+    command.env("PATH", old.path());
+    let told = skill_told(
+        &home,
+        repository.path(),
+        &mut command,
+        ("run_tests", json!({}), "run-process"),
+    );
+    has(&told, "Python 3.10+ required but not found", &["is 3.9"]);
+}
+
+#[test]
+fn error_python_missing() {
+    python_missing();
+}
+
+/// pytest itself is missing, and a module that the tests need is.
+#[test]
+fn error_module_missing() {
+    let (home, repository) = (Home::offline(), folder(&[("test_a.py", "import requests_of_nobody\n")]));
+    let root = repository.path();
+    environment(root);
+    let mut command = home.tool(root, &["skill", "call", "run_tests", "--allow", "run-process"]);
+    let told = skill_told(&home, root, &mut command, ("run_tests", json!({}), "run-process"));
+    has(&told, "ModuleNotFoundError: No module named pytest", &["install"]);
+    std::fs::remove_dir_all(root.join(".venv")).expect("it is ours");
+    command.env("VIRTUAL_ENV", fixture_path("click-8.1.8").join(".venv"));
+    let ran = finish(command.output().expect("the binary runs")).expect(0);
+    holds(
+        &ran.stdout,
+        &["ModuleNotFoundError: No module named requests_of_nobody\n", "install"],
+    );
+}
+
+/// The working directory may not be written: the answer is there all the same, and the error beside it.
+#[test]
+fn error_log_write_failure() {
+    let world = World::repeating(SHOP, says(&["It counts crates (app.py:1)."]));
+    restrict(world.root(), 0o555);
+    for arguments in [&["explain", "."][..], &["explain", ".", "--quiet"]] {
+        let command = world.home.tool(world.root(), arguments);
+        let mut command = unprivileged(&world.home, &command);
+        let finished = finish(command.output().expect("the binary runs"));
+        let (message, hint) = printed(&finished, 0);
+        assert_eq!(message, "Permission denied: session-reports/");
+        holds(&hint, &["create the folder `session-reports`"]);
+        holds(&finished.stdout, &["It counts crates (app.py:1)."]);
+    }
+    let (_, stream) = world.follow(&world.home.serve(), "explain", ".");
+    let events = stream.events();
+    let told = events
+        .iter()
+        .find(|event| event["code"] == "report-denied")
+        .expect("it is told in the stream");
+    assert_eq!(
+        (&told["type"], &told["message"]),
+        (&"notice".into(), &"Permission denied: session-reports/".into())
+    );
+    assert_eq!(events.last().expect("events")["type"], "complete");
+    restrict(world.root(), 0o755);
+    assert!(!world.root().join("session-reports").exists());
+}
+
+#[test]
+fn error_event_of_a_failed_operation() {
+    let error = failed().of_type("error");
+    assert_eq!(error.len(), 1);
+    assert_eq!(Told::of(&error[0]), Told::of(&failed().result.json()["error"]));
+    let architecture = failed().architecture.events();
+    assert_eq!(architecture.last().map(|event| &event["type"]), Some(&"error".into()));
+}
+
+/// One body for all errors, and the status that belongs to each code.
+#[test]
+fn error_http_answers() {
+    let world = World::new(SHOP, []);
+    let address = world.home.serve();
+    let repo_path = world.repo_path();
+    let explain = |more: Value| {
+        let mut body = json!({"operation": "explain", "target": ".", "repo_path": repo_path});
+        body.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let large = "x".repeat(2 * 1024 * 1024);
+    for (answer, status, code) in [
+        (http::post(&address, "/scan", &json!({})), 400, "invalid-request"),
+        (
+            http::post(&address, "/execute", &explain(json!({"nosuch": 1}))),
+            400,
+            "invalid-request",
+        ),
+        (http::get(&address, "/nosuchroute"), 404, "not-found"),
+        (http::get(&address, "/results/nosuchsession"), 404, "not-found"),
+        (http::ask(&address, "DELETE", "/scan", &[]), 405, "method-not-allowed"),
+        (
+            http::post(&address, "/execute", &explain(json!({"provider": "router"}))),
+            409,
+            "provider-mismatch",
+        ),
+        (
+            http::post(&address, "/execute", &explain(json!({"task": large}))),
+            413,
+            "body-too-large",
+        ),
+        (
+            http::ask(&address, "POST", "/scan", &[("content-type", "text/plain")]),
+            415,
+            "unsupported-media-type",
+        ),
+        (
+            http::ask(&address, "GET", "/models", &[("origin", "http://evil.example")]),
+            403,
+            "origin-not-allowed",
+        ),
+        (
+            http::ask(&address, "GET", "/models", &[("host", "evil.example")]),
+            403,
+            "host-not-allowed",
+        ),
+    ] {
+        assert_eq!(answer.status, status, "{}", answer.body);
+        let error = &answer.json()["error"];
+        assert_eq!(error["code"], code);
+        assert!(error["message"].is_string(), "{error}");
+    }
+    readme_says(&["Errors are `{\"error\": {\"code\", \"message\", \"hint\"}}`"]);
+}
