@@ -171,23 +171,33 @@ fn context_packet() {
     super::limits::four_to_six_files();
 }
 
-/// Key files and entry points, of a repository that has more of them than fit.
-fn key_files_and_entry_points(operation: Operation, target: &str) {
+#[test]
+fn context_explain() {
     let repository = folder(LARGE);
-    let packet = packet(repository.path(), operation, target, None);
+    let packet = packet(repository.path(), Operation::Explain, ".", None);
     reason(&packet, "README.md", "key file");
     reason(&packet, "pyproject.toml", "key file");
     reason(&packet, "main.py", "entry point");
 }
 
-#[test]
-fn context_explain() {
-    key_files_and_entry_points(Operation::Explain, ".");
-}
-
+/// Key files and entry points come first here, too; the task decides among them and what else fits.
 #[test]
 fn context_architect() {
-    key_files_and_entry_points(Operation::Architect, "make the depot replaceable");
+    let repository = folder(LARGE);
+    let packet = packet(
+        repository.path(),
+        Operation::Architect,
+        "make the depot replaceable",
+        None,
+    );
+    reason(&packet, "README.md", "key file");
+    reason(&packet, "main.py", "entry point");
+    assert_eq!(paths(&packet)[..2], ["README.md", "main.py"]);
+    let about = paths(&packet)[2..]
+        .iter()
+        .filter(|path| path.starts_with("depot/"))
+        .count();
+    assert!(about >= 2, "{:?}", paths(&packet));
 }
 
 #[test]

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use host::provider::script::{Round, ScriptedStatus, Step};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::http::{self, Connection};
 use super::recorded::failed;
-use super::skills::{environment, site_packages};
+use super::skills::environment;
 use super::states::kill;
 use super::world::{Canned, SHOP, Wire, World, holds, readme_says, report, says};
 use crate::support::{Finished, Home, finish, fixture_path, folder};
@@ -339,6 +340,7 @@ fn error_operation_failure() {
             .json();
         let id = start["session_id"].as_str().expect("an identifier");
         Connection::send(&address, "GET", &format!("/stream?session_id={id}"), &[], None).until("It counts");
+        let_the_journal_be_written();
         kill(&world);
         let address = world.home.serve();
         let events = http::get(&address, &format!("/stream?session_id={id}"))
@@ -358,6 +360,11 @@ fn error_operation_failure() {
             &[&told.message, "It counts"],
         );
     }
+}
+
+/// At most 50 ms of a session are lost with its daemon.
+pub(super) fn let_the_journal_be_written() {
+    std::thread::sleep(Duration::from_millis(150));
 }
 
 #[test]
@@ -422,11 +429,8 @@ fn skill_told(home: &Home, root: &Path, command: &mut Command, call: (&str, Valu
     let finished = finish(command.output().expect("the binary runs"));
     let (skill, arguments, effect) = call;
     let address = home.serve();
-    let token = std::fs::read_to_string(home.path().join("token")).expect("a token");
-    let headers = [
-        ("content-type", "application/json"),
-        ("authorization", &format!("Bearer {}", token.trim())),
-    ];
+    let headers = with_token(home);
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
     let environment: Vec<(String, String)> = command
         .get_envs()
         .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.to_owned())))
@@ -443,6 +447,15 @@ fn skill_told(home: &Home, root: &Path, command: &mut Command, call: (&str, Valu
     let told = Told::of(answer.expect(200).events().last().expect("events"));
     told.on_terminal(&finished, 1);
     told
+}
+
+/// The headers of a JSON request by the holder of the token.
+fn with_token(home: &Home) -> [(&'static str, String); 2] {
+    let token = std::fs::read_to_string(home.path().join("token")).expect("a token");
+    [
+        ("content-type", "application/json".to_owned()),
+        ("authorization", format!("Bearer {}", token.trim())),
+    ]
 }
 
 /// The uid of a user without rights, for a test that runs as root.
@@ -507,17 +520,55 @@ fn restrict(place: &Path, mode: u32) {
     std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode)).expect("it is ours");
 }
 
+/// A folder with a Python that says what a real one would of itself: new enough, with its packages in `packages`.
+fn python(version: &str, packages: &Path) -> TempDir {
+    let script = format!("#!/bin/sh\necho {version}\necho '{}'\n", packages.display());
+    let folder = folder(&[("python3", &script)]);
+    restrict(folder.path(), 0o755);
+    restrict(&folder.path().join("python3"), 0o755);
+    folder
+}
+
+/// The packages of the machine, and those of a virtual environment that belongs to somebody else.
 #[test]
 fn error_install_permission() {
-    let (home, repository) = (Home::offline(), folder(&[("requirements.txt", "six\n")]));
+    let machine = folder(&[("site-packages/.keep", "")]);
+    let packages = machine.path().join("site-packages");
+    restrict(machine.path(), 0o755);
+    restrict(&packages, 0o555);
+    install_is_denied(&[("requirements.txt", "six\n")], &packages, &python("3.12", &packages));
+
+    let cfg = (".venv/pyvenv.cfg", "version = 3.12.1\n");
+    let files = [
+        ("requirements.txt", "six\n"),
+        cfg,
+        (".venv/bin/python", "#!/bin/sh\n"),
+        (VENV_PACKAGES, ""),
+    ];
+    install_is_denied(&files, Path::new(VENV_PACKAGES), &python("3.12", &packages));
+    restrict(&packages, 0o755);
+}
+
+const VENV_PACKAGES: &str = ".venv/lib/python3.12/site-packages/pip/__init__.py";
+
+#[track_caller]
+fn install_is_denied(files: &[(&str, &str)], place: &Path, python: &TempDir) {
+    let (home, repository) = (Home::offline(), folder(files));
     let root = repository.path();
-    environment(root);
-    let place = site_packages(root);
-    restrict(&place, 0o555);
     restrict(root, 0o755);
+    // Of the file in an environment's packages, the folder of packages; of an absolute place, itself.
+    let place = match place.is_absolute() {
+        true => place.to_owned(),
+        false => root.join(place).ancestors().nth(2).expect("it lies deep").to_owned(),
+    };
+    if place.starts_with(root) {
+        restrict(&root.join(".venv/bin/python"), 0o755);
+        restrict(&place, 0o555);
+    }
     let names = json!({"names": ["six"]});
     let text = names.to_string();
-    let command = home.tool(root, &["skill", "call", "install_package", &text, "--allow", "install"]);
+    let mut command = home.tool(root, &["skill", "call", "install_package", &text, "--allow", "install"]);
+    command.env("PATH", python.path());
     let mut command = unprivileged(&home, &command);
     let told = skill_told(&home, root, &mut command, ("install_package", names, "install"));
     restrict(&place, 0o755);
@@ -553,8 +604,7 @@ pub(super) fn python_missing() {
 /// A PATH whose Python is too old.
 pub(super) fn python_too_old() {
     let (home, repository) = (Home::offline(), folder(&[("test_a.py", "def test_a():\n    pass\n")]));
-    let old = folder(&[("python3", "#!/bin/sh\necho 3.9\necho /nowhere\n")]);
-    restrict(&old.path().join("python3"), 0o755);
+    let old = python("3.9", Path::new("/nowhere"));
     let mut command = home.tool(
         repository.path(),
         &["skill", "call", "run_tests", "--allow", "run-process"],
@@ -597,6 +647,9 @@ fn error_module_missing() {
 fn error_log_write_failure() {
     let world = World::repeating(SHOP, says(&["It counts crates (app.py:1)."]));
     restrict(world.root(), 0o555);
+    if rustix::process::geteuid().is_root() {
+        give(world.root());
+    }
     for arguments in [&["explain", "."][..], &["explain", ".", "--quiet"]] {
         let command = world.home.tool(world.root(), arguments);
         let mut command = unprivileged(&world.home, &command);
@@ -606,8 +659,12 @@ fn error_log_write_failure() {
         holds(&hint, &["create the folder `session-reports`"]);
         holds(&finished.stdout, &["It counts crates (app.py:1)."]);
     }
-    let (_, stream) = world.follow(&world.home.serve(), "explain", ".");
-    let events = stream.events();
+    let body = world.body("explain", ".").to_string();
+    let headers = with_token(&world.home);
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let address = world.home.serve();
+    let stream = Connection::send(&address, "POST", "/stream", &headers, Some(&body)).finish();
+    let events = stream.expect(200).events();
     let told = events
         .iter()
         .find(|event| event["code"] == "report-denied")

@@ -71,7 +71,7 @@ fn event_error() {
     assert_eq!(error["message"], "Authentication failed: Invalid API key");
     assert!(error["hint"].is_string(), "{error}");
     assert!(failed().of_type("complete").is_empty());
-    readme_says(&["`code`, `message`, `hint`"]);
+    readme_says(&["one `error` event that has `code`, `message` and `hint`"]);
 }
 
 #[test]

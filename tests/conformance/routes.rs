@@ -233,6 +233,8 @@ fn note_status_body() {
         (&"local".into(), &"scripted".into())
     );
     assert!(status["started"].is_string(), "{status}");
+    let fields = "`status`, `version`, `pid`, `port`, `started`, `sessions_running`, `provider` and `model`";
+    readme_says(&[&format!("GET /status answers {fields}")]);
 }
 
 #[test]

@@ -120,6 +120,7 @@ fn state_other_transitions() {
     );
 
     let (id, _stream) = begin(&world, &address);
+    super::errors::let_the_journal_be_written();
     kill(&world);
     let address = world.home.serve();
     let interrupted = result(&address, &id);
