@@ -93,6 +93,14 @@ Examples:
         run: Run,
     },
 
+    /// Show which files an operation would send to the model, and why
+    #[command(after_help = "\
+Examples:
+  tool context \"retry failed uploads\"
+  tool context --operation explain src/server.py
+  tool context --exclude 'tests/**' --include src/api.py --json \"retry failed uploads\"")]
+    Context(Select),
+
     /// Start, stop, restart or look at the backend
     #[command(subcommand)]
     Service(Service),
@@ -189,6 +197,39 @@ impl From<Wire> for Api {
     }
 }
 
+/// `tool context`.
+#[derive(Debug, Args)]
+pub(crate) struct Select {
+    /// A task, or a path [default: the whole repository]
+    #[arg(value_name = "TASK")]
+    pub(crate) task: Option<String>,
+    /// The operation whose rule chooses
+    #[arg(long, default_value = "refactor", value_parser = ["explain", "architect", "refactor", "test-gen"])]
+    pub(crate) operation: String,
+    /// Narrow the task, for example to a directory or a subject
+    #[arg(long, value_name = "FOCUS")]
+    pub(crate) focus: Option<String>,
+    #[command(flatten)]
+    pub(crate) steer: Steer,
+    /// Print the paths alone, best first
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) paths: bool,
+    /// Print everything as JSON, the text for the model included
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What the user says about the selection.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Steer {
+    /// Select these files first: a path or a glob from the root
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// Never select these files: a path or a glob from the root
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+}
+
 /// What the four operations share.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -204,6 +245,8 @@ pub(crate) struct Run {
     /// Leave the session running when this command is interrupted or its terminal goes away
     #[arg(long)]
     pub(crate) detach: bool,
+    #[command(flatten)]
+    pub(crate) steer: Steer,
     /// End after this many requests to the model, with what there is
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_steps: Option<u32>,

@@ -1,6 +1,7 @@
 //! One module a command, and what they share.
 
 pub(crate) mod completions;
+mod context;
 mod history;
 mod init;
 mod operation;
@@ -11,9 +12,9 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{self, Event, PolicyRequest};
+use host::api::{self, Event, PolicyRequest, SelectionRequest};
 
-use crate::args::{Command, PolicyFlags};
+use crate::args::{Command, PolicyFlags, Steer};
 use crate::client::{Backend, Client, Events};
 use crate::error::Error;
 use crate::output::Output;
@@ -59,6 +60,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
             operation::run(operation::Task::refactor(task, focus), &run, context).await
         }
         Command::TestGen { file, run } => operation::run(operation::Task::test_gen(file), &run, context).await,
+        Command::Context(select) => context::run(select, context).await,
         Command::Service(service) => service::run(&service, context).await,
         Command::Skill(skill) => skill::run(skill, context).await,
         Command::History { json } => history::list(json, context).await,
@@ -73,6 +75,14 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         allow: flags.allow.clone(),
         deny: flags.deny.clone(),
         allow_paths: flags.allow_path.clone(),
+    }
+}
+
+/// The wire form of the selection flags.
+fn selection(flags: &Steer) -> SelectionRequest {
+    SelectionRequest {
+        include: flags.include.clone(),
+        exclude: flags.exclude.clone(),
     }
 }
 

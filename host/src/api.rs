@@ -169,9 +169,76 @@ pub struct ExecuteRequest {
     /// True: the session is cancelled when the last stream of it closes before the end.
     #[serde(default)]
     pub attached: bool,
+    /// Files that must be in the selection, and files that must not.
+    #[serde(default, skip_serializing_if = "SelectionRequest::is_unset")]
+    pub selection: SelectionRequest,
     /// What the session may cost; each bound that is absent has its default.
     #[serde(default, skip_serializing_if = "BudgetRequest::is_unset")]
     pub budget: BudgetRequest,
+}
+
+/// What the user says about the selection of files. Patterns are globs from the root; one without a wildcard is a file,
+/// or a directory and all below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SelectionRequest {
+    /// Taken first, in this order, as far as there is room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Never considered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+}
+
+impl SelectionRequest {
+    /// True where nothing is said.
+    pub fn is_unset(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Body of POST /context.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextRequest {
+    /// Whose rule chooses.
+    pub operation: Operation,
+    /// A path, or a task.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Absolute path to the repository root.
+    pub repo_path: String,
+    /// A task description beside the target, or instead of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Narrows the target or the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+    /// What paths are relative to before the root; default: the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<String>,
+    /// Files that must be in the selection, and files that must not.
+    #[serde(default, skip_serializing_if = "SelectionRequest::is_unset")]
+    pub selection: SelectionRequest,
+}
+
+/// Answer of POST /context: what a session would send to the model, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContextResult {
+    /// The chosen files, best first.
+    pub selected_files: Vec<SelectedFile>,
+    /// The text that goes to the model.
+    pub context: String,
+    /// How many files were loaded.
+    pub files_loaded: u64,
+    /// Files that were nearly chosen, best first.
+    pub near_misses: Vec<SelectedFile>,
+    /// Notes of the vault that go along, as paths below it.
+    pub notes: Vec<String>,
+    /// Estimated tokens of `context`.
+    pub tokens: u64,
+    /// What the user should know about the selection.
+    pub notices: Vec<String>,
 }
 
 /// What a session may cost. Reaching a bound ends it with what there is by then, as failed.
@@ -484,6 +551,9 @@ pub enum Event {
         output_tokens: u64,
         /// True where the provider did not report them and these are our own estimate.
         estimated: bool,
+        /// What the provider says that they cost so far, in US dollars; absent where it says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
     },
     /// Something that the user should know and that is not the answer.
     Notice {

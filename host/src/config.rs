@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -129,6 +130,19 @@ pub struct ProviderSettings {
     pub model: String,
     /// Its key, where it has one.
     pub api_key: Option<Secret>,
+    /// True where the model is known to print its tool calls as text, and such a call may count.
+    pub text_calls: bool,
+    /// How long it may be silent, where the user has said so.
+    pub patience: Patience,
+}
+
+/// How long a provider may be silent. What is not set here is bounded by the engine's limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// Before the first byte of an answer.
+    pub first_byte: Option<Duration>,
+    /// Between two pieces of an answer.
+    pub idle: Option<Duration>,
 }
 
 /// Everything that a session needs to know, resolved.
@@ -215,6 +229,9 @@ struct FileProvider {
     enabled: bool,
     url: Option<String>,
     api: Option<Api>,
+    text_calls: Option<bool>,
+    first_byte_seconds: Option<NonZeroU32>,
+    idle_seconds: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -488,7 +505,16 @@ fn resolve_provider(
         url,
         model,
         api_key,
+        text_calls: file.text_calls.unwrap_or(false),
+        patience: Patience {
+            first_byte: file.first_byte_seconds.map(seconds),
+            idle: file.idle_seconds.map(seconds),
+        },
     })
+}
+
+fn seconds(count: NonZeroU32) -> Duration {
+    Duration::from_secs(count.get().into())
 }
 
 /// Which wire a provider speaks, or why its combination of `api` and `url` makes no sense.
@@ -506,14 +532,23 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
             "`url` of the provider `{name}` is neither http:// nor https://: `{url}`"
         ));
     }
-    match (name, file.api) {
-        (ProviderName::Local, None) if analyst => Ok(Api::Analyst),
-        _ if analyst => invalid(format!(
-            "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+    let api = match (name, file.api) {
+        (ProviderName::Local, None) if analyst => Api::Analyst,
+        _ if analyst => {
+            return invalid(format!(
+                "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+            ));
+        }
+        (ProviderName::Hosted, api) => api.unwrap_or(Api::Messages),
+        (_, None | Some(Api::Chat)) => Api::Chat,
+        (_, Some(_)) => return invalid(format!("the provider `{name}` speaks `chat` only")),
+    };
+    // A key that changes nothing would be a promise that nobody keeps.
+    match file.text_calls {
+        Some(_) if api != Api::Chat => invalid(format!(
+            "`text_calls` of the provider `{name}` means nothing there: only `chat` reads calls out of text"
         )),
-        (ProviderName::Hosted, api) => Ok(api.unwrap_or(Api::Messages)),
-        (_, None | Some(Api::Chat)) => Ok(Api::Chat),
-        (_, Some(_)) => invalid(format!("the provider `{name}` speaks `chat` only")),
+        _ => Ok(api),
     }
 }
 
@@ -598,6 +633,16 @@ mod tests {
     }
 
     #[test]
+    fn calls_as_text_are_allowed_by_name_and_only_where_they_are_read() {
+        let text = "[providers.local]\nmodel = \"m\"\nenabled = true\n";
+        let read = |text: &str| settings(text, &[]).map(|settings| settings.provider.text_calls);
+        assert_eq!(read(text), Ok(false));
+        assert_eq!(read(&format!("{text}text_calls = true")), Ok(true));
+        let hosted = "[providers.hosted]\nmodel = \"m\"\napi_key = \"k\"\nenabled = true\ntext_calls = true";
+        assert!(problem(hosted, &[]).0.contains("`text_calls` of the provider `hosted`"));
+    }
+
+    #[test]
     fn two_enabled_providers_are_named() {
         let text = "[providers.local]\nenabled = true\n[providers.router]\nenabled = true";
         assert_eq!(
@@ -630,6 +675,19 @@ mod tests {
                 .1
                 .contains("did you mean `local`?")
         );
+    }
+
+    #[test]
+    fn silence_is_bounded_by_the_user_or_else_by_the_engine() {
+        let text = "[providers.local]\nmodel = \"m\"\nenabled = true\nidle_seconds = 20";
+        let resolved = settings(text, &[]).expect("the configuration is right");
+        let patience = Patience {
+            first_byte: None,
+            idle: Some(Duration::from_secs(20)),
+        };
+        assert_eq!(resolved.provider.patience, patience);
+        let (message, _) = problem(&text.replace("20", "0"), &[]);
+        assert!(message.contains("nonzero"), "{message}");
     }
 
     #[test]

@@ -152,6 +152,7 @@ pub fn router(state: AppState) -> Router {
 fn routes() -> Router<AppState> {
     Router::new()
         .route("/scan", post(service::scan))
+        .route("/context", post(service::context))
         .route("/models", get(service::models))
         .route("/status", get(service::status))
         .route("/identity", get(service::identity))

@@ -449,6 +449,12 @@ pub const SELECTED_FILES_MIN: usize = 4;
 /// Files of a selection, at the most (specification: 4 to 6).
 pub const SELECTED_FILES_MAX: usize = 6;
 
+/// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
+pub const STEER_PATTERNS_MAX: usize = 100;
+
+/// Longest of these patterns; longer than any path that matters.
+pub const STEER_PATTERN_BYTES_MAX: usize = 1024;
+
 /// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
 /// context of 200,000, so that a conversation of many tool calls still fits.
 pub const PACKET_TOKENS: u64 = 28_000;
@@ -484,6 +490,31 @@ pub const VAULT_DEPTH_MAX: usize = 16;
 
 /// Notes in a packet.
 pub const PACKET_NOTES_MAX: usize = 3;
+
+// ---- provider: context size, model lists, probe ----
+
+/// Asking a server for the size of its context, all places where it may stand together: a session waits for it.
+pub const PROVIDER_CONTEXT_SECONDS_MAX: u64 = 2;
+
+/// Estimated tokens of a prompt, from which on a server's count far below is a sign that the prompt was cut. Below it,
+/// our estimate is mostly that of schemas and errs by more; the smallest usual context is 2048.
+pub const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;
+
+/// How long a model list is remembered. Vendors add a model every few weeks; a local server loads one in a minute or
+/// two.
+pub const MODEL_CACHE_SECONDS: u64 = 300;
+
+/// How long it is remembered that a provider could not be asked: whoever has just started it looks again soon.
+pub const MODEL_CACHE_FAILURE_SECONDS: u64 = 15;
+
+/// Providers whose lists are remembered. A user has three, with a few changes of address and key.
+pub const MODEL_CACHE_ENTRIES_MAX: usize = 16;
+
+/// One check of a probe. The first may have to wait until a large local model is loaded.
+pub const PROBE_CHECK_SECONDS_MAX: u64 = 120;
+
+/// Output tokens of one answer to a probe: a sentence, or two calls; models that think first need some hundred more.
+pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
 
 // ---- provider: wires ----
 

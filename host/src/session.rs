@@ -12,6 +12,7 @@ pub mod history;
 pub mod journal;
 pub mod report;
 mod run;
+mod selection;
 mod store;
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,11 +30,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, ExecuteRequest, History, Operation, Problem, ScanRequest, ScanResult, SessionResult, SessionStart,
-    SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem, ScanRequest,
+    ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
-use crate::context;
+use crate::context::{self, Steer};
 use crate::limits;
 use crate::provider::analyst;
 use crate::repository::{self, Repository, RepositoryError};
@@ -46,6 +47,7 @@ use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
 use journal::{Start, Work};
 use run::{Job, OperationTask, Outcome, Task};
+use selection::Selecting;
 use store::Store;
 
 /// Why the sessions of a home cannot be opened.
@@ -127,6 +129,7 @@ impl Sessions {
         }
         let policy_request = run::merged(&settings.policy, &request.policy);
         let policy = Policy::new(Cause::Operation(request.operation), &policy_request)?;
+        let steer = Arc::new(Steer::new(&request.selection)?);
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
             let options = self.repository_options(&settings.policy);
@@ -157,6 +160,7 @@ impl Sessions {
             focus: request.focus,
             working_directory,
             settings,
+            steer,
             budget: request.budget,
         }));
         let launch = Launch {
@@ -395,6 +399,35 @@ impl Sessions {
         blocking(move || {
             let repository = open_repository(&request.repo_path, &options)?;
             context::scan(&repository, &cancel).map_err(Problem::from)
+        })
+        .await
+    }
+
+    /// What an operation would send to the model, and why. Asks no model and records nothing.
+    pub async fn context(
+        &self,
+        request: ContextRequest,
+        settings: PolicySettings,
+        vault: Option<PathBuf>,
+    ) -> Result<ContextResult, Problem> {
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        let options = self.repository_options(&settings);
+        let steer = Arc::new(Steer::new(&request.selection)?);
+        blocking(move || {
+            let repository = open_repository(&request.repo_path, &options)?;
+            let selecting = Selecting {
+                operation: request.operation,
+                target: request.target,
+                task: request.task,
+                focus: request.focus,
+                working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
+                vault,
+                steer,
+                budget_tokens: limits::PACKET_TOKENS,
+            };
+            let (_, packet) = selecting.build(&repository, &cancel)?;
+            Ok(packet.into())
         })
         .await
     }

@@ -226,6 +226,7 @@ struct Round {
     text: String,
     calls: Vec<ToolCall>,
     cut_off: Vec<String>,
+    broken_call: Option<String>,
     printed_call: Option<String>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
@@ -278,6 +279,9 @@ impl<'a> State<'a> {
         }
         if !round.cut_off.is_empty() {
             return self.tell_cut_off(round);
+        }
+        if let Some(said) = round.broken_call.take() {
+            return self.tell_broken(&round, &said);
         }
         if !round.calls.is_empty() {
             return self.answer_calls(round).await;
@@ -340,6 +344,26 @@ impl<'a> State<'a> {
              nothing of that answer was run. Go on in smaller steps: write less in one call, for example by changing a \
              file with edits, or in several calls."
         ));
+        Ok(None)
+    }
+
+    /// A call that nobody could read is asked for again, like one that was cut off.
+    fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
+        self.keep(round);
+        self.cut_offs += 1;
+        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
+            let message = format!("The model's tool calls cannot be read: {said}");
+            let problem =
+                Problem::new(codes::STREAM, message).with_hint("run the operation again, or choose another model");
+            return Err(Stop::Failed(problem.into()));
+        }
+        let notice = format!("A tool call of the model could not be read ({said}); it was not run.");
+        self.turn.observer.step(Step::Notice(&notice));
+        self.say(
+            "Your last tool call could not be read, and nothing of that answer was run. Make the call again: one of \
+             the tools you were given, its arguments as one JSON object."
+                .to_owned(),
+        );
         Ok(None)
     }
 
@@ -500,6 +524,7 @@ impl<'a> State<'a> {
             ProviderEvent::Reasoning(text) => observer.step(Step::Reasoning(&text)),
             ProviderEvent::ToolCall(call) => round.calls.push(call),
             ProviderEvent::CutOffCall { name } => round.cut_off.push(name),
+            ProviderEvent::BrokenCall { said } => round.broken_call = Some(said),
             ProviderEvent::TextCall { held } => round.printed_call = Some(held),
             ProviderEvent::Usage(usage) => round.usage = Some(usage),
             ProviderEvent::Waiting { reason } => observer.step(Step::Notice(&reason)),
@@ -517,18 +542,13 @@ impl<'a> State<'a> {
         let usage = round.usage.or_else(|| {
             spoke.then(|| Usage {
                 input_tokens: request.estimated_tokens(),
-                cached_tokens: 0,
                 output_tokens: estimated_tokens(round.message().bytes()),
                 estimated: true,
+                ..Usage::default()
             })
         });
         let Some(usage) = usage else { return };
-        self.usage = Usage {
-            input_tokens: self.usage.input_tokens + usage.input_tokens,
-            cached_tokens: self.usage.cached_tokens + usage.cached_tokens,
-            output_tokens: self.usage.output_tokens + usage.output_tokens,
-            estimated: self.usage.estimated || usage.estimated,
-        };
+        self.usage = self.usage.plus(usage);
         self.turn.observer.step(Step::Usage(self.usage));
     }
 

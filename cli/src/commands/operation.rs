@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, SessionStart};
 use host::config::{self, ProviderName};
 
-use super::{Context, approve, cancel, describe_call, next_or_interrupt, notice, path_text, policy};
+use super::{Context, approve, cancel, describe_call, next_or_interrupt, notice, path_text, policy, selection};
 use crate::args::Run;
 use crate::client::Client;
 use crate::error::{Error, code};
@@ -88,6 +88,7 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
         policy: policy(&run.policy),
         overrides: Overrides(context.backend.environment.forwarded()),
         attached: !run.detach,
+        selection: selection(&run.steer),
         budget: BudgetRequest {
             max_steps: run.max_steps,
             max_tokens: run.max_tokens,

@@ -76,7 +76,9 @@ fn header(text: &mut String, summary: &Summary) {
     let completed = summary.completed.map(iso).unwrap_or_default();
     let usage = summary.usage.map(|usage| {
         let estimated = if usage.estimated { " (estimated)" } else { "" };
-        format!("{} in, {} out{estimated}", usage.input_tokens, usage.output_tokens)
+        let cost = usage.cost().map(|cost| format!(", {cost:.6} US dollars"));
+        let (input, output) = (usage.input_tokens, usage.output_tokens);
+        format!("{input} in, {output} out{estimated}{}", cost.unwrap_or_default())
     });
     let rows = [
         ("Session", start.session_id.clone()),
@@ -487,6 +489,7 @@ mod tests {
                     cached_tokens: 0,
                     output_tokens: 5,
                     estimated: true,
+                    cost_nanos: Some(1_250_000),
                 }),
             }),
         ]);
@@ -516,7 +519,7 @@ mod tests {
         | Status | failed |
         | Started | 2025-03-01T12:00:01.000Z |
         | Completed | 2025-03-01T12:00:07.000Z |
-        | Tokens | 10 in, 5 out (estimated) |
+        | Tokens | 10 in, 5 out (estimated), 0.001250 US dollars |
 
         ## Error
 

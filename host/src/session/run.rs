@@ -22,6 +22,7 @@ use super::feed::Recorder;
 use super::journal::Work;
 use crate::api::{self, BudgetRequest, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
+use crate::context::Steer;
 use crate::provider::Usage;
 use crate::repository::Repository;
 use crate::skill::policy::Policy;
@@ -55,6 +56,7 @@ pub(super) struct OperationTask {
     pub(super) focus: Option<String>,
     pub(super) working_directory: PathBuf,
     pub(super) settings: Settings,
+    pub(super) steer: Arc<Steer>,
     pub(super) budget: BudgetRequest,
 }
 

@@ -286,6 +286,7 @@ impl World {
             overrides: Default::default(),
             attached: false,
             budget: Default::default(),
+            selection: Default::default(),
         }
     }
 
@@ -332,6 +333,8 @@ pub(crate) fn settings() -> Settings {
             url: "http://127.0.0.1:1/v1".into(),
             model: "some-model".into(),
             api_key: None,
+            text_calls: false,
+            patience: crate::config::Patience::default(),
         },
         providers: vec![ProviderSummary {
             name: ProviderName::Local,

@@ -274,6 +274,7 @@ impl Observer for SessionTools<'_> {
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
                 estimated: usage.estimated,
+                cost: usage.cost(),
             }),
             Step::Notice(message) => recorder.notice(message, None),
         }
