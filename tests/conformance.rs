@@ -6,6 +6,8 @@
 
 mod http;
 mod recorded;
+mod rights;
+mod told;
 mod world;
 
 mod auth;

@@ -1,10 +1,8 @@
-//! Every row of the error table, provoked for real: the exact message, the exit code, the hint, and the same code,
-//! message and hint on the terminal, as an event of `--json`, in the stream, in the result and as an HTTP error.
+//! Every row of the error table, provoked for real: the exact message, the exit code, the hint that mends it, and the
+//! same code, message and hint wherever it is told.
 
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use host::provider::script::{Round, ScriptedStatus, Step};
@@ -13,108 +11,12 @@ use tempfile::TempDir;
 
 use super::http::{self, Connection};
 use super::recorded::failed;
+use super::rights::{give, restrict, unprivileged};
 use super::skills::environment;
 use super::states::kill;
-use super::world::{Canned, SHOP, Wire, World, holds, readme_says, report, says};
+use super::told::{Told, has, printed, refusing, skill_told, told_everywhere, with_token};
+use super::world::{SHOP, Wire, World, holds, readme_says, report, says};
 use crate::support::{Finished, Home, finish, fixture_path, folder};
-
-/// A problem as it was told somewhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
-    code: String,
-    message: String,
-    hint: String,
-}
-
-impl Told {
-    /// Out of an `error` event, the `error` of a result or of an HTTP answer.
-    #[track_caller]
-    fn of(value: &Value) -> Self {
-        let text = |key: &str| {
-            value[key]
-                .as_str()
-                .unwrap_or_else(|| panic!("`{key}` in {value}"))
-                .to_owned()
-        };
-        Self {
-            code: text("code"),
-            message: text("message"),
-            hint: text("hint"),
-        }
-    }
-
-    /// Fails unless the command printed exactly this, with its hint, and ended with the code.
-    #[track_caller]
-    fn on_terminal(&self, finished: &Finished, exit: i32) {
-        assert_eq!(finished.code, exit, "{}", finished.stderr);
-        holds(
-            &finished.stderr,
-            &[&format!("[error] {}\nhint: {}\n", self.message, self.hint)],
-        );
-        assert_eq!(finished.stderr.matches("[error]").count(), 1, "{}", finished.stderr);
-    }
-}
-
-/// The message and the hint on a terminal, for what has no other place.
-#[track_caller]
-fn printed(finished: &Finished, exit: i32) -> (String, String) {
-    assert_eq!(finished.code, exit, "{}", finished.stderr);
-    let mut lines = finished.stderr.lines();
-    let message = lines.find_map(|line| line.strip_prefix("[error] "));
-    let hint = lines.next().and_then(|line| line.strip_prefix("hint: "));
-    (message.expect("an error").to_owned(), hint.expect("a hint").to_owned())
-}
-
-/// Lets an explain fail in every way that it can be asked for, and checks that all of them tell the same.
-#[track_caller]
-fn told_everywhere(home: &Home, root: &Path, target: &str) -> Told {
-    let lines = home.run(root, &["explain", target, "--json"]).expect(1).stdout;
-    let event = lines
-        .lines()
-        .last()
-        .and_then(|line| serde_json::from_str::<Value>(line).ok());
-    let event = event.expect("one event a line");
-    assert_eq!(event["type"], "error");
-    let told = Told::of(&event);
-    told.on_terminal(&home.run(root, &["explain", target]), 1);
-    let address = home.serve();
-    let body = json!({"operation": "explain", "target": target, "repo_path": root});
-    let start = http::post(&address, "/execute", &body).expect(200).json();
-    let id = start["session_id"].as_str().expect("an identifier");
-    for path in [
-        format!("/stream?session_id={id}"),
-        format!("/api/stream/{id}"),
-        format!("/api/stream?session_id={id}"),
-    ] {
-        let last = http::get(&address, &path).expect(200).events().pop().expect("events");
-        assert_eq!(
-            (&last["type"], Told::of(&last)),
-            (&"error".into(), told.clone()),
-            "{path}"
-        );
-    }
-    let result = http::get(&address, &format!("/results/{id}")).expect(200).json();
-    assert_eq!(
-        (&result["status"], Told::of(&result["error"])),
-        (&"failed".into(), told.clone())
-    );
-    told.on_terminal(&home.run(root, &["results", id]), 1);
-    told
-}
-
-/// A failing round for every request.
-fn refusing(wire: Wire, status: &'static str, body: Value) -> (Canned, Told) {
-    let server = Canned::saying(status, body);
-    let (home, repository) = (Home::configured(&wire.config(&server.url)), folder(SHOP));
-    let told = told_everywhere(&home, repository.path(), ".");
-    (server, told)
-}
-
-#[track_caller]
-fn has(told: &Told, message: &str, remedies: &[&str]) {
-    assert_eq!(told.message, message);
-    holds(&told.hint, remedies);
-}
 
 #[test]
 fn error_printed_form() {
@@ -423,103 +325,6 @@ fn error_unknown_model() {
     has(&told, "Model not found: scripted", &["`model`", "tool init"]);
 }
 
-/// What a skill says, on the terminal and as the event of a call over HTTP.
-#[track_caller]
-fn skill_told(home: &Home, root: &Path, command: &mut Command, call: (&str, Value, &str)) -> Told {
-    let finished = finish(command.output().expect("the binary runs"));
-    let (skill, arguments, effect) = call;
-    let address = home.serve();
-    let headers = with_token(home);
-    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
-    let environment: Vec<(String, String)> = command
-        .get_envs()
-        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.to_owned())))
-        .filter(|(name, _)| host::config::FORWARDED.contains(&name.as_str()))
-        .collect();
-    let body = json!({
-        "arguments": arguments,
-        "repo_path": root,
-        "policy": {"allow": [effect]},
-        "overrides": environment.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
-    });
-    let path = format!("/skills/{skill}/call");
-    let answer = Connection::send(&address, "POST", &path, &headers, Some(&body.to_string())).finish();
-    let told = Told::of(answer.expect(200).events().last().expect("events"));
-    told.on_terminal(&finished, 1);
-    told
-}
-
-/// The headers of a JSON request by the holder of the token.
-fn with_token(home: &Home) -> [(&'static str, String); 2] {
-    let token = std::fs::read_to_string(home.path().join("token")).expect("a token");
-    [
-        ("content-type", "application/json".to_owned()),
-        ("authorization", format!("Bearer {}", token.trim())),
-    ]
-}
-
-/// The uid of a user without rights, for a test that runs as root.
-const NOBODY: u32 = 65534;
-
-/// The same command as a user whom permissions hold: as root it is run as nobody, to whom the home is given.
-#[expect(clippy::disallowed_methods, reason = "the tests drop their rights with setpriv")]
-fn unprivileged(home: &Home, command: &Command) -> Command {
-    if !rustix::process::geteuid().is_root() {
-        let mut same = Command::new(command.get_program());
-        same.args(command.get_args());
-        return with_surroundings(same, command);
-    }
-    give(home.path());
-    let mut dropped = Command::new("setpriv");
-    let user = NOBODY.to_string();
-    dropped.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]);
-    dropped.arg(reachable(home, Path::new(command.get_program())));
-    dropped.args(command.get_args());
-    with_surroundings(dropped, command)
-}
-
-fn with_surroundings(mut command: Command, of: &Command) -> Command {
-    command.env_clear().stdin(std::process::Stdio::null());
-    command.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.current_dir(of.get_current_dir().expect("a test says where"));
-    command
-}
-
-/// The binary where nobody may run it: where it is, or a copy in the home.
-fn reachable(home: &Home, program: &Path) -> std::path::PathBuf {
-    let open = |folder: &Path| {
-        let metadata = std::fs::metadata(folder);
-        metadata.is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
-    };
-    if program
-        .ancestors()
-        .skip(1)
-        .filter(|folder| *folder != Path::new(""))
-        .all(open)
-    {
-        return program.to_owned();
-    }
-    let copy = home.path().join("tool");
-    std::fs::copy(program, &copy).expect("the binary can be copied");
-    chown(&copy, Some(NOBODY), Some(NOBODY)).expect("root may give it away");
-    copy
-}
-
-/// Gives a folder and what it holds to nobody.
-fn give(place: &Path) {
-    chown(place, Some(NOBODY), Some(NOBODY)).expect("root may give it away");
-    if place.is_dir() && !place.is_symlink() {
-        for entry in std::fs::read_dir(place).expect("it can be listed") {
-            give(&entry.expect("it can be listed").path());
-        }
-    }
-}
-
-/// Lets everybody look, and nobody but the owner change anything; with `mode` not even the owner.
-fn restrict(place: &Path, mode: u32) {
-    std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode)).expect("it is ours");
-}
-
 /// A folder with a Python that says what a real one would of itself: new enough, with its packages in `packages`.
 fn python(version: &str, packages: &Path) -> TempDir {
     let script = format!("#!/bin/sh\necho {version}\necho '{}'\n", packages.display());
@@ -647,9 +452,7 @@ fn error_module_missing() {
 fn error_log_write_failure() {
     let world = World::repeating(SHOP, says(&["It counts crates (app.py:1)."]));
     restrict(world.root(), 0o555);
-    if rustix::process::geteuid().is_root() {
-        give(world.root());
-    }
+    give(world.root());
     for arguments in [&["explain", "."][..], &["explain", ".", "--quiet"]] {
         let command = world.home.tool(world.root(), arguments);
         let mut command = unprivileged(&world.home, &command);
