@@ -237,9 +237,6 @@ pub const JOURNAL_TOOL_BYTES_MAX: usize = 64 * 1024;
 /// A tool call's result as the report shows it.
 pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 
-/// Time spent on counting the changed lines of one file for a report; beyond it the counts are approximate.
-pub const REPORT_DIFF_MS_MAX: u64 = 500;
-
 /// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
 /// other half is for the write itself.
 pub const JOURNAL_COMMIT_MS: u64 = 25;
@@ -422,9 +419,18 @@ pub const CUT_OFF_ROUNDS_MAX: u32 = 3;
 /// Longest tool result that goes to the model, about 50,000 tokens; skills page theirs far below.
 pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 
-/// Estimated tokens of a conversation, past which old tool results are dropped: a little below the specification's
-/// context of 200,000, because the estimate errs and the answer needs room.
-pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
+/// Context of a model that does not tell its own (the specification's 200,000 tokens).
+pub const CONTEXT_TOKENS: u64 = 200_000;
+
+/// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
+pub const TOOL_RESULTS_KEPT: usize = 4;
+
+/// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
+/// takes this much; above it the model's own bound is the better one.
+pub const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
+
+/// Output tokens without which a request is not worth its input: some sentences.
+pub const OUTPUT_TOKENS_MIN: u64 = 64;
 
 /// Questions to the model after its first answer in one session, of all sorts together. Each sort has its own, lower
 /// bound; this one holds where somebody forgot it.
@@ -521,3 +527,34 @@ pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
 /// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
 /// current model takes it; an older one names its own maximum, which then counts.
 pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
+
+// ---- answers ----
+
+/// Citations of one answer that are checked. The longest honest answers have some hundred.
+pub const CITATIONS_MAX: usize = 2_000;
+
+/// Text of an answer in which citations are looked for: longer than any model writes in a session.
+pub const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of cited files that are read to count their lines: a hundred files of the largest size that is written by
+/// hand, in some ten milliseconds.
+pub const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
+pub const CITATIONS_SECONDS_MAX: u64 = 20;
+
+/// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
+pub const CITATIONS_NAMED_MAX: usize = 20;
+// ---- changes ----
+
+/// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
+pub const DIFF_MS_MAX: u64 = 500;
+
+/// What a report shows of a session's diff. A report is read by people, and collected as an artefact by the hundred.
+pub const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
+
+/// What an answer shows of its session's diff: some four screens. `tool diff` shows all of it.
+pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
+
+/// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
+pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -14,6 +14,7 @@ pub mod report;
 mod run;
 mod selection;
 mod store;
+mod undo;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -30,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem, ScanRequest,
-    ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem,
+    ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
 use crate::context::{self, Steer};
@@ -121,6 +122,7 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
+        check_budget(&request.budget)?;
         if settings.provider.api == Api::Analyst {
             analyst::check(request.operation, request.model.as_deref())?;
         }
@@ -231,9 +233,7 @@ impl Sessions {
     }
 
     async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
-        if self.stopping.load(Ordering::SeqCst) {
-            return Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat"));
-        }
+        self.check_accepting()?;
         if self.running() >= limits::SESSIONS_RUNNING_MAX as u64 {
             return Err(Problem::new(
                 "busy",
@@ -282,6 +282,13 @@ impl Sessions {
             status: Status::Running,
             approval_secret: secret.to_string(),
         })
+    }
+
+    fn check_accepting(&self) -> Result<(), Problem> {
+        match self.stopping.load(Ordering::SeqCst) {
+            true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
+            false => Ok(()),
+        }
     }
 
     /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
@@ -595,6 +602,22 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
             format!("{} needs a `target`: {sort}", request.operation),
         )),
         false => Ok(()),
+    }
+}
+
+/// A bound of nothing is a mistake, not a wish.
+fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
+    let zero = [
+        ("max_steps", budget.max_steps == Some(0)),
+        ("max_tokens", budget.max_tokens == Some(0)),
+        ("timeout_seconds", budget.timeout_seconds == Some(0)),
+    ];
+    match zero.iter().find(|(_, is_zero)| *is_zero) {
+        Some((field, _)) => Err(
+            Problem::new("invalid-request", format!("`budget.{field}` must be at least 1"))
+                .with_hint("leave it out for the usual bound"),
+        ),
+        None => Ok(()),
     }
 }
 

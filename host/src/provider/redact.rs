@@ -73,6 +73,7 @@ mod tests {
             model: "m".into(),
             api_key: Some(Secret::new(key)),
             text_calls: false,
+            patience: crate::config::Patience::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Everything that happens is recorded on the way. How the session is kept, listed and cancelled is not decided here.
 
+mod architect;
 mod judge;
 mod operate;
 mod review;
@@ -85,7 +86,7 @@ impl Outcome {
         }
     }
 
-    fn complete() -> Self {
+    pub(super) fn complete() -> Self {
         Self {
             status: Status::Complete,
             problem: None,
@@ -99,6 +100,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
     let name = match work {
         Work::Operation(operation) => operation.name().to_owned(),
         Work::Skill(name) => name.clone(),
+        Work::Undo(_) => "undo".to_owned(),
     };
     Problem::new(
         "operation-failed",

@@ -91,6 +91,7 @@ mod tests {
             model: "tiny".into(),
             api_key: Some(Secret::new(key)),
             text_calls: false,
+            patience: crate::config::Patience::default(),
         }
     }
 

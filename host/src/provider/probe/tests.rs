@@ -16,6 +16,7 @@ fn settings(url: &str) -> ProviderSettings {
         model: "scripted".into(),
         api_key: Some(Secret::new(KEY)),
         text_calls: false,
+        patience: crate::config::Patience::default(),
     }
 }
 

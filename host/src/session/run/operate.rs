@@ -56,7 +56,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             Next::Ask(follow_up) => follow_up,
         };
         asked += 1;
-        desk.say(&follow_up.heading);
+        desk.announce(&follow_up.heading);
         let spent = Spent::of(&report);
         let mut messages = std::mem::take(&mut report.messages);
         messages.push(Message::User {
@@ -111,7 +111,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.deadline = desk.deadline;
     if is_analyst(task) {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
-        turn.context_tokens_max = u64::MAX;
+        turn.context_tokens = u64::MAX;
     }
     if let Some(context_tokens) = context_tokens(desk.job, provider, desk.deadline).await {
         // A fifth is left for the answer, and for the error of the estimate.
