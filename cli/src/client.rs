@@ -249,6 +249,18 @@ impl Client {
     }
 }
 
+/// A text that stands for itself in a path or a query, whatever it holds.
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 fn broken(error: &dyn std::fmt::Display) -> Error {
     Problem::new("backend-down", format!("Backend not responding: {error}"))
         .with_hint("see `tool service status` and ~/.tool/logs/backend.log")

@@ -558,3 +558,7 @@ pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
 /// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
 pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+// ---- process::toolchain ----
+
+/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
+pub const VERSION_SECONDS_MAX: u64 = 10;

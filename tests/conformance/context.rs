@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use host::api::Operation;
-use host::context::{self, BuildRequest, Packet};
+use host::context::{self, BuildRequest, Packet, Steer};
 use host::limits;
 use host::operation::{self, Target};
 use host::repository::{Options, Repository};
@@ -57,6 +57,7 @@ fn packet_for(repository: &Repository, operation: Operation, target: &Target, va
         operation,
         target,
         focus: None,
+        steer: &Steer::default(),
         vault,
         budget_tokens: limits::PACKET_TOKENS,
         cancel: &cancel,

@@ -213,9 +213,8 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event) -> bool {
             fenced(text, "", &clean(&cut_text(outcome, limits::REPORT_RESULT_BYTES_MAX)));
         }
         // The journal's own entry for the call says more; the others are in tables.
-        Event::Skill { .. } | Event::SkillResult { .. } | Event::Selection { .. } | Event::Usage { .. } => {
-            return false;
-        }
+        Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
+        Event::Selection { .. } | Event::Usage { .. } => return false,
         Event::Complete { .. } | Event::Error { .. } => return false,
     }
     true

@@ -288,7 +288,7 @@ async fn the_bound_of_time_holds_for_the_context() {
     let world = World::new(vec![vec![Act::Say("Never said.")]]);
     let work = Work::Operation(Operation::Explain);
     let root = world.repository();
-    let repository = open_repository(&root.to_string_lossy(), &world.home(), &PolicySettings::default());
+    let repository = open_repository(&root.to_string_lossy(), &repository::Options::default());
     let folder = journal::SessionFolder::new(world.home().join("sessions/x"));
     let mut start = history::tests::start("x", work);
     start.repository = root.to_string_lossy().into_owned();
