@@ -4,6 +4,7 @@ mod automation;
 mod cli;
 mod commands;
 mod help;
+mod conformance;
 mod model_server;
 mod overview;
 mod rest;
