@@ -3,10 +3,10 @@
 mod automation;
 mod cli;
 mod commands;
-mod help;
 mod conformance;
-mod model_server;
+mod help;
 mod overview;
+mod providers;
 mod rest;
 mod sandbox;
 mod skills;
