@@ -117,7 +117,7 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
 
 /// A pinned package that `scripts/fixtures` has unpacked, as a copy that a test may change. A missing fixture fails.
 pub(crate) fn fixture(name: &str) -> TempDir {
-    let source = fixtures(name);
+    let source = fixture_path(name);
     let copy = TempDir::new().expect("a temporary folder");
     copy_tree(&source, copy.path());
     copy
@@ -160,9 +160,9 @@ pub(crate) fn citations(text: &str) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// A place among what `scripts/fixtures` has fetched. Where it is missing, the test fails.
-pub(crate) fn fixtures(place: &str) -> PathBuf {
-    let found = target().join("fixtures").join(place);
-    assert!(found.exists(), "{} is missing: run scripts/fixtures", found.display());
-    found
+/// Where `scripts/fixtures` has unpacked a package, to be read and not changed. A missing fixture fails.
+pub(crate) fn fixture_path(name: &str) -> PathBuf {
+    let source = target().join("fixtures").join(name);
+    assert!(source.is_dir(), "{} is missing: run scripts/fixtures", source.display());
+    source
 }

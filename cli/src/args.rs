@@ -150,6 +150,43 @@ Examples:
         json: bool,
     },
 
+    /// Show what a session changed, as it left it
+    ///
+    /// A unified diff in git's form; files that have been changed since are named below it.
+    #[command(after_help = "\
+Examples:
+  tool diff                    what `tool undo` would take back
+  tool diff 01a1f88f           the beginning of an identifier is enough
+  tool diff | git apply -R --check")]
+    Diff {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
+        /// repository and is not undone
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Take back what a session changed, byte for byte
+    ///
+    /// Files that you have changed since are shown and left alone; exit code 1 then. An undo is a session of its own,
+    /// which can be undone.
+    #[command(after_help = "\
+Examples:
+  tool undo                    the newest session that changed files; again, the one before it
+  tool undo 01a1f88f           the beginning of an identifier is enough
+  tool undo UNDO               an undo, as it was printed: brings the changes back")]
+    Undo {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
+        /// repository and is not undone
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
     /// List, call and manage skills
     #[command(
         subcommand,

@@ -385,7 +385,7 @@ mod tests {
             model: "m".into(),
             api_key: None,
             text_calls: false,
-            patience: Default::default(),
+            patience: config::Patience::default(),
         }
     }
 
