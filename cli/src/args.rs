@@ -28,11 +28,11 @@ Examples:
 )]
 pub(crate) struct Arguments {
     /// Repository root [default: the nearest git work tree, else the working directory]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub(crate) repo: Option<PathBuf>,
 
     /// Print nothing but the answer and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 901)]
     pub(crate) quiet: bool,
 
     #[command(subcommand)]
