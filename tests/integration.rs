@@ -3,9 +3,10 @@
 mod automation;
 mod cli;
 mod commands;
+mod conformance;
 mod help;
-mod model_server;
 mod overview;
+mod providers;
 mod rest;
 mod sandbox;
 mod skills;

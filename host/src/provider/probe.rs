@@ -222,7 +222,7 @@ impl Prober {
 
     /// `fallback` is the verdict on what can be done without, provided that the server answers at all.
     async fn context_size(&self, fallback: ProbeVerdict) -> ProbeCheck {
-        let unknown = format!("up to {CONTEXT_TOKENS} tokens are sent");
+        let unknown = format!("a context of {CONTEXT_TOKENS} tokens is assumed");
         match self.provider.context_tokens().await {
             Some(tokens) => check(CONTEXT, Works, format!("{tokens} tokens")),
             None if self.provider.settings().name == ProviderName::Hosted => {
