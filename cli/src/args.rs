@@ -240,7 +240,13 @@ Examples:
     },
 
     /// Helpers for trying things out and for tests of your own
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool dev model-server --example > script.json
+  tool dev model-server --script script.json --port 1234"
+    )]
     Dev(Dev),
 
     /// Print a completion script for a shell
