@@ -3,8 +3,8 @@
 mod automation;
 mod cli;
 mod commands;
-mod help;
 mod conformance;
+mod help;
 mod model_server;
 mod overview;
 mod rest;

@@ -18,12 +18,15 @@ use super::told::{Told, has, printed, refusing, skill_told, told_everywhere, wit
 use super::world::{SHOP, Wire, World, holds, readme_says, report, says};
 use crate::support::{Finished, Home, finish, fixture_path, folder};
 
+/// An identifier that no session has.
+const NO_SESSION: &str = "01900000-0000-7000-8000-000000000000";
+
 #[test]
 fn error_printed_form() {
     let world = World::new(SHOP, []);
     for arguments in [
         &["explain", "nosuchfile"][..],
-        &["results", "nosuchsession"],
+        &["results", NO_SESSION],
         &["skill", "call", "nosuchskill"],
     ] {
         let finished = world.run(arguments).expect(1);
@@ -126,7 +129,7 @@ fn error_backend_start_failure() {
         for arguments in [&["service", "start"][..], &["explain", "."]] {
             let (message, hint) = printed(&home.run(repository.path(), arguments), 3);
             assert_eq!(message, "Failed to start backend service");
-            holds(&hint, &["backend.log"]);
+            holds(&hint, &["backend.log", "`tool doctor`"]);
         }
     }
 }
@@ -545,5 +548,5 @@ fn error_http_answers() {
         assert_eq!(error["code"], code);
         assert!(error["message"].is_string(), "{error}");
     }
-    readme_says(&["Errors are `{\"error\": {\"code\", \"message\", \"hint\"}}`"]);
+    readme_says(&["**Errors.** `{\"error\": {\"code\", \"message\", \"hint\"}}` with 400"]);
 }
