@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use host::provider::script::{ModelServer, Round, ScriptedCall, Step};
 use serde_json::{Value, json};
 
-use crate::model_server::scripted;
+use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder};
 
 fn small_repository() -> tempfile::TempDir {

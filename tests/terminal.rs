@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use host::provider::script::{Round, Step};
 use serde_json::json;
 
-use crate::model_server::scripted;
+use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder};
 
 /// Runs a program on a pseudo-terminal of so many columns and prints what it wrote there; its exit code is passed on.

@@ -239,6 +239,10 @@ Examples:
         json: bool,
     },
 
+    /// Helpers for trying things out and for tests of your own
+    #[command(subcommand)]
+    Dev(Dev),
+
     /// Print a completion script for a shell
     #[command(after_help = "\
 Examples:
@@ -567,5 +571,32 @@ Examples:
         /// The component: a file, or the name of a skill that is there
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Dev {
+    /// Serve a script as a model server on 127.0.0.1, for runs without a model and without a key
+    ///
+    /// The same script is spoken as Chat Completions, as the Messages API and as generateContent; the path of each
+    /// request decides. It runs until it is interrupted.
+    #[command(after_help = "\
+Examples:
+  tool dev model-server --example > script.json
+  tool dev model-server --script script.json
+  tool dev model-server --script script.json --port 1234 --log")]
+    ModelServer {
+        /// The script, a JSON file
+        #[arg(long, value_name = "FILE", required_unless_present = "example")]
+        script: Option<PathBuf>,
+        /// Port on 127.0.0.1; 0 takes any free one
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// Print each request and what it gets on standard error
+        #[arg(long)]
+        log: bool,
+        /// Print a script that works, and exit
+        #[arg(long, conflicts_with_all = ["script", "port", "log"])]
+        example: bool,
     },
 }

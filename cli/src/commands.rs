@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 mod config;
 mod context;
+pub(crate) mod dev;
 mod diff;
 mod doctor;
 mod follow;
@@ -76,7 +77,11 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Undo { session, json } => undo::run(&session, json, context).await,
         Command::Config { json } => config::run(json, context),
         Command::Doctor { probe, json } => doctor::run(probe, json, context).await,
-        Command::Completions { .. } | Command::Man { .. } | Command::Reference | Command::Daemon { .. } => {
+        Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Reference
+        | Command::Dev(_)
+        | Command::Daemon { .. } => {
             unreachable!("`main` runs these without a context")
         }
     }

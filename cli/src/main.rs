@@ -45,6 +45,9 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
         Command::Reference => return commands::reference::run(output),
         _ => {}
     }
+    if let args::Command::Dev(dev) = &arguments.command {
+        return commands::dev::run(dev, output);
+    }
     let backend = Backend::new(environment)?;
     if let Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
