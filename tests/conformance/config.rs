@@ -90,7 +90,11 @@ fn config_further_keys() {
     for setting in listed["settings"].as_array().expect("a list") {
         let key = setting["key"].as_str().expect("a key");
         if let Some((table, name)) = key.rsplit_once('.') {
-            let table = if table.starts_with("providers.") { "providers.NAME" } else { table };
+            let table = if table.starts_with("providers.") {
+                "providers.NAME"
+            } else {
+                table
+            };
             readme_says(&[&format!("`{table}.{name}`")]);
         }
     }
