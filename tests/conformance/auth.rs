@@ -1,6 +1,5 @@
 //! Authentication: the keys of the providers, each variable of the environment, and who may use the backend.
 
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::http;
 use super::told::printed;
-use super::world::{Canned, SHOP, Wire, World, holds, readme_says, says};
+use super::world::{Canned, SHOP, Wire, World, free_port, holds, readme_says, says};
 use crate::support::{Finished, Home, finish, folder};
 
 /// What a provider was sent with these variables set: the head and the body of its first request. It refuses the key.
@@ -164,9 +163,7 @@ fn auth_hosted_model() {
 
 #[test]
 fn auth_tool_backend_port() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
+    let port = free_port();
     let (home, repository) = (Home::offline(), folder(SHOP));
     let mut command = home.tool(repository.path(), &["explain", "."]);
     let command = command.env("TOOL_BACKEND_PORT", port.to_string());

@@ -15,7 +15,7 @@ use super::rights::{give, restrict, unprivileged};
 use super::skills::environment;
 use super::states::kill;
 use super::told::{Told, has, printed, refusing, skill_told, told_everywhere, with_token};
-use super::world::{SHOP, Wire, World, holds, readme_says, report, says};
+use super::world::{SHOP, Wire, World, free_port, holds, readme_says, report, says};
 use crate::support::{Finished, Home, finish, fixture_path, folder};
 
 /// An identifier that no session has.
@@ -306,9 +306,7 @@ fn error_context_too_long() {
 
 #[test]
 fn error_local_server_down() {
-    let gone = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = gone.local_addr().expect("an address");
-    drop(gone);
+    let address = format!("127.0.0.1:{}", free_port());
     let (home, repository) = (
         Home::configured(&Wire::Local.config(&format!("http://{address}"))),
         folder(SHOP),
