@@ -114,8 +114,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
         turn.context_tokens = u64::MAX;
     }
     if let Some(context_tokens) = context_tokens(desk.job, provider, desk.deadline).await {
-        // A fifth is left for the answer, and for the error of the estimate.
-        turn.context_tokens_max = turn.context_tokens_max.min(context_tokens / 5 * 4);
+        turn.context_tokens = turn.context_tokens.min(context_tokens);
     }
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
