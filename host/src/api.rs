@@ -627,6 +627,11 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hint: Option<String>,
     },
+    /// A line that a run under way has printed. The skill's answer holds it again, with what came before and after.
+    Live {
+        /// The line, without control characters.
+        line: String,
+    },
     /// Somebody must say yes or no.
     Approval {
         /// For POST /approvals/{id}.

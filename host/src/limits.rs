@@ -567,3 +567,17 @@ pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
 /// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
 pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; where one needs
+/// more than five minutes, running it twice around every refactor is not what its user wants, who is told so.
+pub const SUITE_SECONDS_MAX: u64 = 300;
+
+/// What the model is told of such a run: the first failures, with their details.
+pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
+
+/// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
+pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+// ---- process::toolchain ----
+
+/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
+pub const VERSION_SECONDS_MAX: u64 = 10;

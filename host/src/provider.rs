@@ -24,6 +24,8 @@ pub mod sse;
 mod wire;
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

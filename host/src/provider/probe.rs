@@ -25,7 +25,7 @@ use super::{
     Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, models, over_http,
 };
 use crate::config::{Api, ProviderName, ProviderSettings};
-use crate::limits::{CONVERSATION_TOKENS_MAX, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
+use crate::limits::{CONTEXT_TOKENS, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
 
 /// What a probe found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -222,7 +222,7 @@ impl Prober {
 
     /// `fallback` is the verdict on what can be done without, provided that the server answers at all.
     async fn context_size(&self, fallback: ProbeVerdict) -> ProbeCheck {
-        let unknown = format!("up to {CONVERSATION_TOKENS_MAX} tokens are sent");
+        let unknown = format!("a context of {CONTEXT_TOKENS} tokens is assumed");
         match self.provider.context_tokens().await {
             Some(tokens) => check(CONTEXT, Works, format!("{tokens} tokens")),
             None if self.provider.settings().name == ProviderName::Hosted => {

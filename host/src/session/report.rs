@@ -213,9 +213,8 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event) -> bool {
             fenced(text, "", &clean(&cut_text(outcome, limits::REPORT_RESULT_BYTES_MAX)));
         }
         // The journal's own entry for the call says more; the others are in tables.
-        Event::Skill { .. } | Event::SkillResult { .. } | Event::Selection { .. } | Event::Usage { .. } => {
-            return false;
-        }
+        Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
+        Event::Selection { .. } | Event::Usage { .. } => return false,
         Event::Complete { .. } | Event::Error { .. } => return false,
     }
     true
@@ -245,7 +244,7 @@ fn heading(text: &mut String, at: Timestamp, title: &str) {
 }
 
 /// A fenced block whose fence is longer than every run of backticks in it.
-fn fenced(text: &mut String, language: &str, content: &str) {
+pub(super) fn fenced(text: &mut String, language: &str, content: &str) {
     let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let line_end = if content.ends_with('\n') || content.is_empty() {

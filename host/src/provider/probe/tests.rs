@@ -59,11 +59,11 @@ async fn report(rounds: impl IntoIterator<Item = Round>) -> String {
 fn shown(report: &ProbeReport) -> String {
     let lines = report.checks.iter().map(|check| {
         let verdict = serde_json::to_value(check.verdict).expect("a verdict is a word");
+        let (verdict, detail) = (verdict.as_str().unwrap_or_default(), &check.detail);
         format!(
-            "{}: {}: {}",
+            "{}: {verdict}: {}",
             check.name,
-            verdict.as_str().unwrap_or_default(),
-            check.detail
+            detail.replace("; ", "\n  ").replace(": up", "\n  up")
         )
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -86,7 +86,8 @@ async fn a_probe_of_a_server_that_does_everything_right() {
     one tool: works: called with its argument
     parallel tools: works: 2 calls in one answer
     empty arguments: works: called without arguments
-    context size: worked_around: the server does not tell it: up to 160000 tokens are sent, and its own count tells what it cut
+    context size: worked_around: the server does not tell it
+      up to 160000 tokens are sent, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -105,11 +106,21 @@ async fn a_probe_names_what_is_worked_around() {
     ])
     .await;
     insta::assert_snapshot!(shown, @r#"
-    streaming: worked_around: 1 piece; no token counts: they are estimated; no end mark: the finish reason ends the answer; the answer came in one piece: nothing can be shown while it is written
-    one tool: worked_around: called with its argument; no token counts: they are estimated; no end mark: the finish reason ends the answer; calls under another finish reason; calls without an identifier: one is made; arguments encoded twice
+    streaming: worked_around: 1 piece
+      no token counts: they are estimated
+      no end mark: the finish reason ends the answer
+      the answer came in one piece: nothing can be shown while it is written
+    one tool: worked_around: called with its argument
+      no token counts: they are estimated
+      no end mark: the finish reason ends the answer
+      calls under another finish reason
+      calls without an identifier: one is made
+      arguments encoded twice
     parallel tools: worked_around: one call at a time: the next one is asked for in another round
-    empty arguments: worked_around: called without arguments; empty arguments: read as `{}`
-    context size: worked_around: the server does not tell it: up to 160000 tokens are sent, and its own count tells what it cut
+    empty arguments: worked_around: called without arguments
+      empty arguments: read as `{}`
+    context size: worked_around: the server does not tell it
+      up to 160000 tokens are sent, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -126,10 +137,12 @@ async fn a_probe_of_a_model_without_tools() {
     .await;
     insta::assert_snapshot!(shown, @r#"
     streaming: works: 2 pieces, 30 tokens in, 9 out
-    one tool: fails: the model prints its tool calls as text; `text_calls = true` in [providers.local] of config.toml lets them count
+    one tool: fails: the model prints its tool calls as text
+      `text_calls = true` in [providers.local] of config.toml lets them count
     parallel tools: fails: the model answered without calling the tool
     empty arguments: fails: The model `scripted` cannot call tools here: scripted does not support tools
-    context size: worked_around: the server does not tell it: up to 160000 tokens are sent, and its own count tells what it cut
+    context size: worked_around: the server does not tell it
+      up to 160000 tokens are sent, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -168,7 +181,8 @@ async fn a_probe_of_a_server_that_is_not_there_asks_once_and_names_no_key() {
     one tool: fails: not tried, since streaming fails
     parallel tools: fails: not tried, since streaming fails
     empty arguments: fails: not tried, since streaming fails
-    context size: fails: the server does not tell it: up to 160000 tokens are sent, and its own count tells what it cut
+    context size: fails: the server does not tell it
+      up to 160000 tokens are sent, and its own count tells what it cut
     models: fails: no list (Connection refused: ADDRESS): only the configured model is shown
     "#);
 }

@@ -40,7 +40,7 @@ impl Job {
             files: Mutex::new(files),
             cancel: self.cancel.child_token(),
             environment: self.environment.clone(),
-            progress: Arc::new(move |line| recorder.notice(line, None)),
+            progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
         })
     }
 
