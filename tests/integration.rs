@@ -1,10 +1,12 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
+mod answers;
 mod automation;
 mod cli;
 mod commands;
 mod conformance;
 mod help;
+mod operations;
 mod overview;
 mod providers;
 mod rest;
