@@ -606,3 +606,6 @@ Examples:
         example: bool,
     },
 }
+
+#[cfg(test)]
+mod tests;
