@@ -1,5 +1,6 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
+mod answers;
 mod automation;
 mod cli;
 mod commands;
