@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod conformance;
 mod help;
+mod operations;
 mod overview;
 mod providers;
 mod rest;
