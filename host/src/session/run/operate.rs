@@ -16,7 +16,7 @@ use crate::api::{Event, Problem};
 use crate::config::Api;
 use crate::context::Packet;
 use crate::limits;
-use crate::operation;
+use crate::operation::{self, Target};
 use crate::provider::{Message, Provider, Usage};
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
@@ -33,6 +33,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     let desk = Desk {
         job,
         task,
+        target: &prepared.target,
         tools: &tools,
         deadline,
     };
@@ -142,6 +143,7 @@ async fn context_tokens(job: &Job, provider: &dyn Provider, deadline: Option<Ins
 }
 
 struct Prepared {
+    target: Target,
     packet: Packet,
     message: String,
 }
@@ -172,7 +174,11 @@ async fn prepare(
     let build = move || {
         let (target, packet) = selecting.build(&repository, &cancel)?;
         let message = operation::user_message(operation, &target, selecting.focus.as_deref(), &packet);
-        Ok::<_, Problem>(Prepared { packet, message })
+        Ok::<_, Problem>(Prepared {
+            target,
+            packet,
+            message,
+        })
     };
     let prepared = tokio::select! {
         biased;
