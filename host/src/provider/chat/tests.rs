@@ -153,7 +153,7 @@ fn done() -> Value {
 const PATH: &str = r#"{"path":"a"}"#;
 
 #[test]
-fn chat_2_done_may_be_missing_early_or_within_a_round_of_tools() {
+fn sse_2_done_may_be_missing_early_or_within_a_round_of_tools() {
     for chunks in [
         vec![content("Hi"), finish("stop")],
         vec![content("Hi"), finish("stop"), done()],
@@ -174,7 +174,7 @@ fn chat_2_done_may_be_missing_early_or_within_a_round_of_tools() {
 }
 
 #[test]
-fn chat_2_unknown_events_and_fields_are_ignored() {
+fn sse_2_unknown_events_and_fields_are_ignored() {
     let stream = "event: ping\ndata: not json\n\nevent: x.y\ndata: {\"a\":1}\n\ndata:\n\n".to_owned()
         + &body(&[
             json!({"choices": [{"index": 0, "delta": {"content": "Hi", "new": [1]}, "logprobs": null}], "extra": {}}),
@@ -189,7 +189,7 @@ fn chat_2_unknown_events_and_fields_are_ignored() {
 }
 
 #[test]
-fn chat_3_a_stream_without_its_end_is_an_error_and_its_calls_do_not_run() {
+fn sse_3_a_stream_without_its_end_is_an_error_and_its_calls_do_not_run() {
     for chunks in [
         vec![content("Hi")],
         vec![content("Hi"), one_call(json!(PATH))],
@@ -211,7 +211,7 @@ fn chat_3_a_stream_without_its_end_is_an_error_and_its_calls_do_not_run() {
 }
 
 #[test]
-fn chat_5_an_error_inside_the_stream_in_every_form() {
+fn sse_5_an_error_inside_the_stream_in_every_form() {
     let with_event = "event: error\ndata: {\"message\":\"Overloaded\",\"type\":\"overloaded_error\"}\n\n";
     for (stream, class, status) in [
         (
@@ -292,6 +292,62 @@ fn chat_12_usage_in_every_chunk_twice_or_never() {
     // Never, and the zeros of servers that do not count: the loop estimates.
     assert_eq!(decode(&[content("Hi"), finish("stop")]).usage(), []);
     assert_eq!(decode(&[content("Hi"), with(finish("stop"), counts(0, 0))]).usage(), []);
+}
+
+#[test]
+fn chat_12_usage_in_odd_forms() {
+    let counted =
+        |usage: Value| decode(&[content("Hi"), finish("stop"), json!({"choices": [], "usage": usage})]).usage();
+    let of = |input_tokens, cached_tokens, output_tokens| {
+        vec![Usage {
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+            ..Usage::default()
+        }]
+    };
+    for (usage, expected) in [
+        (json!({"prompt_tokens": 20.0, "completion_tokens": "3"}), of(20, 0, 3)),
+        (
+            json!({"input_tokens": 20, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 8}}),
+            of(20, 8, 3),
+        ),
+        (
+            json!({"prompt_tokens": 20, "completion_tokens": 3, "prompt_cache_hit_tokens": 8}),
+            of(20, 8, 3),
+        ),
+        (
+            json!({"prompt_tokens": 20, "total_tokens": 23, "prompt_tokens_details": null}),
+            of(20, 0, 3),
+        ),
+        (json!({"completion_tokens": 3, "total_tokens": 23}), of(20, 0, 3)),
+        (json!({"prompt_tokens": -1, "completion_tokens": null}), vec![]),
+        (json!("none"), vec![]),
+    ] {
+        assert_eq!(counted(usage.clone()), expected, "{usage}");
+    }
+    let mut in_choice = finish("stop");
+    in_choice["choices"][0]["usage"] = counts(20, 3);
+    assert_eq!(decode(&[content("Hi"), in_choice]).usage(), of(20, 0, 3));
+    let mut timed = finish("stop");
+    timed["timings"] = json!({"prompt_n": 4, "cache_n": 16, "predicted_n": 3, "predicted_ms": 9.5});
+    assert_eq!(decode(&[content("Hi"), timed]).usage(), of(20, 16, 3));
+    // Half a report: the other half is estimated, and marked.
+    let half = counted(json!({"prompt_tokens": 20, "completion_tokens": 0}));
+    assert_eq!(
+        (half[0].input_tokens, half[0].output_tokens, half[0].estimated),
+        (20, 1, true)
+    );
+}
+
+#[test]
+fn chat_12_further_choices_are_left_alone() {
+    let other = json!({"choices": [{"index": 1, "delta": {"content": "other"}, "finish_reason": "length"}]});
+    let decoded = decode(&[content("Hi"), other, finish("stop")]);
+    assert_eq!(
+        (decoded.text().as_str(), decoded.stop()),
+        ("Hi", Some(StopReason::EndTurn))
+    );
 }
 
 #[test]
@@ -690,7 +746,7 @@ fn chat_18_what_a_server_refuses_is_not_sent_again() {
 }
 
 #[test]
-fn chat_21_no_delta_at_all_is_no_empty_answer() {
+fn local_21_no_delta_at_all_is_no_empty_answer() {
     for chunks in [
         vec![],
         vec![done()],
@@ -702,7 +758,7 @@ fn chat_21_no_delta_at_all_is_no_empty_answer() {
 }
 
 #[test]
-fn chat_1_every_split_of_recorded_streams_gives_the_same_events() {
+fn sse_1_every_split_of_recorded_streams_gives_the_same_events() {
     let streams = [
         body(&[
             content("Lét me 🦀 look."),
