@@ -79,9 +79,8 @@ impl Canned {
     /// A whole answer with this type and body.
     fn answer(status: &str, media_type: &str, body: &str) -> String {
         let length = body.len();
-        format!(
-            "HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-        )
+        let head = format!("content-type: {media_type}\r\ncontent-length: {length}\r\nconnection: close");
+        format!("HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}")
     }
 
     fn json(body: &Value) -> String {

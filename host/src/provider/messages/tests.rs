@@ -389,8 +389,12 @@ fn messages_7_an_index_that_is_used_again_is_another_block() {
 #[test]
 fn messages_7_a_message_that_comes_whole_is_read_too() {
     let (events, result) = read(&[json!({
-        "type": "message", "role": "assistant", "stop_reason": "tool_use", "usage": {"input_tokens": 3, "output_tokens": 2},
-        "content": [{"type": "text", "text": "Hi"}, {"type": "tool_use", "id": "a", "name": "read_file", "input": {"path": "a"}}],
+        "type": "message", "role": "assistant", "stop_reason": "tool_use",
+        "usage": {"input_tokens": 3, "output_tokens": 2},
+        "content": [
+            {"type": "text", "text": "Hi"},
+            {"type": "tool_use", "id": "a", "name": "read_file", "input": {"path": "a"}},
+        ],
     })]);
     assert_eq!(result, Ok(()));
     assert_eq!(events[0], ProviderEvent::Text("Hi".into()));

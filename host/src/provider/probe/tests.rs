@@ -63,7 +63,7 @@ fn shown(report: &ProbeReport) -> String {
         format!(
             "{}: {verdict}: {}",
             check.name,
-            detail.replace("; ", "\n  ").replace(": up", "\n  up")
+            detail.replace("; ", "\n  ").replace("it: ", "it\n  ")
         )
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -86,7 +86,8 @@ async fn a_probe_of_a_server_that_does_everything_right() {
     one tool: works: called with its argument
     parallel tools: works: 2 calls in one answer
     empty arguments: works: called without arguments
-    context size: worked_around: the server does not tell it: a context of 200000 tokens is assumed, and its own count tells what it cut
+    context size: worked_around: the server does not tell it
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -118,7 +119,8 @@ async fn a_probe_names_what_is_worked_around() {
     parallel tools: worked_around: one call at a time: the next one is asked for in another round
     empty arguments: worked_around: called without arguments
       empty arguments: read as `{}`
-    context size: worked_around: the server does not tell it: a context of 200000 tokens is assumed, and its own count tells what it cut
+    context size: worked_around: the server does not tell it
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -139,7 +141,8 @@ async fn a_probe_of_a_model_without_tools() {
       `text_calls = true` in [providers.local] of config.toml lets them count
     parallel tools: fails: the model answered without calling the tool
     empty arguments: fails: The model `scripted` cannot call tools here: scripted does not support tools
-    context size: worked_around: the server does not tell it: a context of 200000 tokens is assumed, and its own count tells what it cut
+    context size: worked_around: the server does not tell it
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -178,7 +181,8 @@ async fn a_probe_of_a_server_that_is_not_there_asks_once_and_names_no_key() {
     one tool: fails: not tried, since streaming fails
     parallel tools: fails: not tried, since streaming fails
     empty arguments: fails: not tried, since streaming fails
-    context size: fails: the server does not tell it: a context of 200000 tokens is assumed, and its own count tells what it cut
+    context size: fails: the server does not tell it
+      200000 tokens are assumed, and its own count tells what it cut
     models: fails: no list (Connection refused: ADDRESS): only the configured model is shown
     "#);
 }

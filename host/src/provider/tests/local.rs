@@ -209,7 +209,9 @@ async fn local_21_the_contexts_size_is_looked_for_where_each_kind_of_server_tell
     let list = json!({"object": "list", "data": [{"id": "tiny"}, {"id": "other"}]});
     let loaded = json!({"models": [
         {"key": "other", "loaded_instances": [{"id": "other", "config": {"context_length": 1024}}]},
-        {"key": "tiny", "max_context_length": 131_072, "loaded_instances": [{"id": "tiny", "config": {"context_length": 8192}}]},
+        {"key": "tiny", "max_context_length": 131_072, "loaded_instances": [
+            {"id": "tiny", "config": {"context_length": 8192}},
+        ]},
     ]});
     let found = |get: &[(&str, &Value)]| {
         let server = ModelServer::start(Script {
