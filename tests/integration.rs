@@ -1,9 +1,17 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
+mod answers;
+mod automation;
 mod cli;
-mod model_server;
+mod clients;
+mod commands;
+mod conformance;
+mod help;
+mod operations;
 mod overview;
+mod providers;
 mod rest;
 mod sandbox;
 mod skills;
 mod support;
+mod terminal;

@@ -28,11 +28,11 @@ Examples:
 )]
 pub(crate) struct Arguments {
     /// Repository root [default: the nearest git work tree, else the working directory]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub(crate) repo: Option<PathBuf>,
 
     /// Print nothing but the answer and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 901)]
     pub(crate) quiet: bool,
 
     #[command(subcommand)]
@@ -150,6 +150,43 @@ Examples:
         json: bool,
     },
 
+    /// Show what a session changed, as it left it
+    ///
+    /// A unified diff in git's form; files that have been changed since are named below it.
+    #[command(after_help = "\
+Examples:
+  tool diff                    what `tool undo` would take back
+  tool diff 01a1f88f           the beginning of an identifier is enough
+  tool diff | git apply -R --check")]
+    Diff {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
+        /// repository and is not undone
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Take back what a session changed, byte for byte
+    ///
+    /// Files that you have changed since are shown and left alone; exit code 1 then. An undo is a session of its own,
+    /// which can be undone.
+    #[command(after_help = "\
+Examples:
+  tool undo                    the newest session that changed files; again, the one before it
+  tool undo 01a1f88f           the beginning of an identifier is enough
+  tool undo UNDO               an undo, as it was printed: brings the changes back")]
+    Undo {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
+        /// repository and is not undone
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
     /// List, call and manage skills
     #[command(
         subcommand,
@@ -201,6 +238,16 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+
+    /// Helpers for trying things out and for tests of your own
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool dev model-server --example > script.json
+  tool dev model-server --script script.json --port 1234"
+    )]
+    Dev(Dev),
 
     /// Print a completion script for a shell
     #[command(after_help = "\
@@ -530,5 +577,32 @@ Examples:
         /// The component: a file, or the name of a skill that is there
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Dev {
+    /// Serve a script as a model server on 127.0.0.1, for runs without a model and without a key
+    ///
+    /// The same script is spoken as Chat Completions, as the Messages API and as generateContent; the path of each
+    /// request decides. It runs until it is interrupted.
+    #[command(after_help = "\
+Examples:
+  tool dev model-server --example > script.json
+  tool dev model-server --script script.json
+  tool dev model-server --script script.json --port 1234 --log")]
+    ModelServer {
+        /// The script, a JSON file
+        #[arg(long, value_name = "FILE", required_unless_present = "example")]
+        script: Option<PathBuf>,
+        /// Port on 127.0.0.1; 0 takes any free one
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// Print each request and what it gets on standard error
+        #[arg(long)]
+        log: bool,
+        /// Print a script that works, and exit
+        #[arg(long, conflicts_with_all = ["script", "port", "log"])]
+        example: bool,
     },
 }

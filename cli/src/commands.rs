@@ -3,6 +3,8 @@
 pub(crate) mod completions;
 mod config;
 mod context;
+pub(crate) mod dev;
+mod diff;
 mod doctor;
 mod follow;
 mod history;
@@ -12,6 +14,7 @@ mod operation;
 pub(crate) mod reference;
 pub(crate) mod service;
 mod skill;
+mod undo;
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -70,9 +73,15 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Skill(skill) => skill::run(skill, context).await,
         Command::History(history) => history::list(&history, context).await,
         Command::Results { session, json } => history::result(&session, json, context).await,
+        Command::Diff { session, json } => diff::run(&session, json, context).await,
+        Command::Undo { session, json } => undo::run(&session, json, context).await,
         Command::Config { json } => config::run(json, context),
         Command::Doctor { probe, json } => doctor::run(probe, json, context).await,
-        Command::Completions { .. } | Command::Man { .. } | Command::Reference | Command::Daemon { .. } => {
+        Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Reference
+        | Command::Dev(_)
+        | Command::Daemon { .. } => {
             unreachable!("`main` runs these without a context")
         }
     }

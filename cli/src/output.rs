@@ -4,6 +4,7 @@
 //! colours or ring bells, on a terminal or in a file that somebody will show on one.
 
 mod answer;
+mod diff;
 mod file;
 mod markdown;
 mod status;

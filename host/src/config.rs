@@ -335,8 +335,10 @@ impl Environment {
     /// The per-user directory: `TOOL_HOME`, else `~/.tool`.
     pub fn tool_home(&self) -> Result<PathBuf, Problem> {
         if let Some(home) = self.get("TOOL_HOME") {
-            return std::path::absolute(home)
-                .map_err(|error| Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}")));
+            return std::path::absolute(home).map_err(|error| {
+                Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}"))
+                    .with_hint("set TOOL_HOME to a folder of yours that may be written")
+            });
         }
         match self.get("HOME") {
             Some(home) if Path::new(home).is_absolute() => Ok(Path::new(home).join(".tool")),
@@ -502,7 +504,11 @@ fn seconds(count: NonZeroU32) -> Duration {
 /// Which wire a provider speaks, or why its combination of `api` and `url` makes no sense.
 fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
     let analyst = file.url.as_deref() == Some(ANALYST_URL);
-    let invalid = |message: String| Err(Problem::new("config-invalid", message));
+    let invalid = |message: String| {
+        Err(Problem::new("config-invalid", message).with_hint(format!(
+            "mend [providers.{name}] of config.toml, or run `tool init --provider {name}`"
+        )))
+    };
     if let Some(url) = file.url.as_deref().filter(|_| !analyst)
         && !(url.starts_with("http://") || url.starts_with("https://"))
     {
@@ -530,12 +536,12 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
     }
 }
 
-/// Which wire a provider speaks, or would speak if its settings made sense.
+/// Which wire a provider speaks, or would speak if all of its settings made sense.
 fn api_of(name: ProviderName, file: &FileProvider) -> Api {
-    match (wire(name, file), name) {
-        (Ok(api), _) => api,
-        (Err(_), ProviderName::Hosted) => Api::Messages,
-        (Err(_), ProviderName::Local | ProviderName::Router) => Api::Chat,
+    match name {
+        ProviderName::Hosted => file.api.unwrap_or(Api::Messages),
+        ProviderName::Local if file.url.as_deref() == Some(ANALYST_URL) => Api::Analyst,
+        ProviderName::Local | ProviderName::Router => Api::Chat,
     }
 }
 

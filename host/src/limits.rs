@@ -422,6 +422,15 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 /// Context of a model that does not tell its own (the specification's 200,000 tokens).
 pub const CONTEXT_TOKENS: u64 = 200_000;
 
+/// Estimated tokens of a conversation in such a context: a fifth is left for the answer, and for the error of the
+/// estimate.
+pub const CONVERSATION_TOKENS_MAX: u64 = conversation_tokens(CONTEXT_TOKENS);
+
+/// See [`CONVERSATION_TOKENS_MAX`].
+pub const fn conversation_tokens(context_tokens: u64) -> u64 {
+    context_tokens / 5 * 4
+}
+
 /// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
 pub const TOOL_RESULTS_KEPT: usize = 4;
 
@@ -558,6 +567,16 @@ pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
 /// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
 pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; where one needs
+/// more than five minutes, running it twice around every refactor is not what its user wants, who is told so.
+pub const SUITE_SECONDS_MAX: u64 = 300;
+
+/// What the model is told of such a run: the first failures, with their details.
+pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
+
+/// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
+pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
 // ---- process::toolchain ----
 
 /// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.

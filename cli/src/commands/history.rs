@@ -151,7 +151,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
 }
 
 /// The one session whose identifier begins so, among the last ones.
-async fn with_beginning(beginning: &str, client: &mut Client) -> Result<String, Error> {
+pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Result<String, Error> {
     let is_identifier = |character: char| character.is_ascii_hexdigit() || character == '-';
     if beginning.is_empty() || !beginning.chars().all(is_identifier) {
         return Err(

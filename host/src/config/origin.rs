@@ -191,7 +191,8 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
         _ => Problem::new(
             "config-invalid",
             format!("Configuration file `{}` could not be read: {error}", place.display()),
-        ),
+        )
+        .with_hint("it must be a file of yours, in UTF-8"),
     })
 }
 

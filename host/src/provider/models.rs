@@ -18,10 +18,15 @@ pub use cache::ModelCache;
 /// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
 /// repetitions. The analyst offers itself.
 pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem> {
+    models_with(settings, &Options::default()).await
+}
+
+/// The same by way of a proxy, where the options name one.
+pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Result<Vec<String>, Problem> {
     if settings.api == Api::Analyst {
         return Ok(vec![settings.model.clone()]);
     }
-    listed(&over_http(settings, &Options::default())?).await
+    listed(&over_http(settings, options)?).await
 }
 
 /// See [`models`].

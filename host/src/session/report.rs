@@ -244,7 +244,7 @@ fn heading(text: &mut String, at: Timestamp, title: &str) {
 }
 
 /// A fenced block whose fence is longer than every run of backticks in it.
-fn fenced(text: &mut String, language: &str, content: &str) {
+pub(super) fn fenced(text: &mut String, language: &str, content: &str) {
     let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let line_end = if content.ends_with('\n') || content.is_empty() {

@@ -3,10 +3,14 @@
 //! Everything that happens is recorded on the way. How the session is kept, listed and cancelled is not decided here.
 
 mod architect;
+mod changed;
 mod judge;
 mod operate;
+mod refactor;
 mod review;
 mod skill_call;
+mod suite;
+mod test_gen;
 mod tools;
 
 use std::collections::BTreeMap;

@@ -252,9 +252,10 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
     if *method == Method::GET {
         let (before, id) = path.split_once("/models")?;
         let dialect: &dyn Dialect = match before {
-            before if before.ends_with("/v1beta") => &GenerateContent,
-            _ if request.has_header("anthropic-version") => &Messages,
-            _ => &Chat,
+            "/v1beta" => &GenerateContent,
+            "/v1" if request.has_header("anthropic-version") => &Messages,
+            "" | "/v1" => &Chat,
+            _ => return None,
         };
         return match id.strip_prefix('/') {
             None if id.is_empty() => Some((dialect, Ask::Models)),

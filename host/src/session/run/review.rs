@@ -12,9 +12,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::architect::Architect;
+use super::refactor::Refactor;
+use super::test_gen::TestGen;
 use super::tools::SessionTools;
 use super::{Job, OperationTask};
-use crate::api::{Operation, Problem};
+use crate::api::{Event, Operation, Problem};
 use crate::limits;
 use crate::operation::Target;
 use crate::operation::verify::{self, Checked};
@@ -25,14 +27,15 @@ use crate::turn::{TurnEnd, TurnReport};
 pub(super) enum Review {
     Explain,
     Architect(Architect),
-    Refactor,
-    TestGen,
+    Refactor(Refactor),
+    TestGen(TestGen),
 }
 
 /// What a review may look at and use.
 pub(super) struct Desk<'a> {
     pub(super) job: &'a Job,
     pub(super) task: &'a OperationTask,
+    /// What the request points at, found.
     pub(super) target: &'a Target,
     pub(super) tools: &'a SessionTools<'a>,
     /// The end of the session's time.
@@ -79,15 +82,16 @@ impl Review {
         match operation {
             Operation::Explain => Self::Explain,
             Operation::Architect => Self::Architect(Architect::default()),
-            Operation::Refactor => Self::Refactor,
-            Operation::TestGen => Self::TestGen,
+            Operation::Refactor => Self::Refactor(Refactor::default()),
+            Operation::TestGen => Self::TestGen(TestGen::default()),
         }
     }
 
     /// Work before the model is asked. What it gives is appended to the first message; it may be empty.
-    pub(super) async fn before(&mut self, _desk: &Desk<'_>) -> Result<String, Problem> {
+    pub(super) async fn before(&mut self, desk: &Desk<'_>) -> Result<String, Problem> {
         match self {
-            Self::Explain | Self::Architect(_) | Self::Refactor | Self::TestGen => Ok(String::new()),
+            Self::Refactor(refactor) => Ok(refactor.before(desk).await),
+            Self::Explain | Self::Architect(_) | Self::TestGen(_) => Ok(String::new()),
         }
     }
 
@@ -96,7 +100,8 @@ impl Review {
         match self {
             Self::Explain => Next::End(Closing::saying(citations(desk, answer).await)),
             Self::Architect(architect) => architect.after(desk, answer).await,
-            Self::Refactor | Self::TestGen => Next::End(Closing::default()),
+            Self::Refactor(refactor) => refactor.after(desk, answer).await,
+            Self::TestGen(test_gen) => test_gen.after(desk, answer).await,
         }
     }
 }
@@ -132,14 +137,21 @@ impl Desk<'_> {
     pub(super) fn say(&self, text: &str) {
         let text = text.trim();
         if !text.is_empty() {
-            self.job.recorder.text(&format!("{}---\n\n{text}\n", self.paragraph()));
+            self.write(format!("{}---\n\n{text}\n", self.paragraph()));
         }
     }
 
     /// Prepares for more words of the model, below a heading of the host where there is one.
     pub(super) fn announce(&self, heading: &str) {
         self.say(heading);
-        self.job.recorder.text(self.paragraph());
+        self.write(self.paragraph().to_owned());
+    }
+
+    /// An event of its own, at once: collected text could come too late for the report.
+    fn write(&self, content: String) {
+        if !content.is_empty() {
+            self.job.recorder.event(Event::Token { content });
+        }
     }
 
     /// What is missing for a new paragraph.

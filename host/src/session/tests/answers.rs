@@ -95,7 +95,37 @@ async fn a_proposal_without_a_place_goes_back_once_and_its_correction_is_an_adde
     let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Say(correction)]]);
     let (result, events) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!(result.status, Status::Complete);
-    insta::assert_snapshot!(result.output, @"");
+    insta::assert_snapshot!(result.output, @"
+    Split it.
+
+    ## 1. Move the print
+
+    - **There today:** src/main.py:1
+
+    ## 2. Add a parser
+
+    - **There today:** src/parser.py:30
+
+    ## 3. Write tests
+
+    - **There today:** none.
+
+    ---
+
+    ## Addendum
+
+    ## 2. Add a parser
+
+    - **There today:** `README.md:1`
+
+    ## 3. Write tests
+
+    Withdrawn: no tests.
+
+    ---
+
+    2 of 3 citations hold; does not hold: `src/parser.py:30` (there is no such file). Proposal withdrawn: 3.
+    ");
     let asked = world.asked();
     assert_eq!(asked.len(), 2);
     let back = crate::operation::correction(&[
@@ -219,7 +249,10 @@ async fn the_bound_of_steps_ends_with_a_closing_answer_and_says_what_was_not_don
         ..BudgetRequest::default()
     };
     let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
-    insta::assert_snapshot!(problem, @"");
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: its bound of 2 requests (--max-steps) is reached; not done: `read_file`, `wait`
+      allow more requests: `--max-steps 4`, or ask for less
+    ");
     assert_eq!(
         output,
         format!("Looking.\n\n{CITED}\n\n---\n\n1 of 1 citations hold.\n")
@@ -240,7 +273,10 @@ async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
     };
     let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
     let needed = regex::Regex::new(r"\d+ more|--max-tokens \d+").expect("a constant");
-    insta::assert_snapshot!(needed.replace_all(&problem, "[N]"), @"");
+    insta::assert_snapshot!(needed.replace_all(&problem, "[N]"), @"
+    budget-exhausted: explain is incomplete: its bound of 5000 tokens (--max-tokens) is reached: 4970 are used; the next request would need about [N]
+      allow more tokens: `[N]`, or ask for less
+    ");
     assert_eq!(output, "Looking.");
 
     let world = World::new(vec![]);
@@ -249,7 +285,10 @@ async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
         ..BudgetRequest::default()
     };
     let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
-    insta::assert_snapshot!(needed.replace_all(&problem, "[N]"), @"");
+    insta::assert_snapshot!(needed.replace_all(&problem, "[N]"), @"
+    budget-exhausted: explain is incomplete: its bound of 10 tokens (--max-tokens) is reached: 0 are used; the next request would need about [N]
+      allow more tokens: `[N]`, or ask for less
+    ");
     assert_eq!((output.as_str(), world.asked().len()), ("", 0));
 
     // What is left becomes the bound of the answer, and what that cuts off is this bound's doing.
@@ -259,7 +298,10 @@ async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
         ..BudgetRequest::default()
     };
     let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
-    insta::assert_snapshot!(problem, @"");
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: its bound of 3000 tokens (--max-tokens) is reached: 13 are used; the model had not finished its answer
+      allow more tokens: `--max-tokens 6000`, or ask for less
+    ");
     assert_eq!(output, "It pri");
 }
 
@@ -277,9 +319,15 @@ async fn the_bound_of_time_holds_for_a_silent_model_and_for_a_tool() {
         busy.incomplete(budgeted(&busy, Operation::Explain, budget)),
     );
     assert!(clock.elapsed() < Duration::from_secs(4), "{:?}", clock.elapsed());
-    insta::assert_snapshot!(first.0, @"");
+    insta::assert_snapshot!(first.0, @"
+    budget-exhausted: explain is incomplete: its time of 1 s (--timeout) is up; the model had not finished its answer
+      give it more time: `--timeout 2`
+    ");
     assert_eq!(first.1, "It pri");
-    insta::assert_snapshot!(second.0, @"");
+    insta::assert_snapshot!(second.0, @"
+    budget-exhausted: explain is incomplete: its time of 1 s (--timeout) is up; not done: `wait`
+      give it more time: `--timeout 2`
+    ");
     assert_eq!(second.1, "Looking.");
 }
 
@@ -337,7 +385,10 @@ async fn the_bound_of_time_holds_for_the_context() {
 async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
     let world = World::new(vec![vec![Act::Say(CITED), Act::End(StopReason::MaxTokens)]]);
     let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
-    insta::assert_snapshot!(problem, @"");
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: the model's output limit cut off its answer; the rest of it is missing
+      ask for less at once, or choose a model that may write more: `--model MODEL`
+    ");
     assert_eq!(output, format!("{CITED}\n\n---\n\n1 of 1 citations hold.\n"));
 
     let cut_off = || {
@@ -349,7 +400,10 @@ async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
     let rounds = (0..limits::CUT_OFF_ROUNDS_MAX).map(|_| cut_off()).collect();
     let world = World::new(rounds);
     let (problem, _) = world.incomplete(world.request(Operation::Refactor, "tidy up")).await;
-    insta::assert_snapshot!(problem, @"");
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: refactor is incomplete: the model's output limit cut off a call of `write_file` again and again; it was not run
+      ask for less at once, or choose a model that may write more: `--model MODEL`
+    ");
 }
 
 #[tokio::test]
@@ -358,7 +412,10 @@ async fn a_model_that_goes_in_circles_is_stopped() {
     rounds.push(vec![Act::Say("I am stuck.")]);
     let world = World::new(rounds);
     let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
-    insta::assert_snapshot!(problem, @"");
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: the model made the same call of `read_file` 4 times with the same result; what it was looking for is missing
+      run it again, put the request in other words, or choose another model: `--model MODEL`
+    ");
     assert_eq!(output, "I am stuck.");
 }
 
@@ -366,7 +423,10 @@ async fn a_model_that_goes_in_circles_is_stopped() {
 async fn a_model_that_declines_is_told_apart() {
     let world = World::new(vec![vec![Act::Say("I will not."), Act::End(StopReason::Refusal)]]);
     let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
-    insta::assert_snapshot!(problem, @"");
+    insta::assert_snapshot!(problem, @"
+    model-refused: explain is incomplete: the model declined to answer, or to go on
+      put the request in other words, or ask another model: `--model MODEL`
+    ");
     assert_eq!(output, "I will not.");
 }
 
@@ -378,7 +438,9 @@ async fn a_write_that_was_denied_is_what_a_refactor_was_for() {
     request.policy.deny = vec!["write-repository".into()];
     let (result, events) = world.run(request).await;
     let problem = result.error.expect("it failed");
-    insta::assert_snapshot!(format!("{}: {}", problem.code, problem.message), @"");
+    insta::assert_snapshot!(format!("{}: {}", problem.code, problem.message), @"
+    denied: refactor is incomplete: a change of `src/main.py` was refused: writing is not allowed
+    ");
     let told =
         |event: &Event| matches!(event, Event::Notice { message, .. } if message.starts_with("`write_file` was"));
     assert!(events.iter().any(told));
