@@ -5,6 +5,9 @@
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
+
+mod schema;
 
 /// A point in time, written as ISO 8601 in UTC.
 pub type Timestamp = DateTime<Utc>;
@@ -15,7 +18,7 @@ pub fn now() -> Timestamp {
 }
 
 /// One of the four things that the service does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Explains structure and components.
@@ -61,7 +64,7 @@ impl std::str::FromStr for Operation {
 }
 
 /// Where a session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Started, not ended.
@@ -75,15 +78,17 @@ pub enum Status {
 }
 
 /// What went wrong, in the one form that HTTP errors, `error` events and the command line share.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// Stable, kebab-case; see `operation::codes` for the list.
+    /// Stable, kebab-case: what programs decide by.
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", examples("invalid-request"))]
     pub code: String,
     /// The specification's sentence where it has one.
     pub message: String,
     /// What mends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub hint: Option<String>,
 }
 
@@ -106,22 +111,23 @@ impl Problem {
 }
 
 /// The body of every HTTP error.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     /// What went wrong.
     pub error: Problem,
 }
 
 /// Body of POST /scan.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScanRequest {
-    /// Absolute path to the repository.
+    /// Absolute path to the repository. What lies there and is ignored by git, hidden or skipped is not counted.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
 }
 
 /// Answer of POST /scan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScanResult {
     /// Number of files that the service would consider.
     pub files: u64,
@@ -132,18 +138,21 @@ pub struct ScanResult {
 }
 
 /// Body of POST /execute and POST /stream.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecuteRequest {
     /// What to do.
     pub operation: Operation,
-    /// A path, or a task for architect and refactor.
+    /// A path relative to the repository root, or a task for architect and refactor. explain: a file or a directory, by
+    /// default the whole repository. test-gen: a source file. That a path does not exist is told by the stream.
     #[serde(default)]
     pub target: Option<String>,
-    /// Absolute path to the repository root.
+    /// Absolute path to the repository root. Paths in requests and answers are relative to it.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
     /// Asserts which provider is enabled; another one answers 409.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<crate::config::ProviderName>)]
     pub provider: Option<String>,
     /// A task description beside the target, or instead of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,23 +160,26 @@ pub struct ExecuteRequest {
     /// Narrows the target or the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// Where `session-reports/` is made; default: the repository root.
+    /// Where `session-reports/` is made: an existing directory of the user, absolute; default: the repository root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub working_directory: Option<String>,
-    /// Overrides the configured model for this session.
+    /// Overrides the configured model for this session; an empty one does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// True where somebody will answer `approval` events.
+    /// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.
     #[serde(default)]
+    #[schema(default = false)]
     pub interactive: bool,
-    /// Effects to allow or to deny beyond the operation's defaults.
+    /// Effects to allow or to deny beyond the operation's defaults. Without the token a request can only narrow.
     #[serde(default)]
     pub policy: PolicyRequest,
-    /// The starter's environment, kept in memory for this session only.
+    /// The starter's environment, kept in memory for this session only. Taken from the holder of the token alone.
     #[serde(default)]
     pub overrides: Overrides,
     /// True: the session is cancelled when the last stream of it closes before the end.
     #[serde(default)]
+    #[schema(default = false)]
     pub attached: bool,
     /// What the session may cost; each bound that is absent has its default.
     #[serde(default, skip_serializing_if = "BudgetRequest::is_unset")]
@@ -175,17 +187,20 @@ pub struct ExecuteRequest {
 }
 
 /// What a session may cost. Reaching a bound ends it with what there is by then, as failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetRequest {
     /// Requests to the model that may ask for tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 4294967295_u32)]
     pub max_steps: Option<u32>,
     /// Input and output tokens of all requests together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
     pub max_tokens: Option<u64>,
     /// Wall time of the whole session in seconds, tools included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 86400)]
     pub timeout_seconds: Option<u64>,
 }
 
@@ -197,14 +212,16 @@ impl BudgetRequest {
 }
 
 /// Effects by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRequest {
     /// Effects to allow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
     pub allow: Vec<String>,
     /// Effects to deny; wins over `allow`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
     pub deny: Vec<String>,
     /// Protected paths that this session may propose, each exact and relative to the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -224,88 +241,101 @@ impl std::fmt::Debug for Overrides {
 }
 
 /// Answer of POST /execute.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SessionStart {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub session_id: String,
-    /// `running`.
+    /// `running`: everything that can be wrong with a request alone has been checked.
     pub status: Status,
     /// One-time secret that answers this session's approvals; only its starter ever gets it.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub approval_secret: String,
 }
 
 /// Answer of GET /models.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Models {
     /// All three, in the order hosted, local, router.
+    #[schema(min_items = 3, max_items = 3)]
     pub providers: Vec<ProviderEntry>,
 }
 
 /// One provider.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProviderEntry {
-    /// `hosted`, `local` or `router`.
+    /// Which of the three.
+    #[schema(value_type = crate::config::ProviderName)]
     pub name: String,
     /// True for exactly one.
     pub enabled: bool,
-    /// Model identifiers.
+    /// Model identifiers: the configured one first, then what the enabled provider offers by its own list, where it could
+    /// be reached. Empty where none is configured.
     pub models: Vec<String>,
 }
 
 /// Answer of GET /tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tasks {
-    /// Running first, then newest first.
+    /// Running first, then newest first; the last 100.
+    #[schema(max_items = 100)]
     pub tasks: Vec<TaskEntry>,
 }
 
 /// One task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskEntry {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub session_id: String,
     /// What it does.
     pub operation: Operation,
     /// What it was pointed at.
     pub target: String,
     /// When it started.
+    #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
     /// Where it stands.
     pub status: Status,
 }
 
 /// Answer of GET /history, and the content of `session_history.json`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct History {
     /// Newest first, at most 100.
+    #[schema(max_items = 100)]
     pub sessions: Vec<HistoryEntry>,
 }
 
 /// One ended session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEntry {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub id: String,
     /// What it did.
     pub operation: Operation,
     /// When it started.
+    #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
     /// When it ended.
+    #[schema(value_type = String, format = DateTime)]
     pub completed: Timestamp,
-    /// How many files it changed.
+    /// How many files it changed: a count here, an array of paths in a result.
     pub files_modified: u64,
     /// Identifier of the model used.
     pub provider: String,
-    /// How it ended.
+    /// How it ended: `complete`, `failed` or `cancelled`.
     pub status: Status,
     /// Absolute path of the repository.
     pub repository: String,
 }
 
 /// Answer of GET /results/{session_id}.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionResult {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub session_id: String,
     /// What it did.
     pub operation: Operation,
@@ -317,34 +347,40 @@ pub struct SessionResult {
     pub files_modified: Vec<String>,
     /// The session log: relative to the root, absolute where it lies outside; empty until it is written.
     pub report_path: String,
-    /// What failed, where it failed.
+    /// What failed, where it failed; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Problem)]
     pub error: Option<Problem>,
 }
 
 /// Answer of GET /api/status.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackendStatus {
-    /// `running`.
+    /// Always `running`: who does not run does not answer.
+    #[schema(pattern = "^running$")]
     pub status: String,
     /// Version of the binary.
     pub version: String,
     /// Process id.
     pub pid: u32,
     /// Port it listens on.
+    #[schema(minimum = 1, maximum = 65535)]
     pub port: u16,
     /// When it started.
+    #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
     /// Sessions under way.
     pub sessions_running: u64,
-    /// The enabled provider, where the configuration names one.
+    /// The enabled provider; null where no valid configuration names one.
+    #[schema(value_type = Option<crate::config::ProviderName>, required)]
     pub provider: Option<String>,
-    /// The model it uses.
+    /// The model it uses; null where no valid configuration names one.
+    #[schema(required)]
     pub model: Option<String>,
 }
 
 /// One skill, in GET /skills.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SkillEntry {
     /// Name that calls it.
     pub name: String,
@@ -353,66 +389,77 @@ pub struct SkillEntry {
     /// What it does.
     pub description: String,
     /// Names of the effects it asks for.
+    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
     pub effects: Vec<String>,
-    /// SHA-256 of the component, hexadecimal.
+    /// SHA-256 of the component, hexadecimal; empty where it could not be read.
+    #[schema(pattern = "^([0-9a-f]{64})?$")]
     pub digest: String,
     /// `builtin` or `team`.
+    #[schema(pattern = "^(builtin|team)$")]
     pub origin: String,
     /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one) or `refused`.
+    #[schema(pattern = "^(ready|untrusted|changed|refused)$")]
     pub state: String,
-    /// Why it is not ready.
+    /// Why it is not ready; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub reason: Option<String>,
     /// JSON Schema of its arguments; null where it is not known.
+    #[schema(value_type = Option<Object>, required)]
     pub parameters: Value,
 }
 
 /// Answer of GET /skills.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Skills {
     /// Built-in first, then by name.
     pub skills: Vec<SkillEntry>,
 }
 
 /// Body of POST /skills/{name}/call. The answer is an event stream whose last event but one is `outcome`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillCallRequest {
-    /// JSON object.
+    /// The arguments, as the schema in `parameters` of the skill says. What does not fit it is told by the stream.
+    #[schema(value_type = Object)]
     pub arguments: Value,
     /// Absolute path to the repository root.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
     /// True where somebody will answer `approval` events.
     #[serde(default)]
+    #[schema(default = false)]
     pub interactive: bool,
     /// Effects to allow or to deny.
     #[serde(default)]
     pub policy: PolicyRequest,
-    /// The starter's environment.
+    /// The starter's environment. Taken from the holder of the token alone.
     #[serde(default)]
     pub overrides: Overrides,
 }
 
 /// Body of POST /approvals/{id}.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalAnswer {
-    /// The session's one-time secret.
+    /// The one-time secret that the session's starter was given: `approval_secret`, or the header `X-Approval-Secret`.
     pub secret: String,
-    /// True grants it.
+    /// True grants it, false refuses it.
     pub approve: bool,
 }
 
 /// What one skill call cost and how it ended. Kept in the journal for every call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Receipt {
     /// Name of the skill.
     pub skill: String,
     /// SHA-256 of its component.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub digest: String,
     /// The arguments as they were given.
     pub arguments: Value,
     /// Effects that were granted to this call.
+    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
     pub grants: Vec<String>,
     /// Wall time, time inside host calls included, in microseconds.
     pub wall_us: u64,
@@ -429,7 +476,7 @@ pub struct Receipt {
 }
 
 /// One file that the context engine chose.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SelectedFile {
     /// Relative to the root.
     pub path: String,
@@ -439,13 +486,14 @@ pub struct SelectedFile {
     pub score: f64,
     /// Line ranges that were sent, first and last line inclusive, from 1; empty means the whole file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(min_items = 1)]
     pub regions: Vec<(u32, u32)>,
     /// Estimated tokens of what was sent.
     pub tokens: u64,
 }
 
 /// What happened, as clients of a stream see it in the reference form.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// Which files were chosen.
@@ -463,6 +511,7 @@ pub enum Event {
         /// Its name.
         name: String,
         /// Its arguments; values cut at 4 KiB.
+        #[schema(value_type = Object)]
         args: Value,
     },
     /// A skill call ended.
@@ -491,6 +540,7 @@ pub enum Event {
         message: String,
         /// What to do about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
         hint: Option<String>,
     },
     /// Somebody must say yes or no.
@@ -498,12 +548,14 @@ pub enum Event {
         /// For POST /approvals/{id}.
         id: String,
         /// Name of the effect.
+        #[schema(value_type = crate::skill::policy::Effect)]
         effect: String,
         /// One line: what will happen.
         title: String,
         /// The exact diff or argument vector.
         detail: String,
         /// Unanswered by then means no.
+        #[schema(value_type = String, format = DateTime)]
         expires: Timestamp,
     },
     /// The outcome of POST /skills/{name}/call.
@@ -514,6 +566,7 @@ pub enum Event {
         truncated: bool,
         /// Asks for the rest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
         cursor: Option<String>,
         /// Paths that were changed.
         files_modified: Vec<String>,
@@ -523,17 +576,41 @@ pub enum Event {
     /// The session ended without failure. Terminal.
     Complete {
         /// Identifier of the session.
+        #[schema(format = "uuid")]
         session_id: String,
     },
     /// The session failed. Terminal.
     Error {
-        /// Stable code.
+        /// Stable code; the same as in the body of an HTTP error.
+        #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
         code: String,
         /// What went wrong.
         message: String,
-        /// What mends it.
+        /// What mends it; absent where nothing is known to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
         hint: Option<String>,
+    },
+}
+
+/// How the architecture form says what `token` and `complete` say; every other event is the same in both forms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ArchitectureEvent {
+    /// Model output.
+    Output {
+        /// A piece of text.
+        content: String,
+        /// Identifier of the model.
+        model: String,
+    },
+    /// The session ended without failure. Terminal.
+    Done {
+        /// `completed`.
+        #[schema(pattern = "^completed$")]
+        status: String,
+        /// Identifier of the model.
+        model: String,
     },
 }
 

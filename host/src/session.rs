@@ -29,8 +29,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, ExecuteRequest, History, Operation, Problem, ScanRequest, ScanResult, SessionResult, SessionStart,
-    SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, BudgetRequest, ExecuteRequest, History, Operation, Problem, ScanRequest, ScanResult, SessionResult,
+    SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
 use crate::context;
@@ -107,6 +107,7 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
+        check_budget(&request.budget)?;
         if settings.provider.api == Api::Analyst {
             analyst::check(request.operation, request.model.as_deref())?;
         }
@@ -314,11 +315,17 @@ impl Sessions {
 
     /// Cancels a running session.
     pub fn cancel(&self, id: &str) -> Result<(), Problem> {
-        if let Some(live) = self.live(id) {
+        // Between its last event and the end of its task a session is still live, and has ended for everybody else.
+        let live = self
+            .live(id)
+            .filter(|live| live.recorder.summary().status == Status::Running);
+        if let Some(live) = live {
             live.cancel.cancel();
             return Ok(());
         }
-        self.store.summary(id).ok_or_else(|| unknown(id))?;
+        if self.live(id).is_none() {
+            self.store.summary(id).ok_or_else(|| unknown(id))?;
+        }
         Err(Problem::new("session-ended", format!("The session `{id}` has ended")))
     }
 
@@ -540,6 +547,27 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
             format!("{} needs a `target`: {sort}", request.operation),
         )),
         false => Ok(()),
+    }
+}
+
+/// Whether a session's bounds can be kept at all.
+fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
+    let invalid = |field: &str, bounds: &str| {
+        let message = format!("`{field}` in `budget` must be {bounds}");
+        Err(Problem::new("invalid-request", message))
+    };
+    if budget.max_steps == Some(0) {
+        return invalid("max_steps", "at least 1");
+    }
+    if budget.max_tokens == Some(0) {
+        return invalid("max_tokens", "at least 1");
+    }
+    let seconds_max = limits::SESSION_SECONDS_MAX;
+    match budget.timeout_seconds {
+        Some(seconds) if !(1..=seconds_max).contains(&seconds) => {
+            invalid("timeout_seconds", &format!("from 1 to {seconds_max}"))
+        }
+        _ => Ok(()),
     }
 }
 
