@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+mod read;
 mod schema;
 
 /// A point in time, written as ISO 8601 in UTC.
@@ -172,7 +173,7 @@ pub struct ExecuteRequest {
     #[schema(default = false)]
     pub interactive: bool,
     /// Effects to allow or to deny beyond the operation's defaults. Without the token a request can only narrow.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read::object")]
     pub policy: PolicyRequest,
     /// The starter's environment, kept in memory for this session only. Taken from the holder of the token alone.
     #[serde(default)]
@@ -182,7 +183,11 @@ pub struct ExecuteRequest {
     #[schema(default = false)]
     pub attached: bool,
     /// What the session may cost; each bound that is absent has its default.
-    #[serde(default, skip_serializing_if = "BudgetRequest::is_unset")]
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "BudgetRequest::is_unset"
+    )]
     pub budget: BudgetRequest,
 }
 
@@ -191,15 +196,15 @@ pub struct ExecuteRequest {
 #[serde(deny_unknown_fields)]
 pub struct BudgetRequest {
     /// Requests to the model that may ask for tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
     #[schema(minimum = 1, maximum = 4294967295_u32)]
     pub max_steps: Option<u32>,
     /// Input and output tokens of all requests together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[schema(minimum = 1, maximum = 1_000_000_000)]
     pub max_tokens: Option<u64>,
     /// Wall time of the whole session in seconds, tools included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
     #[schema(minimum = 1, maximum = 86400)]
     pub timeout_seconds: Option<u64>,
 }
@@ -431,7 +436,7 @@ pub struct SkillCallRequest {
     #[schema(default = false)]
     pub interactive: bool,
     /// Effects to allow or to deny.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read::object")]
     pub policy: PolicyRequest,
     /// The starter's environment. Taken from the holder of the token alone.
     #[serde(default)]

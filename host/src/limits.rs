@@ -225,6 +225,9 @@ pub const SESSIONS_RUNNING_MAX: usize = 256;
 /// Longest time that a request may give its session: a day. Whoever means longer means without a bound.
 pub const SESSION_SECONDS_MAX: u64 = 86_400;
 
+/// Most tokens that a request may give its session: a billion, which no day of any model reaches.
+pub const SESSION_TOKENS_MAX: u64 = 1_000_000_000;
+
 /// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
 pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
 

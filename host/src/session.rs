@@ -559,8 +559,12 @@ fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
     if budget.max_steps == Some(0) {
         return invalid("max_steps", "at least 1");
     }
-    if budget.max_tokens == Some(0) {
-        return invalid("max_tokens", "at least 1");
+    let tokens_max = limits::SESSION_TOKENS_MAX;
+    if budget
+        .max_tokens
+        .is_some_and(|tokens| !(1..=tokens_max).contains(&tokens))
+    {
+        return invalid("max_tokens", &format!("from 1 to {tokens_max}"));
     }
     let seconds_max = limits::SESSION_SECONDS_MAX;
     match budget.timeout_seconds {

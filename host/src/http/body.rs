@@ -141,6 +141,10 @@ async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
 
 /// Parses a body, or says where and why that was not possible.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // An array of the fields' values would be read too, and is no body that anybody describes.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(problem_of("body", "an array where an object is expected"));
+    }
     serde_json::from_slice(bytes).map_err(|error| problem_of("body", &error.to_string()))
 }
 
@@ -174,6 +178,8 @@ mod tests {
         let (message, hint) = problem(r#"{"operation": "explain"}"#);
         assert!(message.contains("missing field `repo_path`"), "{message}");
         assert_eq!(hint, None);
+        let (message, _) = problem(r#"["explain", ".", "/r"]"#);
+        assert!(message.contains("an object is expected"), "{message}");
         let (message, _) = problem("{");
         assert!(message.contains("line 1 column 1"), "{message}");
     }

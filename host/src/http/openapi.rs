@@ -10,10 +10,9 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
-use serde_json::json;
-use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{HttpMethod, Parameter, ParameterIn, Paths};
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, Content, Header, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr, Response, Server,
@@ -29,6 +28,9 @@ const DESCRIPTION: &str = include_str!("openapi.md");
 
 /// Name of the security scheme.
 const TOKEN: &str = "token";
+
+/// Name of the schema of one event as it is framed.
+const MESSAGE: &str = "Message";
 
 /// Routes with their descriptions.
 pub(super) struct Table {
@@ -48,6 +50,7 @@ impl Table {
             schemas.push((name, schema));
             schemas.extend(used);
         }
+        schemas.push((MESSAGE.to_owned(), message()));
         Self {
             router: Router::new(),
             paths: Paths::new(),
@@ -105,6 +108,26 @@ impl Table {
             ]));
         (self.router, document.build())
     }
+}
+
+/// One event of a stream as it is framed: its fields, of which `data` holds the event itself.
+fn message() -> RefOr<Schema> {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let id = text().pattern(Some("^[0-9]+$")).description(Some(
+        "Its number in the session, for `Last-Event-ID`; absent with `strict`.",
+    ));
+    let forms = AnyOfBuilder::new()
+        .item(Ref::from_schema_name(Event::name()))
+        .item(Ref::from_schema_name(ArchitectureEvent::name()));
+    let data = text()
+        .content_media_type("application/json")
+        .content_schema(Some(Schema::AnyOf(forms.build())));
+    ObjectBuilder::new()
+        .description(Some("One event of a stream."))
+        .property("id", id)
+        .property("data", data)
+        .required("data")
+        .into()
 }
 
 type Named = (String, RefOr<Schema>);
@@ -228,28 +251,32 @@ impl IntoResponses for Started {
             .header(
                 "x-approval-secret",
                 header("One-time secret that answers this session's approvals; only its starter ever gets it."),
-            );
+            )
+            .link("follow", link("stream"))
+            .link("cancel", link("cancel"));
         [("200".to_owned(), response.build().into())].into()
     }
 }
 
+/// Where the header of a started stream leads.
+fn link(operation: &str) -> Link {
+    Link::builder()
+        .operation_id(operation)
+        .parameter("session_id", "$response.header.x-session-id")
+        .build()
+}
+
 fn events(response: utoipa::openapi::ResponseBuilder) -> utoipa::openapi::ResponseBuilder {
-    let text = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .content_media_type("text/event-stream");
-    let mut content = Content::new(Some(text.build()));
-    let reference = |name: std::borrow::Cow<'_, str>| json!({"$ref": format!("#/components/schemas/{name}")});
-    let either = json!({"anyOf": [reference(Event::name()), reference(ArchitectureEvent::name())]});
-    content.extensions = Some(Extensions::builder().add("x-item-schema", either).build());
     response
         .description(
-            "Server-Sent Events until the session has ended: of each event one `data:` line, whose content is JSON of \
-             the schema `Event` in the reference form (`token`, `skill`, `complete`, `error`), and in the architecture \
-             form (`output`, `skill`, `done`, `error`) of the schema `ArchitectureEvent` where that knows the event. \
+            "Server-Sent Events until the session has ended; the schema is that of one event. Of each there is one \
+             `data:` line, whose content is JSON of the schema `Event` in the reference form (`token`, `skill`, \
+             `complete`, `error`), and in the architecture form (`output`, `skill`, `done`, `error`) of the schema \
+             `ArchitectureEvent` where that knows the event. A line that begins with `:` keeps the connection alive. \
              Exactly one terminal event comes, and last: `complete` or `done`, or else `error` with `code`, `message` \
              and `hint`. Further event types may appear; what is not known is to be passed over.",
         )
-        .content("text/event-stream", content)
+        .content("text/event-stream", Content::new(Some(Ref::from_schema_name(MESSAGE))))
 }
 
 #[cfg(test)]

@@ -30,7 +30,11 @@ pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;
     tag = "sessions",
     request_body = ExecuteRequest,
     responses(
-        (status = 200, description = "The session has started.", body = SessionStart),
+        (status = 200, description = "The session has started.", body = SessionStart, links(
+            ("follow" = (operation_id = "stream", parameters(("session_id" = "$response.body#/session_id")))),
+            ("result" = (operation_id = "results", parameters(("session_id" = "$response.body#/session_id")))),
+            ("cancel" = (operation_id = "cancel", parameters(("session_id" = "$response.body#/session_id")))),
+        )),
         Refused, RefusedBody, RefusedRepository,
         (status = 409, description = "`provider-mismatch`: `provider` is not the enabled one.", body = ErrorBody),
     ),
