@@ -6,22 +6,26 @@ mod client;
 mod commands;
 mod error;
 mod output;
+mod usage;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use host::config::Environment;
 
-use args::Arguments;
+use args::{Arguments, Command};
 use client::Backend;
 use commands::Context;
 use error::Error;
 use output::Output;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
     let environment = Environment::of_process();
-    let output = Output::new(arguments.quiet, environment.get("NO_COLOR").is_none());
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage::explain(&error, Output::new(false, &environment)),
+    };
+    let output = Output::new(arguments.quiet, &environment);
     match run(arguments, environment, output) {
         Ok(code) => code,
         Err(error) => {
@@ -34,11 +38,18 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
-    if let args::Command::Completions { shell } = arguments.command {
-        return commands::completions::run(shell, output);
+    // These need nothing of the user's: no home, no configuration.
+    match &arguments.command {
+        Command::Completions { shell } => return commands::completions::run(*shell, output),
+        Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
+        Command::Reference => return commands::reference::run(output),
+        _ => {}
+    }
+    if let args::Command::Dev(dev) = &arguments.command {
+        return commands::dev::run(dev, output);
     }
     let backend = Backend::new(environment)?;
-    if let args::Command::Daemon { port } = arguments.command {
+    if let Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
     }
     let context = Context {

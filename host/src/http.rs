@@ -5,6 +5,7 @@
 
 mod auth;
 mod body;
+mod changes;
 mod error;
 mod gate;
 mod listener;
@@ -30,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Overrides, Problem, Timestamp};
 use crate::config::{self, Environment, PolicySettings, ServerSettings, Settings};
 use crate::limits;
+use crate::provider::ModelCache;
 use crate::session::Sessions;
 use crate::skill::SkillHost;
 use auth::Caller;
@@ -59,14 +61,14 @@ pub struct Parts {
     pub environment: Environment,
 }
 
-/// [`Parts`], shared by all requests.
+/// [`Parts`], shared by all requests, with the model lists that were asked for.
 #[derive(Clone)]
-pub struct AppState(Arc<Parts>);
+pub struct AppState(Arc<Parts>, Arc<ModelCache>);
 
 impl AppState {
     /// Shares the parts.
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(parts), Arc::default())
     }
 
     fn sessions(&self) -> &Arc<Sessions> {
@@ -87,6 +89,10 @@ impl AppState {
 
     fn home(&self) -> &Path {
         &self.0.home
+    }
+
+    fn models(&self) -> &ModelCache {
+        &self.1
     }
 
     /// The environment of a request's starter: what it sent, else the daemon's own.
@@ -162,11 +168,14 @@ fn routes() -> Table {
         .with(sessions::__path_stream_by_query, sessions::stream_by_query)
         .with(sessions::__path_execute_and_stream, sessions::execute_and_stream)
         .with(sessions::__path_stream_by_path, sessions::stream_by_path)
+        .with(service::__path_context, service::context)
         .with(service::__path_models, service::models)
         .with(sessions::__path_tasks, sessions::tasks)
         .with(sessions::__path_history, sessions::history)
         .with(sessions::__path_result, sessions::result)
         .with(sessions::__path_cancel, sessions::cancel)
+        .with(changes::__path_diff, changes::diff)
+        .with(changes::__path_undo, changes::undo)
         .with(sessions::__path_answer, sessions::answer)
         .with(skills::__path_list, skills::list)
         .with(skills::__path_call, skills::call)

@@ -7,6 +7,7 @@
 pub(crate) mod environment;
 mod group;
 mod output;
+pub mod toolchain;
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader};

@@ -12,7 +12,9 @@ pub mod history;
 pub mod journal;
 pub mod report;
 mod run;
+mod selection;
 mod store;
+mod undo;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -29,11 +31,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, BudgetRequest, ExecuteRequest, History, Operation, Problem, ScanRequest, ScanResult, SessionResult,
-    SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem,
+    ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
-use crate::context;
+use crate::context::{self, Steer};
 use crate::limits;
 use crate::provider::analyst;
 use crate::repository::{self, Repository, RepositoryError};
@@ -46,6 +48,7 @@ use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
 use journal::{Start, Work};
 use run::{Job, OperationTask, Outcome, Task};
+use selection::Selecting;
 use store::Store;
 
 /// Why the sessions of a home cannot be opened.
@@ -66,6 +69,8 @@ pub struct Sessions {
     live: Mutex<HashMap<String, Arc<Live>>>,
     tasks: TaskTracker,
     stopping: AtomicBool,
+    /// A lower time-out of scans than that of `limits`.
+    scan_time: Option<Duration>,
 }
 
 /// A running session.
@@ -77,12 +82,21 @@ struct Live {
 }
 
 impl Sessions {
-    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks.
-    pub fn open(home: &Path, skills: Arc<SkillHost>) -> Result<Arc<Self>, OpenSessionsError> {
-        Self::with_engine(home, Arc::new(engine::Host(skills)))
+    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks. `scan_time` lowers
+    /// the time-out of scans.
+    pub fn open(
+        home: &Path,
+        skills: Arc<SkillHost>,
+        scan_time: Option<Duration>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        Self::with_engine(home, Arc::new(engine::Host(skills)), scan_time)
     }
 
-    pub(crate) fn with_engine(home: &Path, engine: Arc<dyn Engine>) -> Result<Arc<Self>, OpenSessionsError> {
+    pub(crate) fn with_engine(
+        home: &Path,
+        engine: Arc<dyn Engine>,
+        scan_time: Option<Duration>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
         let folder = home.join("sessions");
         let store = Store::open(&folder, home).map_err(|source| OpenSessionsError { folder, source })?;
         Ok(Arc::new(Self {
@@ -94,6 +108,7 @@ impl Sessions {
             live: Mutex::default(),
             tasks: TaskTracker::new(),
             stopping: AtomicBool::new(false),
+            scan_time,
         }))
     }
 
@@ -116,11 +131,12 @@ impl Sessions {
         }
         let policy_request = run::merged(&settings.policy, &request.policy);
         let policy = Policy::new(Cause::Operation(request.operation), &policy_request)?;
+        let steer = Arc::new(Steer::new(&request.selection)?);
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
-            let (home, policy) = (self.home.clone(), settings.policy.clone());
+            let options = self.repository_options(&settings.policy);
             blocking(move || {
-                let repository = open_repository(&repo_path, &home, &policy)?;
+                let repository = open_repository(&repo_path, &options)?;
                 let working_directory = working_directory(asked.as_deref(), &repository)?;
                 Ok((repository, working_directory))
             })
@@ -146,6 +162,7 @@ impl Sessions {
             focus: request.focus,
             working_directory,
             settings,
+            steer,
             budget: request.budget,
         }));
         let launch = Launch {
@@ -169,8 +186,8 @@ impl Sessions {
         self.check_skill(name)?;
         let policy_request = run::merged(&settings, &request.policy);
         let policy = Policy::new(Cause::SkillCall, &policy_request)?;
-        let (repo_path, home) = (request.repo_path, self.home.clone());
-        let repository = blocking(move || open_repository(&repo_path, &home, &settings)).await?;
+        let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
+        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
             session_id: new_id(),
@@ -216,9 +233,7 @@ impl Sessions {
     }
 
     async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
-        if self.stopping.load(Ordering::SeqCst) {
-            return Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat"));
-        }
+        self.check_accepting()?;
         if self.running() >= limits::SESSIONS_RUNNING_MAX as u64 {
             return Err(Problem::new(
                 "busy",
@@ -267,6 +282,13 @@ impl Sessions {
             status: Status::Running,
             approval_secret: secret.to_string(),
         })
+    }
+
+    fn check_accepting(&self) -> Result<(), Problem> {
+        match self.stopping.load(Ordering::SeqCst) {
+            true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
+            false => Ok(()),
+        }
     }
 
     /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
@@ -386,10 +408,39 @@ impl Sessions {
         let cancel = CancellationToken::new();
         // A caller that goes away ends its scan.
         let _guard = cancel.clone().drop_guard();
-        let home = self.home.clone();
+        let options = self.repository_options(&settings);
         blocking(move || {
-            let repository = open_repository(&request.repo_path, &home, &settings)?;
+            let repository = open_repository(&request.repo_path, &options)?;
             context::scan(&repository, &cancel).map_err(Problem::from)
+        })
+        .await
+    }
+
+    /// What an operation would send to the model, and why. Asks no model and records nothing.
+    pub async fn context(
+        &self,
+        request: ContextRequest,
+        settings: PolicySettings,
+        vault: Option<PathBuf>,
+    ) -> Result<ContextResult, Problem> {
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        let options = self.repository_options(&settings);
+        let steer = Arc::new(Steer::new(&request.selection)?);
+        blocking(move || {
+            let repository = open_repository(&request.repo_path, &options)?;
+            let selecting = Selecting {
+                operation: request.operation,
+                target: request.target,
+                task: request.task,
+                focus: request.focus,
+                working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
+                vault,
+                steer,
+                budget_tokens: limits::PACKET_TOKENS,
+            };
+            let (_, packet) = selecting.build(&repository, &cancel)?;
+            Ok(packet.into())
         })
         .await
     }
@@ -404,6 +455,16 @@ impl Sessions {
         let patience = Duration::from_secs(limits::STOP_SECONDS_MAX);
         if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
             tracing::warn!("sessions are left unended; the next start closes them");
+        }
+    }
+
+    fn repository_options(&self, settings: &PolicySettings) -> repository::Options {
+        repository::Options {
+            state_directory: Some(self.home.clone()),
+            hide: settings.hide.clone(),
+            reveal: settings.reveal.clone(),
+            scan_time: self.scan_time,
+            ..repository::Options::default()
         }
     }
 
@@ -550,28 +611,26 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
     }
 }
 
-/// Whether a session's bounds can be kept at all.
+/// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
 fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
-    let invalid = |field: &str, bounds: &str| {
-        let message = format!("`{field}` in `budget` must be {bounds}");
-        Err(Problem::new("invalid-request", message))
-    };
-    if budget.max_steps == Some(0) {
-        return invalid("max_steps", "at least 1");
-    }
-    let tokens_max = limits::SESSION_TOKENS_MAX;
-    if budget
-        .max_tokens
-        .is_some_and(|tokens| !(1..=tokens_max).contains(&tokens))
-    {
-        return invalid("max_tokens", &format!("from 1 to {tokens_max}"));
-    }
-    let seconds_max = limits::SESSION_SECONDS_MAX;
-    match budget.timeout_seconds {
-        Some(seconds) if !(1..=seconds_max).contains(&seconds) => {
-            invalid("timeout_seconds", &format!("from 1 to {seconds_max}"))
-        }
-        _ => Ok(()),
+    let bounds = [
+        ("max_steps", budget.max_steps.map(u64::from), u64::from(u32::MAX)),
+        ("max_tokens", budget.max_tokens, limits::SESSION_TOKENS_MAX),
+        ("timeout_seconds", budget.timeout_seconds, limits::SESSION_SECONDS_MAX),
+    ];
+    let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
+    match bounds.into_iter().find(is_wrong) {
+        Some((field, Some(0), _)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at least 1"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        Some((field, _, max)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at most {max}"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        None => Ok(()),
     }
 }
 
@@ -586,19 +645,13 @@ fn shown_target(request: &ExecuteRequest) -> String {
     }
 }
 
-fn open_repository(path: &str, home: &Path, settings: &PolicySettings) -> Result<Arc<Repository>, Problem> {
+fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {
     let root = Path::new(path);
     if !root.is_absolute() {
         let message = format!("`repo_path` must be an absolute path: `{path}`");
         return Err(Problem::new("invalid-request", message));
     }
-    let options = repository::Options {
-        state_directory: Some(home.to_owned()),
-        hide: settings.hide.clone(),
-        reveal: settings.reveal.clone(),
-        ..repository::Options::default()
-    };
-    Repository::open(root, &options).map_err(|error| {
+    Repository::open(root, options).map_err(|error| {
         let hint = std::error::Error::source(&error).map(ToString::to_string);
         let code = match &error {
             RepositoryError::Open { .. } => "invalid-repository",

@@ -12,7 +12,11 @@ use super::auth::proof;
 use super::body::{JsonBody, QueryOf};
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository};
-use crate::api::{BackendStatus, ErrorBody, Models, Overrides, Problem, ProviderEntry, ScanRequest, ScanResult};
+use crate::api::{
+    BackendStatus, ContextRequest, ContextResult, ErrorBody, Models, Overrides, Problem, ProviderEntry, ScanRequest,
+    ScanResult,
+};
+use crate::config::ProviderSummary;
 
 /// Count the files, directories and languages of a repository
 ///
@@ -41,6 +45,32 @@ pub(super) async fn scan(
     Ok(Json(state.sessions().scan(request, policy).await?))
 }
 
+/// Show what an operation would send
+///
+/// The files that the context engine would choose, why, and the text that would go to the model. Starts nothing.
+#[utoipa::path(
+    post,
+    path = "/context",
+    operation_id = "context",
+    tag = "repository",
+    request_body = ContextRequest,
+    responses(
+        (status = 200, description = "The selection.", body = ContextResult),
+        Refused, RefusedBody, RefusedRepository,
+        (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
+            `empty-repository`: it holds no files. `file-not-found`: there is no such target.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn context(
+    State(state): State<AppState>,
+    JsonBody(request): JsonBody<ContextRequest>,
+) -> Answer<Json<ContextResult>> {
+    let environment = state.environment(&Overrides::default());
+    let vault = state.settings(&environment).ok().and_then(|settings| settings.vault);
+    let policy = state.policy(&environment)?;
+    Ok(Json(state.sessions().context(request, policy, vault).await?))
+}
+
 /// List the providers and their models
 ///
 /// All three providers; of the enabled one also the models that it offers by its own list. That list is asked for at
@@ -60,14 +90,22 @@ pub(super) async fn scan(
 )]
 pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>> {
     let settings = state.settings(&state.environment(&Overrides::default()))?;
-    let providers = settings.providers.into_iter().map(|provider| ProviderEntry {
-        name: provider.name.to_string(),
-        enabled: provider.enabled,
-        models: provider.model.into_iter().collect(),
-    });
-    Ok(Json(Models {
-        providers: providers.collect(),
-    }))
+    let discovered = state.models().of(&settings.provider).await;
+    let entry = |provider: ProviderSummary| {
+        let mut models: Vec<String> = provider.model.into_iter().collect();
+        if provider.enabled {
+            let configured = models.first().cloned();
+            let others = discovered.iter().filter(|model| configured.as_ref() != Some(model));
+            models.extend(others.cloned());
+        }
+        ProviderEntry {
+            name: provider.name.to_string(),
+            enabled: provider.enabled,
+            models,
+        }
+    };
+    let providers = settings.providers.into_iter().map(entry).collect();
+    Ok(Json(Models { providers }))
 }
 
 /// How the backend is

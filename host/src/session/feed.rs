@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use super::history::{Summary, output_of};
 use super::journal::{self, End, Entry, Line, SessionFolder, Start};
-use crate::api::{self, Event, Timestamp};
+use crate::api::{self, Event, Problem, Timestamp};
 use crate::limits;
 use crate::skill::{ChangeJournal, PreparedChange};
 
@@ -124,8 +124,20 @@ impl Recorder {
 
     /// Adds a notice.
     pub fn notice(&self, message: impl Into<String>, hint: Option<String>) {
-        let message = message.into();
-        self.event(Event::Notice { message, hint });
+        self.event(Event::Notice {
+            code: None,
+            message: message.into(),
+            hint,
+        });
+    }
+
+    /// Adds a problem that does not end the session.
+    pub fn problem(&self, problem: Problem) {
+        self.event(Event::Notice {
+            code: Some(problem.code),
+            message: problem.message,
+            hint: problem.hint,
+        });
     }
 
     /// Adds a piece of model output; pieces that come close together become one event.
@@ -564,6 +576,7 @@ mod tests {
             id: "c".into(),
             root: "/r".into(),
             files: Vec::new(),
+            directories: Vec::new(),
         };
         assert!(recorder.prepare(&change).is_err(), "no change after the end");
     }
@@ -584,6 +597,7 @@ mod tests {
             id: "c".into(),
             root: "/r".into(),
             files: vec![file],
+            directories: Vec::new(),
         };
         recorder.prepare(&change).expect("it is durable");
         let lines = recorder.folder().read().expect("it can be read").lines;

@@ -389,6 +389,7 @@ pub(crate) mod tests {
                 before: before.map(state),
                 after: after.map(state),
             }],
+            directories: Vec::new(),
         })
     }
 
