@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Operation, PolicyRequest, Problem};
 
 /// Something that a skill may cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// Read files.
