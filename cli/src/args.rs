@@ -124,6 +124,22 @@ Examples:
         shell: Shell,
     },
 
+    /// Set up a sandbox around a run, as standard input says
+    #[command(name = "__contain", hide = true)]
+    Contain {
+        /// The part that runs inside of the namespaces
+        #[arg(long)]
+        inner: bool,
+    },
+
+    /// Try to get out of the sandbox for runs, in many ways, and print what came of it
+    #[command(name = "__sandbox-probes", hide = true)]
+    SandboxProbes {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
     /// Run the backend in this process
     #[command(name = "__daemon", hide = true)]
     Daemon {
@@ -226,6 +242,12 @@ pub(crate) struct PolicyFlags {
     /// Deny an effect; wins over --allow
     #[arg(long, value_name = "EFFECT")]
     pub(crate) deny: Vec<String>,
+    /// Fail where tests could run outside of a full sandbox
+    #[arg(long, conflicts_with = "unsandboxed")]
+    pub(crate) require_sandbox: bool,
+    /// Run tests with your own rights, without a sandbox; only together with --allow run-process
+    #[arg(long)]
+    pub(crate) unsandboxed: bool,
     /// Allow changing one protected path, exact and relative to the root
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,

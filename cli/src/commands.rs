@@ -63,7 +63,10 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Skill(skill) => skill::run(skill, context).await,
         Command::History { json } => history::list(json, context).await,
         Command::Results { session, json } => history::result(&session, json, context).await,
-        Command::Completions { .. } | Command::Daemon { .. } => unreachable!("`main` runs these without a context"),
+        Command::Completions { .. }
+        | Command::Daemon { .. }
+        | Command::Contain { .. }
+        | Command::SandboxProbes { .. } => unreachable!("`main` runs these without a context"),
     }
 }
 
@@ -73,6 +76,8 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         allow: flags.allow.clone(),
         deny: flags.deny.clone(),
         allow_paths: flags.allow_path.clone(),
+        require_sandbox: flags.require_sandbox,
+        unsandboxed: flags.unsandboxed,
     }
 }
 

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use host::config::Environment;
+use host::process::contain;
 
 use args::Arguments;
 use client::Backend;
@@ -37,6 +38,10 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     if let args::Command::Completions { shell } = arguments.command {
         return commands::completions::run(shell, output);
     }
+    if let args::Command::Contain { inner } = arguments.command {
+        return Ok(contain::helper(inner));
+    }
+    contain::offer_helper();
     let backend = Backend::new(environment)?;
     if let args::Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
