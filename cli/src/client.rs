@@ -128,10 +128,22 @@ struct Identity {
     proof: String,
 }
 
-fn refused() -> Error {
+/// The specification's sentence for a backend that does not run.
+pub(crate) fn not_running() -> Problem {
     Problem::new("backend-down", "Backend not responding: Connection refused")
         .with_hint("start it with `tool service start`")
-        .into()
+}
+
+fn refused() -> Error {
+    not_running().into()
+}
+
+/// Why a connection broke off: the daemon at its other end is gone, or it is there and something else failed.
+async fn lost(port: u16, error: &dyn std::fmt::Display) -> Error {
+    match TcpStream::connect(("127.0.0.1", port)).await {
+        Ok(_) => broken(error),
+        Err(_) => refused(),
+    }
 }
 
 fn stranger(port: u16) -> Error {
@@ -189,12 +201,13 @@ impl Client {
 
     /// GET of an event stream.
     pub(crate) async fn events(&mut self, path: &str) -> Result<Events, Error> {
-        Ok(Events::new(self.send(Method::GET, path, None).await?))
+        Ok(Events::new(self.port, self.send(Method::GET, path, None).await?))
     }
 
     /// POST in JSON, answered by an event stream.
     pub(crate) async fn post_events(&mut self, path: &str, body: &impl Serialize) -> Result<Events, Error> {
-        Ok(Events::new(self.send(Method::POST, path, Some(encode(body)?)).await?))
+        let response = self.send(Method::POST, path, Some(encode(body)?)).await?;
+        Ok(Events::new(self.port, response))
     }
 
     async fn is_busy(&mut self) -> Result<bool, Error> {
@@ -214,12 +227,13 @@ impl Client {
         let request = request
             .body(Full::new(body.unwrap_or_default()))
             .map_err(|error| broken(&error))?;
-        self.sender.ready().await.map_err(|error| broken(&error))?;
-        let response = self
-            .sender
-            .send_request(request)
-            .await
-            .map_err(|error| broken(&error))?;
+        if let Err(error) = self.sender.ready().await {
+            return Err(lost(self.port, &error).await);
+        }
+        let response = match self.sender.send_request(request).await {
+            Ok(response) => response,
+            Err(error) => return Err(lost(self.port, &error).await),
+        };
         if response.status().is_success() {
             Ok(response)
         } else {
@@ -257,6 +271,7 @@ async fn problem_of(response: Response<Incoming>) -> Error {
 /// The events of one stream.
 #[derive(Debug)]
 pub(crate) struct Events {
+    port: u16,
     body: Incoming,
     buffer: BytesMut,
     secret: Option<String>,
@@ -264,14 +279,20 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    fn new(response: Response<Incoming>) -> Self {
+    fn new(port: u16, response: Response<Incoming>) -> Self {
         let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         Self {
+            port,
             secret: header("x-approval-secret"),
             session: header("x-session-id"),
             body: response.into_body(),
             buffer: BytesMut::new(),
         }
+    }
+
+    /// What to say of a stream that ended without its terminal event.
+    pub(crate) async fn ended_early(&self) -> Error {
+        lost(self.port, &"the stream ended before the session did").await
     }
 
     /// The session that this stream started.
@@ -302,7 +323,7 @@ impl Events {
                         self.buffer.extend_from_slice(data);
                     }
                 }
-                Some(Err(error)) => return Err(broken(&error)),
+                Some(Err(error)) => return Err(lost(self.port, &error).await),
                 None => return Ok(None),
             }
         }

@@ -100,6 +100,21 @@ async fn next_or_interrupt(events: &mut Events) -> Result<Option<Event>, Error> 
     }
 }
 
+/// Shows a notice; one with a code is an error that did not end the session, and is shown as one.
+fn notice(event: &Event, output: Output) {
+    let Event::Notice { code, message, hint } = event else {
+        return;
+    };
+    match code {
+        Some(code) => output.problem(&api::Problem {
+            code: code.clone(),
+            message: message.clone(),
+            hint: hint.clone(),
+        }),
+        None => output.notice(message, hint.as_deref()),
+    }
+}
+
 /// Asks the user on the terminal and sends the answer. Anything but a yes is a no.
 async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -> Result<(), Error> {
     let Event::Approval {

@@ -499,6 +499,9 @@ pub enum Event {
     },
     /// Something that the user should know and that is not the answer.
     Notice {
+        /// Stable, where it is an error that did not end the session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
         /// A sentence.
         message: String,
         /// What to do about it.

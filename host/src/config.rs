@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -285,6 +286,13 @@ impl Environment {
     /// A variable; an empty one counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A lower time-out of repository scans, in milliseconds: for tests. A daemon that a client starts never gets the
+    /// variable, and a build without debug assertions does not know it.
+    pub fn scan_time(&self) -> Option<Duration> {
+        let lower = self.get("TOOL_TEST_SCAN_MS").filter(|_| cfg!(debug_assertions))?;
+        lower.parse().ok().map(Duration::from_millis)
     }
 
     /// What a client sends with a session.

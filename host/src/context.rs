@@ -70,7 +70,7 @@ pub enum ContextError {
     /// Nothing is there, or everything is ignored.
     #[error("No files found in repository")]
     Empty,
-    /// Only for a scan; an operation goes on with what was found.
+    /// For a scan; an operation goes on with what was found, unless that is nothing.
     #[error("Repository scan timeout: exceeded {SCAN_SECONDS_MAX}s")]
     Timeout,
     /// The session ended.
@@ -122,7 +122,10 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
 pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     let list = request.repository.list(request.cancel)?;
     if list.files.is_empty() {
-        return Err(ContextError::Empty);
+        return Err(match list.complete {
+            true => ContextError::Empty,
+            false => ContextError::Timeout,
+        });
     }
     let read = |path: &str| request.repository.read(path, FILE_READ_BYTES_MAX).ok();
     let tree = Tree::new(&list, &read, request.cancel);

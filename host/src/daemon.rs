@@ -94,7 +94,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Prob
     let skills = SkillHost::new(builtins, &home).map_err(|error| {
         Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
     })?;
-    let sessions = Sessions::open(&home, Arc::clone(&skills)).map_err(|error| {
+    let sessions = Sessions::open(&home, Arc::clone(&skills), environment.scan_time()).map_err(|error| {
         Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
     })?;
     let record = record_of_this_process(port);

@@ -426,6 +426,10 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 /// context of 200,000, because the estimate errs and the answer needs room.
 pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
 
+/// Questions to the model after its first answer in one session, of all sorts together. Each sort has its own, lower
+/// bound; this one holds where somebody forgot it.
+pub const FOLLOW_UPS_MAX: u32 = 8;
+
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
 

@@ -52,6 +52,8 @@ pub struct Options {
     pub home_confirmed: bool,
     /// The home directory; `None` asks the system.
     pub home: Option<PathBuf>,
+    /// Time-out of a scan; `None` is that of `limits`.
+    pub scan_time: Option<Duration>,
 }
 
 /// Why a directory cannot be a repository root.
@@ -209,7 +211,9 @@ const GIT: &str = "is a git directory";
 impl Repository {
     /// Opens `root`, unless it is one of those that no operation should run on.
     pub fn open(root: &Path, options: &Options) -> Result<Arc<Self>, RepositoryError> {
-        Ok(Arc::new(Self::open_bounded(root, options, Bounds::default())?))
+        let mut bounds = Bounds::default();
+        bounds.time = options.scan_time.unwrap_or(bounds.time);
+        Ok(Arc::new(Self::open_bounded(root, options, bounds)?))
     }
 
     fn open_bounded(root: &Path, options: &Options, bounds: Bounds) -> Result<Self, RepositoryError> {

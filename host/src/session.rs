@@ -67,6 +67,8 @@ pub struct Sessions {
     live: Mutex<HashMap<String, Arc<Live>>>,
     tasks: TaskTracker,
     stopping: AtomicBool,
+    /// A lower time-out of scans than that of `limits`.
+    scan_time: Option<Duration>,
 }
 
 /// A running session.
@@ -78,12 +80,21 @@ struct Live {
 }
 
 impl Sessions {
-    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks.
-    pub fn open(home: &Path, skills: Arc<SkillHost>) -> Result<Arc<Self>, OpenSessionsError> {
-        Self::with_engine(home, Arc::new(engine::Host(skills)))
+    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks. `scan_time` lowers
+    /// the time-out of scans.
+    pub fn open(
+        home: &Path,
+        skills: Arc<SkillHost>,
+        scan_time: Option<Duration>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        Self::with_engine(home, Arc::new(engine::Host(skills)), scan_time)
     }
 
-    pub(crate) fn with_engine(home: &Path, engine: Arc<dyn Engine>) -> Result<Arc<Self>, OpenSessionsError> {
+    pub(crate) fn with_engine(
+        home: &Path,
+        engine: Arc<dyn Engine>,
+        scan_time: Option<Duration>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
         let folder = home.join("sessions");
         let store = Store::open(&folder, home).map_err(|source| OpenSessionsError { folder, source })?;
         Ok(Arc::new(Self {
@@ -95,6 +106,7 @@ impl Sessions {
             live: Mutex::default(),
             tasks: TaskTracker::new(),
             stopping: AtomicBool::new(false),
+            scan_time,
         }))
     }
 
@@ -118,9 +130,9 @@ impl Sessions {
         let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
-            let (home, policy) = (self.home.clone(), settings.policy.clone());
+            let options = self.repository_options(&settings.policy);
             blocking(move || {
-                let repository = open_repository(&repo_path, &home, &policy)?;
+                let repository = open_repository(&repo_path, &options)?;
                 let working_directory = working_directory(asked.as_deref(), &repository)?;
                 Ok((repository, working_directory))
             })
@@ -169,8 +181,8 @@ impl Sessions {
         self.check_skill(name)?;
         let policy_request = run::merged(&settings, &request.policy);
         let policy = policy(Cause::SkillCall, &policy_request).await?;
-        let (repo_path, home) = (request.repo_path, self.home.clone());
-        let repository = blocking(move || open_repository(&repo_path, &home, &settings)).await?;
+        let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
+        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
             session_id: new_id(),
@@ -380,9 +392,9 @@ impl Sessions {
         let cancel = CancellationToken::new();
         // A caller that goes away ends its scan.
         let _guard = cancel.clone().drop_guard();
-        let home = self.home.clone();
+        let options = self.repository_options(&settings);
         blocking(move || {
-            let repository = open_repository(&request.repo_path, &home, &settings)?;
+            let repository = open_repository(&request.repo_path, &options)?;
             context::scan(&repository, &cancel).map_err(Problem::from)
         })
         .await
@@ -398,6 +410,16 @@ impl Sessions {
         let patience = Duration::from_secs(limits::STOP_SECONDS_MAX);
         if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
             tracing::warn!("sessions are left unended; the next start closes them");
+        }
+    }
+
+    fn repository_options(&self, settings: &PolicySettings) -> repository::Options {
+        repository::Options {
+            state_directory: Some(self.home.clone()),
+            hide: settings.hide.clone(),
+            reveal: settings.reveal.clone(),
+            scan_time: self.scan_time,
+            ..repository::Options::default()
         }
     }
 
@@ -562,19 +584,13 @@ async fn policy(cause: Cause, request: &PolicyRequest) -> Result<Policy, Problem
     blocking(move || policy.contained(&request, contain::available())).await
 }
 
-fn open_repository(path: &str, home: &Path, settings: &PolicySettings) -> Result<Arc<Repository>, Problem> {
+fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {
     let root = Path::new(path);
     if !root.is_absolute() {
         let message = format!("`repo_path` must be an absolute path: `{path}`");
         return Err(Problem::new("invalid-request", message));
     }
-    let options = repository::Options {
-        state_directory: Some(home.to_owned()),
-        hide: settings.hide.clone(),
-        reveal: settings.reveal.clone(),
-        ..repository::Options::default()
-    };
-    Repository::open(root, &options).map_err(|error| {
+    Repository::open(root, options).map_err(|error| {
         let hint = std::error::Error::source(&error).map(ToString::to_string);
         let code = match &error {
             RepositoryError::Open { .. } => "invalid-repository",

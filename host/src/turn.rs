@@ -85,8 +85,12 @@ pub struct Turn<'a> {
     pub output_tokens_max: Option<u32>,
     /// Estimated tokens past which old tool results are dropped from the conversation.
     pub context_tokens_max: u64,
-    /// Wall time of the whole turn, tools included.
-    pub timeout: Option<Duration>,
+    /// When the turn must have ended, tools included.
+    pub deadline: Option<Instant>,
+    /// Requests that earlier turns of the same conversation have made; they count.
+    pub steps: u32,
+    /// Tokens that earlier turns of the same conversation have used; they count, too.
+    pub usage: Usage,
     /// Ends the turn at once.
     pub cancel: CancellationToken,
 }
@@ -110,7 +114,9 @@ impl<'a> Turn<'a> {
             tokens_max: None,
             output_tokens_max: None,
             context_tokens_max: limits::CONVERSATION_TOKENS_MAX,
-            timeout: None,
+            deadline: None,
+            steps: 0,
+            usage: Usage::default(),
             cancel: CancellationToken::new(),
         }
     }
@@ -121,11 +127,11 @@ impl<'a> Turn<'a> {
 pub struct TurnReport {
     /// The conversation, the answers included; every call in it has its answer.
     pub messages: Vec<Message>,
-    /// All answer text, as the observer was told it.
+    /// All answer text of this turn, as the observer was told it.
     pub text: String,
-    /// Tokens of all requests.
+    /// Tokens of all requests, those of earlier turns included.
     pub usage: Usage,
-    /// Requests that were made.
+    /// Requests that were made, those of earlier turns included.
     pub steps: u32,
     /// How it ended.
     pub end: Result<TurnEnd, ProviderError>,
@@ -205,7 +211,6 @@ impl From<ProviderError> for Stop {
 struct State<'a> {
     turn: Turn<'a>,
     specs: Vec<ToolSpec>,
-    deadline: Option<Instant>,
     text: String,
     usage: Usage,
     steps: u32,
@@ -241,11 +246,10 @@ impl<'a> State<'a> {
     fn new(turn: Turn<'a>) -> Self {
         Self {
             specs: turn.tools.specs(),
-            deadline: turn.timeout.map(|timeout| Instant::now() + timeout),
+            usage: turn.usage,
+            steps: turn.steps,
             turn,
             text: String::new(),
-            usage: Usage::default(),
-            steps: 0,
             repeats: HashMap::new(),
             cut_offs: 0,
             hinted: false,
@@ -474,7 +478,7 @@ impl<'a> State<'a> {
             let event = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(ProviderError::Cancelled.into()),
-                () = until(self.deadline) => return Err(Stop::Exhausted(Budget::Time)),
+                () = until(self.turn.deadline) => return Err(Stop::Exhausted(Budget::Time)),
                 event = events.next() => event,
             };
             match event {
@@ -549,7 +553,7 @@ impl<'a> State<'a> {
                     interrupted = Some(Stop::Failed(ProviderError::Cancelled));
                     None
                 }
-                () = until(self.deadline), if interrupted.is_none() => {
+                () = until(self.turn.deadline), if interrupted.is_none() => {
                     interrupted = Some(Stop::Exhausted(Budget::Time));
                     None
                 }
@@ -592,7 +596,8 @@ const PRINTED_CALL_HINT: &str = "Your last message has the form of a tool call, 
 
 const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
 
-async fn until(deadline: Option<Instant>) {
+/// Returns at the deadline, and never where there is none.
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, SessionStart};
 use host::config::{self, ProviderName};
 
-use super::{Context, approve, cancel, describe_call, next_or_interrupt, path_text, policy};
+use super::{Context, approve, cancel, describe_call, next_or_interrupt, notice, path_text, policy};
 use crate::args::Run;
 use crate::client::Client;
 use crate::error::{Error, code};
@@ -115,10 +115,7 @@ async fn stream(client: &mut Client, start: &SessionStart, run: &Run, output: Ou
             _ => {}
         }
     }
-    Err(Error::new(
-        "backend-down",
-        "Backend not responding: the stream ended before the session did",
-    ))
+    Err(events.ended_early().await)
 }
 
 /// Whether the answer printed so far ends with a newline: progress must not stand on its last line.
@@ -158,7 +155,7 @@ fn show(event: &Event, answer: &mut Answer, output: Output) -> Result<(), Error>
         } if verdict != "ok" => {
             output.progress(&format!("skill {name}: {verdict}: {summary}"));
         }
-        Event::Notice { message, hint } => output.notice(message, hint.as_deref()),
+        Event::Notice { .. } => notice(event, output),
         Event::Error { code, message, hint } => {
             answer.end(output)?;
             output.problem(&host::api::Problem {

@@ -8,7 +8,7 @@ use host::daemon::{self, Announcement};
 use super::{Context, print_json};
 use crate::args::Service;
 use crate::builtins::BUILTINS;
-use crate::client::Backend;
+use crate::client::{Backend, not_running};
 use crate::error::{BACKEND, Error};
 
 /// Runs a subcommand of `tool service`.
@@ -76,7 +76,7 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
         } else {
             "The backend is not running."
         })?;
-        context.output.notice("", Some("start it with `tool service start`"));
+        context.output.problem(&not_running());
         return Ok(ExitCode::from(BACKEND));
     }
     let status: BackendStatus = context.backend.connect_running().await?.get("/api/status").await?;

@@ -8,7 +8,7 @@ use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills}
 use host::skill::{Inspection, SkillHost};
 use serde_json::Value;
 
-use super::{Context, approve, cancel, next_or_interrupt, path_text, policy, print_json, read_yes};
+use super::{Context, approve, cancel, next_or_interrupt, notice, path_text, policy, print_json, read_yes};
 use crate::args::{PolicyFlags, Skill};
 use crate::builtins::BUILTINS;
 use crate::client::{Client, Events};
@@ -110,7 +110,7 @@ async fn follow(events: &mut Events, receipt: bool, client: &Client, context: &C
     while let Some(event) = next_or_interrupt(events).await? {
         match &event {
             Event::Approval { .. } => approve(&event, &events.secret(), client, context.output).await?,
-            Event::Notice { message, hint } => context.output.notice(message, hint.as_deref()),
+            Event::Notice { .. } => notice(&event, context.output),
             Event::Outcome { .. } => print_outcome(&event, receipt, context.output)?,
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
             Event::Error {
@@ -128,10 +128,7 @@ async fn follow(events: &mut Events, receipt: bool, client: &Client, context: &C
             _ => {}
         }
     }
-    Err(Error::new(
-        "backend-down",
-        "Backend not responding: the stream ended before the call did",
-    ))
+    Err(events.ended_early().await)
 }
 
 fn read_arguments(text: &str) -> Result<Value, Error> {

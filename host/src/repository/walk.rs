@@ -221,6 +221,8 @@ enum Job {
 
 struct Queue {
     jobs: Vec<Job>,
+    /// True once somebody has taken the root: a walk that is out of time has at least its files.
+    begun: bool,
     /// Threads at work, each of which may add jobs.
     busy: usize,
 }
@@ -232,6 +234,7 @@ impl Queue {
                 path: String::new(),
                 ignores: Arc::clone(ignores),
             }],
+            begun: false,
             busy: 0,
         }
     }
@@ -286,10 +289,11 @@ impl Walk<'_> {
     fn take(&self) -> Option<(Job, Busy<'_>)> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if self.is_over() {
+            if queue.begun && self.is_over() {
                 queue.jobs.clear();
             }
             if let Some(job) = queue.jobs.pop() {
+                queue.begun = true;
                 queue.busy += 1;
                 return Some((job, Busy(self)));
             }

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use super::history::{Summary, output_of};
 use super::journal::{self, End, Entry, Line, SessionFolder, Start};
-use crate::api::{self, Event, Timestamp};
+use crate::api::{self, Event, Problem, Timestamp};
 use crate::limits;
 use crate::skill::{ChangeJournal, PreparedChange};
 
@@ -124,8 +124,20 @@ impl Recorder {
 
     /// Adds a notice.
     pub fn notice(&self, message: impl Into<String>, hint: Option<String>) {
-        let message = message.into();
-        self.event(Event::Notice { message, hint });
+        self.event(Event::Notice {
+            code: None,
+            message: message.into(),
+            hint,
+        });
+    }
+
+    /// Adds a problem that does not end the session.
+    pub fn problem(&self, problem: Problem) {
+        self.event(Event::Notice {
+            code: Some(problem.code),
+            message: problem.message,
+            hint: problem.hint,
+        });
     }
 
     /// Adds a piece of model output; pieces that come close together become one event.

@@ -199,7 +199,7 @@ fn said(text: &mut String, line: &Line) -> bool {
 fn event_said(text: &mut String, at: Timestamp, event: &Event) -> bool {
     match event {
         Event::Token { content } => text.push_str(&clean(content)),
-        Event::Notice { message, hint } => {
+        Event::Notice { message, hint, .. } => {
             heading(text, at, "Notice");
             let hint = hint.as_ref().map(|hint| format!(" ({hint})"));
             let _ = writeln!(text, "{}{}", clean(message), clean(&hint.unwrap_or_default()));

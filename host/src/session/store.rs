@@ -110,10 +110,7 @@ impl Store {
         if operation.is_some() {
             match write_report(recorder, &end, at) {
                 Ok(path) => end.report_path = path,
-                Err(error) => {
-                    let problem = report::problem_of(&error);
-                    recorder.notice(problem.message, problem.hint);
-                }
+                Err(error) => recorder.problem(report::problem_of(&error)),
             }
         }
         if let Err(error) = recorder.end(end, at) {

@@ -258,7 +258,7 @@ impl World {
         fs::write(repository.join("README.md"), "# A thing\n").expect("it can be written");
         fs::write(repository.join("src/main.py"), "print()\n").expect("it can be written");
         let home = place.path().join("home");
-        let sessions = Sessions::with_engine(&home, FakeEngine::new(rounds)).expect("it can be opened");
+        let sessions = Sessions::with_engine(&home, FakeEngine::new(rounds), None).expect("it can be opened");
         Self { place, sessions }
     }
 
@@ -610,7 +610,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
         fs::write(&place, "changed\n").expect("it can be written");
     }
     for _ in 0..2 {
-        let sessions = Sessions::with_engine(&world.home(), FakeEngine::new(vec![])).expect("it can be opened");
+        let sessions = Sessions::with_engine(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
         assert_eq!(fs::read_to_string(&place).expect("it is there"), "print()\n");
         let result = sessions.result(&id).await.expect("it exists");
         assert_eq!((result.status, result.output.as_str()), (Status::Failed, "Half an ans"));

@@ -474,7 +474,7 @@ async fn the_limit_of_tokens_ends_before_the_next_request() {
 #[tokio::test]
 async fn the_time_limit_ends_a_silent_model_and_a_running_tool() {
     let ran = run_with(Scripted::new(vec![]), |turn| {
-        turn.timeout = Some(Duration::from_millis(60))
+        turn.deadline = Some(Instant::now() + Duration::from_millis(60))
     })
     .await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
@@ -484,7 +484,10 @@ async fn the_time_limit_ends_a_silent_model_and_a_running_tool() {
         call("b", "echo", "{}"),
         stop(StopReason::ToolUse),
     ]]);
-    let ran = run_with(provider, |turn| turn.timeout = Some(Duration::from_millis(60))).await;
+    let ran = run_with(provider, |turn| {
+        turn.deadline = Some(Instant::now() + Duration::from_millis(60))
+    })
+    .await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
     assert!(ran.tools.stopped.is_cancelled());
     // The tool saw the stop and answered for itself.
@@ -492,6 +495,28 @@ async fn the_time_limit_ends_a_silent_model_and_a_running_tool() {
         results(&ran.report.messages[2]),
         [("a", "forever {}", false), ("b", "echo {}", false)]
     );
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_where_another_ended_and_counts_on() {
+    let provider = Scripted::new(vec![
+        vec![text("One."), used(10, 2), stop(StopReason::EndTurn)],
+        vec![text("Two."), used(20, 3), stop(StopReason::EndTurn)],
+    ]);
+    let (tools, log) = (Fakes::default(), Log::default());
+    let first = run(Turn::new(&provider, &tools, &log, "", ask())).await;
+    let mut messages = first.messages;
+    messages.push(Message::User {
+        text: "And then?".into(),
+    });
+    let mut turn = Turn::new(&provider, &tools, &log, "", messages);
+    (turn.steps, turn.usage) = (first.steps, first.usage);
+    let second = run(turn).await;
+    assert_eq!((second.end, second.text.as_str()), (Ok(TurnEnd::Complete), "Two."));
+    assert_eq!((second.steps, second.usage.input_tokens), (2, 30));
+    assert_eq!(provider.asked()[1].len(), 3);
+    assert_eq!(second.messages.len(), 4);
+    assert!(log.text().ends_with("usage 30+5 false"), "{}", log.text());
 }
 
 #[tokio::test]
@@ -532,7 +557,7 @@ async fn cancel_leaves_no_call_without_an_answer() {
     let (log, started) = (Log::default(), Instant::now());
     let mut turn = Turn::new(&provider, &Deaf, &log, "", ask());
     let cancel = turn.cancel.clone();
-    turn.timeout = Some(Duration::from_secs(3600));
+    turn.deadline = Some(Instant::now() + Duration::from_secs(3600));
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(20)).await;
         cancel.cancel();

@@ -1,0 +1,369 @@
+//! The tools of a session: what runs a call, what is recorded of it, and which ones were refused.
+//!
+//! Calls of the model and calls of the host itself go the same way. What a refusal means for the session is `judge`'s.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::time::Instant as Deadline;
+use tokio_util::sync::CancellationToken;
+
+use super::Job;
+use crate::api::{self, Event, Receipt, Timestamp};
+use crate::context::Packet;
+use crate::limits;
+use crate::provider::{ToolCall, ToolResult, ToolSpec};
+use crate::session::journal::{Entry, ToolEntry, cut_text, cut_value};
+use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, SessionFiles};
+use crate::turn::{Observer, Step, Tools, until};
+
+impl Job {
+    pub(super) fn call_context(&self, packet: &Packet) -> Arc<CallContext> {
+        let seen = packet.digests.iter().cloned().collect();
+        self.call_context_with(SessionFiles {
+            seen,
+            ..SessionFiles::default()
+        })
+    }
+
+    pub(super) fn call_context_with(&self, files: SessionFiles) -> Arc<CallContext> {
+        let recorder = Arc::clone(&self.recorder);
+        Arc::new(CallContext {
+            repository: Arc::clone(&self.repository),
+            policy: self.policy.clone(),
+            approver: Arc::clone(&self.approver) as _,
+            changes: Arc::clone(&self.recorder) as _,
+            files: Mutex::new(files),
+            cancel: self.cancel.child_token(),
+            environment: self.environment.clone(),
+            progress: Arc::new(move |line| recorder.notice(line, None)),
+        })
+    }
+
+    /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
+    pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
+        let _permit = self.calls.acquire().await;
+        let (engine, context) = (Arc::clone(&self.engine), Arc::clone(context));
+        let skill = name.to_owned();
+        let called = tokio::task::spawn_blocking(move || match &arguments {
+            OwnedArguments::Text(text) => engine.call(&context, &skill, Arguments::Text(text)),
+            OwnedArguments::Value(value) => engine.call(&context, &skill, Arguments::Value(value)),
+        });
+        called.await.unwrap_or_else(|error| {
+            tracing::error!(skill = name, %error, "a skill call panicked in the host");
+            CallReport {
+                result: Err(CallError::Trap {
+                    skill: name.to_owned(),
+                    reason: "the host failed; this is a bug".to_owned(),
+                }),
+                receipt: None,
+            }
+        })
+    }
+}
+
+pub(super) enum OwnedArguments {
+    Text(String),
+    Value(Value),
+}
+
+/// What the model may call, on behalf of one session, and who is told what happens.
+pub(super) struct SessionTools<'a> {
+    job: &'a Job,
+    context: Arc<CallContext>,
+    cancel: CancellationToken,
+    notes: Mutex<HashMap<String, Note>>,
+    denials: Mutex<Vec<Denial>>,
+    /// Calls of the host, which name themselves.
+    own_calls: AtomicUsize,
+}
+
+/// What is known of a call between its start and its end.
+struct Note {
+    started: Timestamp,
+    clock: Instant,
+    end: Option<NoteEnd>,
+}
+
+struct NoteEnd {
+    verdict: String,
+    summary: String,
+    receipt: Option<Receipt>,
+}
+
+/// A call that the policy or a person refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Denial {
+    pub(super) skill: String,
+    /// The path that the call was about, where it named one.
+    pub(super) path: Option<String>,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+    /// True where the skill changes files, which is what refactor and test-gen are for.
+    pub(super) writes: bool,
+}
+
+impl Denial {
+    pub(super) fn sentence(&self) -> String {
+        format!("`{}` was refused: {}", self.skill, self.message)
+    }
+}
+
+impl Tools for SessionTools<'_> {
+    fn specs(&self) -> Vec<ToolSpec> {
+        self.job.engine.specs()
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
+        Box::pin(async move { result_of(call, &self.perform(call).await) })
+    }
+
+    fn stop(&self) {
+        self.cancel.cancel();
+    }
+}
+
+impl<'a> SessionTools<'a> {
+    /// The tools of a session whose model has seen this packet.
+    pub(super) fn new(job: &'a Job, packet: &Packet) -> Self {
+        let context = job.call_context(packet);
+        Self {
+            job,
+            cancel: context.cancel.clone(),
+            context,
+            notes: Mutex::default(),
+            denials: Mutex::default(),
+            own_calls: AtomicUsize::new(0),
+        }
+    }
+
+    /// The refusals so far.
+    pub(super) fn take_denials(&self) -> Vec<Denial> {
+        std::mem::take(&mut *lock(&self.denials))
+    }
+
+    /// A call that no model asked for. It is stopped at the deadline.
+    pub(super) async fn call_for_host(&self, skill: &str, arguments: Value, deadline: Option<Deadline>) -> CallReport {
+        let number = self.own_calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let call = ToolCall {
+            id: format!("host-{number}"),
+            name: skill.to_owned(),
+            arguments: arguments.to_string(),
+        };
+        self.started(&call);
+        let report = {
+            let mut performed = std::pin::pin!(self.perform(&call));
+            tokio::select! {
+                report = &mut performed => report,
+                () = until(deadline) => {
+                    self.stop();
+                    let patience = Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX);
+                    let stopped = tokio::time::timeout(patience, performed).await;
+                    stopped.unwrap_or_else(|_| never_ended(skill))
+                }
+            }
+        };
+        self.finished(&call, &result_of(&call, &report));
+        report
+    }
+
+    async fn perform(&self, call: &ToolCall) -> CallReport {
+        let arguments = OwnedArguments::Text(call.arguments.clone());
+        let report = self.job.call(&self.context, &call.name, arguments).await;
+        if let Err(error) = &report.result {
+            self.note_denial(call, error);
+        }
+        let end = NoteEnd {
+            verdict: verdict(&report),
+            summary: summary(&report.result),
+            receipt: report.receipt.clone(),
+        };
+        if let Some(note) = lock(&self.notes).get_mut(&call.id) {
+            note.end = Some(end);
+        }
+        report
+    }
+
+    fn note_denial(&self, call: &ToolCall, error: &CallError) {
+        let CallError::Failure {
+            skill,
+            code,
+            message,
+            hint,
+        } = error
+        else {
+            return;
+        };
+        if code != "denied" {
+            return;
+        }
+        let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        let entries = self.job.engine.entries();
+        let entry = entries.iter().find(|entry| entry.name == *skill);
+        let writes = entry.is_some_and(|entry| entry.effects.iter().any(|effect| effect == "write-repository"));
+        lock(&self.denials).push(Denial {
+            skill: skill.clone(),
+            path: arguments.get("path").and_then(Value::as_str).map(str::to_owned),
+            message: message.clone(),
+            hint: hint.clone(),
+            writes,
+        });
+    }
+
+    fn started(&self, call: &ToolCall) {
+        let note = Note {
+            started: api::now(),
+            clock: Instant::now(),
+            end: None,
+        };
+        lock(&self.notes).insert(call.id.clone(), note);
+        let args = serde_json::from_str(&call.arguments).unwrap_or_else(|_| match call.arguments.trim() {
+            "" => Value::Object(serde_json::Map::new()),
+            text => Value::String(text.to_owned()),
+        });
+        self.job.recorder.event(Event::Skill {
+            name: call.name.clone(),
+            args: cut_value(&args, limits::EVENT_ARGUMENT_BYTES_MAX),
+        });
+    }
+
+    fn finished(&self, call: &ToolCall, result: &ToolResult) {
+        let note = lock(&self.notes).remove(&call.id);
+        let (started, duration_ms, end) = match note {
+            Some(note) => (note.started, elapsed_ms(note.clock), note.end),
+            None => (api::now(), 0, None),
+        };
+        // A call that never reached a skill has no note of its end: the loop answered it itself.
+        let end = end.unwrap_or_else(|| NoteEnd {
+            verdict: if result.is_error { "failed" } else { "ok" }.to_owned(),
+            summary: first_line(&result.text),
+            receipt: None,
+        });
+        self.job.recorder.record(Entry::Tool(ToolEntry {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: cut_text(&call.arguments, limits::JOURNAL_TOOL_BYTES_MAX),
+            result: cut_text(&result.text, limits::JOURNAL_TOOL_BYTES_MAX),
+            verdict: end.verdict.clone(),
+            started,
+            duration_ms,
+            receipt: end.receipt.map(|receipt| Box::new(cut_receipt(receipt))),
+        }));
+        self.job.recorder.event(Event::SkillResult {
+            name: call.name.clone(),
+            verdict: end.verdict,
+            summary: end.summary,
+            duration_ms,
+        });
+    }
+}
+
+impl Observer for SessionTools<'_> {
+    fn step(&self, step: Step<'_>) {
+        let recorder = &self.job.recorder;
+        match step {
+            Step::Text(text) => recorder.text(text),
+            Step::Reasoning(text) => recorder.reasoning(text),
+            Step::ToolStarted(call) => self.started(call),
+            Step::ToolFinished(call, result) => self.finished(call, result),
+            Step::Usage(usage) => recorder.event(Event::Usage {
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+                estimated: usage.estimated,
+            }),
+            Step::Notice(message) => recorder.notice(message, None),
+        }
+    }
+}
+
+/// A receipt fit for the journal, which keeps contents elsewhere.
+pub(super) fn cut_receipt(mut receipt: Receipt) -> Receipt {
+    receipt.arguments = cut_value(&receipt.arguments, limits::EVENT_ARGUMENT_BYTES_MAX);
+    receipt
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn elapsed_ms(clock: Instant) -> u64 {
+    u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn first_line(text: &str) -> String {
+    cut_text(text.lines().next().unwrap_or_default(), limits::SUMMARY_BYTES_MAX)
+}
+
+/// `ok`, or why not, in one word.
+pub(super) fn verdict(report: &CallReport) -> String {
+    let verdict = report.result.as_ref().map_or_else(CallError::verdict, |_| "ok");
+    verdict.to_owned()
+}
+
+/// One line for people.
+pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
+    match result {
+        Ok(outcome) if !outcome.files_modified.is_empty() => cut_text(
+            &format!("changed {}", outcome.files_modified.join(", ")),
+            limits::SUMMARY_BYTES_MAX,
+        ),
+        Ok(outcome) => {
+            let lines = outcome.text.lines().count();
+            let more = if outcome.truncated { ", more is left" } else { "" };
+            format!("{lines} {}{more}", if lines == 1 { "line" } else { "lines" })
+        }
+        Err(error) => first_line(&error.to_string()),
+    }
+}
+
+/// What is said of a call that did not heed its cancellation.
+fn never_ended(skill: &str) -> CallReport {
+    CallReport {
+        result: Err(CallError::Cancelled {
+            skill: skill.to_owned(),
+        }),
+        receipt: None,
+    }
+}
+
+fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        is_error: report.result.is_err(),
+        text: text_for_model(&report.result),
+    }
+}
+
+/// What the model reads of a call's end.
+fn text_for_model(result: &Result<CallOutcome, CallError>) -> String {
+    match result {
+        Ok(CallOutcome {
+            text,
+            cursor: Some(cursor),
+            ..
+        }) => format!("{text}\n\n(There is more. Call again with the same arguments and \"cursor\": \"{cursor}\".)"),
+        Ok(CallOutcome {
+            text, truncated: true, ..
+        }) => format!("{text}\n\n(There is more. Narrow the call.)"),
+        Ok(outcome) => outcome.text.clone(),
+        Err(error) => match hint_of(error) {
+            Some(hint) => format!("{error}\n{hint}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+pub(super) fn hint_of(error: &CallError) -> Option<String> {
+    match error {
+        CallError::Failure { hint, .. } => hint.clone(),
+        CallError::Unknown {
+            nearest: Some(nearest), ..
+        } => Some(format!("Did you mean `{nearest}`?")),
+        _ => None,
+    }
+}
