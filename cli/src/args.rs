@@ -138,6 +138,9 @@ Examples:
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Try the fallback without namespaces
+        #[arg(long)]
+        fallback: bool,
     },
 
     /// Run the backend in this process

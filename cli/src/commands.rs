@@ -4,6 +4,7 @@ pub(crate) mod completions;
 mod history;
 mod init;
 mod operation;
+pub(crate) mod probes;
 pub(crate) mod service;
 mod skill;
 

@@ -42,6 +42,9 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
         return Ok(contain::helper(inner));
     }
     contain::offer_helper();
+    if let args::Command::SandboxProbes { json, fallback } = arguments.command {
+        return commands::probes::run(json, fallback, output);
+    }
     let backend = Backend::new(environment)?;
     if let args::Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);

@@ -540,3 +540,6 @@ pub const CONTAIN_PROBE_SECONDS_MAX: u64 = 10;
 
 /// Entries of a repository that are looked at for hidden ones before a run, installed packages included.
 pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
+
+/// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
+pub const CONTAIN_ROUNDS_MAX: u32 = 200;

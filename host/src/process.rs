@@ -22,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
+pub use contain::probes::{ProbeResult, ProbeVerdict, probe_sandbox};
 use contain::{Control, Enclosure, Message};
 use group::Group;
 use output::{LiveLines, Output};

@@ -15,6 +15,8 @@ mod filter;
 #[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
+mod members;
+#[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod outer;
@@ -40,6 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::CommandSpec;
+use crate::limits;
 pub(super) use spec::Message;
 
 /// The hidden command that is the helper.
@@ -137,6 +140,39 @@ pub struct Enclosure {
     pub hidden: Vec<OsString>,
     /// This program's state directory, which is never made visible.
     pub state_directory: Option<PathBuf>,
+    /// What the run may use.
+    pub bounds: Bounds,
+}
+
+/// What a contained run may use. [`Default`] is what `limits` argues for; probes make it smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Bytes that it may write into its repository.
+    pub tree_bytes: u64,
+    /// Files and directories that it may make there.
+    pub tree_inodes: u64,
+    /// Bytes of its home, its temporary files and its shared memory together.
+    pub scratch_bytes: u64,
+    /// Files and directories there.
+    pub scratch_inodes: u64,
+    /// Processes and threads.
+    pub tasks: u64,
+    /// Memory of all its processes together.
+    pub memory_bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            tree_bytes: limits::CONTAIN_TREE_BYTES_MAX,
+            tree_inodes: limits::CONTAIN_TREE_INODES_MAX,
+            scratch_bytes: limits::CONTAIN_SCRATCH_BYTES_MAX,
+            scratch_inodes: limits::CONTAIN_SCRATCH_INODES_MAX,
+            tasks: limits::CONTAIN_TASKS_MAX,
+            memory_bytes: limits::CONTAIN_MEMORY_BYTES_MAX,
+        }
+    }
 }
 
 /// The daemon's end of a contained run.

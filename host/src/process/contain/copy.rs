@@ -1,14 +1,12 @@
 //! Copying a tree: for the fallback without namespaces, and where an overlay does not work.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::spec::{Spec, Visible};
-use crate::limits;
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
@@ -32,7 +30,7 @@ impl Copy {
 
     fn fill(&self, spec: &mut Spec) -> io::Result<()> {
         let place = self.0.join("tree");
-        tree(&spec.root, &place, &spec.hidden, &LINKED)?;
+        tree(spec, &place, &LINKED)?;
         let linked = LINKED.map(|name| spec.root.join(name));
         spec.visible
             .extend(linked.into_iter().filter(|path| path.is_dir()).map(Visible::Place));
@@ -70,11 +68,12 @@ fn open_up(folder: &Path) {
 
 /// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
 /// links to the real ones.
-pub(super) fn tree(from: &Path, to: &Path, hidden: &[OsString], linked: &[&str]) -> io::Result<()> {
-    let hidden = hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
+pub(super) fn tree(spec: &Spec, to: &Path, linked: &[&str]) -> io::Result<()> {
+    let from = spec.root.as_path();
+    let hidden = spec.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
     let mut room = Room {
-        bytes: limits::CONTAIN_TREE_BYTES_MAX,
-        entries: limits::CONTAIN_TREE_INODES_MAX,
+        bytes: spec.bounds.tree_bytes,
+        entries: spec.bounds.tree_inodes,
     };
     fs::DirBuilder::new().mode(0o700).create(to)?;
     let mut folders = vec![(from.to_owned(), to.to_owned())];
@@ -134,7 +133,10 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::process::contain::{Bounds, Sandbox};
 
     #[test]
     fn a_copy_holds_everything_but_what_is_hidden() {
@@ -147,7 +149,19 @@ mod tests {
         symlink("a/b", root.join("link")).expect("links can be made");
         fs::set_permissions(root.join("a/b"), PermissionsExt::from_mode(0o555)).expect("modes can be set");
         let to = folder.path().join("copy");
-        tree(&root, &to, &[OsString::from("a/.env")], &LINKED).expect("it is small");
+        let spec = Spec {
+            sandbox: Sandbox::Landlock,
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            directory: root.clone(),
+            environment: BTreeMap::new(),
+            root: root.clone(),
+            hidden: vec!["a/.env".into()],
+            visible: Vec::new(),
+            home: None,
+            bounds: Bounds::default(),
+        };
+        tree(&spec, &to, &LINKED).expect("it is small");
         assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");
         assert!(!to.join("a/.env").exists());
         assert_eq!(

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::spec::{self, Message, Spec};
-use super::{Sandbox, copy, helper_program, namespaces};
+use super::{Sandbox, copy, helper_program, members, namespaces};
 
 /// Runs to the end of the run.
 pub(super) fn main() -> ExitCode {
@@ -79,6 +79,7 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
     let _ = child.kill();
     let _ = child.wait();
     if let Some(copy) = copy {
+        members::end_descendants();
         copy.end();
     }
     followed.at("following the run")

@@ -108,6 +108,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
         visible: sight.visible.into_values().collect(),
         home,
         environment,
+        bounds: enclosure.bounds,
     }
 }
 
@@ -312,7 +313,7 @@ fn is_prefix(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::contain::Sandbox;
+    use crate::process::contain::{Bounds, Sandbox};
 
     struct Machine(tempfile::TempDir);
 
@@ -351,6 +352,7 @@ mod tests {
                 root: self.at("root"),
                 hidden: Vec::new(),
                 state_directory: Some(self.at("home/.tool")),
+                bounds: Bounds::default(),
             };
             let spec = spec(&command, &enclosure);
             let shown = spec.visible.iter().map(|visible| match visible {

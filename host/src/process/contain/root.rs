@@ -284,12 +284,7 @@ enum Piece<'a> {
 fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
     let scratch = Path::new(NEW).join(".scratch");
     directory(&scratch).at("making private places")?;
-    tmpfs(
-        &scratch,
-        limits::CONTAIN_SCRATCH_BYTES_MAX,
-        limits::CONTAIN_SCRATCH_INODES_MAX,
-    )
-    .at("making private places")?;
+    tmpfs(&scratch, spec.bounds.scratch_bytes, spec.bounds.scratch_inodes).at("making private places")?;
     let mut pieces: BTreeMap<(usize, PathBuf), Piece<'_>> = BTreeMap::new();
     let mut add = |path: &Path, piece| {
         pieces.insert((path.components().count(), path.to_owned()), piece);
@@ -354,12 +349,15 @@ fn proc() -> io::Result<()> {
             rustix::mount::mount_remount(&path, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
         }
     }
-    let empty = new(Path::new("/.empty"));
+    let empty = new(Path::new("/var/empty"));
     directory(&empty)?;
     for name in PROC_HIDDEN {
         let path = place.join(name);
         match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => rustix::mount::mount_bind(&empty, &path)?,
+            Ok(metadata) if metadata.is_dir() => {
+                rustix::mount::mount_bind(&empty, &path)?;
+                rustix::mount::mount_remount(&path, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
+            }
             Ok(_) => rustix::mount::mount_bind("/dev/null", &path)?,
             Err(_) => {}
         }

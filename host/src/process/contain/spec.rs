@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Sandbox;
+use super::{Bounds, Sandbox};
 use crate::limits;
 
 /// The order to ask the program to end.
@@ -33,6 +33,7 @@ pub(super) struct Spec {
     pub(super) visible: Vec<Visible>,
     /// Where a private, empty home stands in for the user's.
     pub(super) home: Option<PathBuf>,
+    pub(super) bounds: Bounds,
 }
 
 /// A place of the machine that is visible to the run at the same path.

@@ -13,17 +13,16 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::outer::{At, Step};
 use super::spec::Spec;
 use super::{copy, root};
-use crate::limits;
 
 /// Puts the repository at `place`, with the help of the folder `work`, which is gone afterwards.
 pub(super) fn cover(spec: &Spec, place: &Path, work: &Path) -> Step<()> {
     let step = "covering the repository";
     fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
-    root::tmpfs(work, limits::CONTAIN_TREE_BYTES_MAX, limits::CONTAIN_TREE_INODES_MAX).at(step)?;
+    root::tmpfs(work, spec.bounds.tree_bytes, spec.bounds.tree_inodes).at(step)?;
     if overlay(spec, place, work).is_err() {
         // Kernels before 6.6 cannot note on this file system that a directory was replaced.
         let all = work.join("all");
-        copy::tree(&spec.root, &all, &spec.hidden, &[]).at("copying the repository")?;
+        copy::tree(spec, &all, &[]).at("copying the repository")?;
         rustix::mount::mount_bind(&all, place).at(step)?;
     }
     rustix::mount::unmount(work, UnmountFlags::DETACH).at(step)?;

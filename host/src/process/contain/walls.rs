@@ -12,12 +12,12 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
-use super::{Sandbox, filter};
+use super::{Bounds, Sandbox, filter};
 use crate::limits;
 
 /// Raises all walls that fit the sandbox. No way leads back.
 pub(super) fn raise(spec: &Spec) -> Step<()> {
-    bound().at("setting limits")?;
+    bound(spec.sandbox, spec.bounds).at("setting limits")?;
     // Where a namespace gives rights, its first process must not be taken over to use them.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
     give_up_capabilities().at("giving up rights")?;
@@ -31,7 +31,7 @@ pub(super) fn raise(spec: &Spec) -> Step<()> {
         .at("filtering system calls")
 }
 
-fn bound() -> io::Result<()> {
+fn bound(sandbox: Sandbox, bounds: Bounds) -> io::Result<()> {
     let mut limits = vec![
         (Resource::Core, 0),
         (Resource::Fsize, limits::PROCESS_FILE_BYTES_MAX),
@@ -39,8 +39,8 @@ fn bound() -> io::Result<()> {
         (Resource::Nofile, limits::CONTAIN_FILES_OPEN_MAX),
         (Resource::Memlock, limits::CONTAIN_LOCKED_BYTES_MAX),
     ];
-    if counts_processes_by_namespace() {
-        limits.push((Resource::Nproc, limits::CONTAIN_TASKS_MAX));
+    if sandbox == Sandbox::Namespaces && counts_processes_by_namespace() {
+        limits.push((Resource::Nproc, bounds.tasks));
     }
     for (resource, bound) in limits {
         let before = rustix::process::getrlimit(resource);

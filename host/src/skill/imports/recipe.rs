@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::consent;
 use super::failure::{cancelled, failure, hinted};
 use crate::limits;
-use crate::process::contain::{self, Enclosure, Sandbox};
+use crate::process::contain::{self, Bounds, Enclosure, Sandbox};
 use crate::process::{self, CommandSpec, RunEnd, RunLimits, RunOutput, environment};
 use crate::repository::ConcealError;
 use crate::skill::bindings::tool::skill::tests::Report;
@@ -86,6 +86,7 @@ impl Recipe {
                 root: context.repository.root().to_owned(),
                 hidden: context.repository.concealed(&context.cancel).map_err(unlisted)?,
                 state_directory: context.repository.state_directory().map(Path::to_owned),
+                bounds: Bounds::default(),
             };
             process::run_contained(&self.command, &enclosure, &limits, &context.cancel, &progress)
         };
