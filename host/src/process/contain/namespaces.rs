@@ -28,7 +28,20 @@ pub(super) fn enter() -> io::Result<()> {
     // The kernel wants this before a group may be mapped without rights outside.
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
-    write("/proc/self/gid_map", &format!("{group} {group} 1"))
+    write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
+    keep_rights_over_exec()
+}
+
+/// Hands the rights that the new user namespace gives on to the inner helper, which needs them to build a root and then
+/// gives them up. Without this only root's would survive the start of a program.
+fn keep_rights_over_exec() -> io::Result<()> {
+    let mut sets = rustix::thread::capabilities(None)?;
+    sets.inheritable = sets.permitted;
+    rustix::thread::set_capabilities(None, sets)?;
+    for capability in sets.permitted.iter() {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
 }
 
 /// Writes in one piece, as these files want it.

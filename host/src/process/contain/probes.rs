@@ -148,8 +148,8 @@ struct Scene {
     tcp: TcpListener,
     udp: UdpSocket,
     sockets: Vec<UnixListener>,
-    /// Seconds that a process would sleep that was left behind; unlike every other's.
-    rest: u32,
+    /// Stands in the command line of a process that was left behind.
+    mark: String,
 }
 
 const KEPT: [(&str, &str); 3] = [
@@ -198,7 +198,7 @@ impl Scene {
             tcp,
             udp,
             sockets,
-            rest: 100_000 + (number.as_fields().0 % 1_000_000_000),
+            mark: format!("left by {number}"),
         })
     }
 
@@ -220,6 +220,7 @@ impl Scene {
 
     fn run(&self, attempt: &Attempt, sandbox: Sandbox, expected: Expected, python: &Path) -> io::Result<RunOutput> {
         let known = serde_json::json!({
+            "sandbox": sandbox,
             "repository": self.repository,
             "outside": self.outside,
             "home": self.home,
@@ -227,7 +228,7 @@ impl Scene {
             "tcp": self.tcp.local_addr()?.port(),
             "udp": self.udp.local_addr()?.port(),
             "process": std::process::id(),
-            "rest": self.rest,
+            "mark": self.mark,
             "tree_mib": BOUNDS.tree_bytes >> 20,
             "scratch_mib": BOUNDS.scratch_bytes >> 20,
             "memory_mib": BOUNDS.memory_bytes >> 20,
@@ -299,12 +300,11 @@ impl Scene {
             || self.sockets.iter().any(|socket| socket.accept().is_ok())
     }
 
-    /// A process that sleeps as only one of this scene would.
+    /// A process of this scene.
     fn left_behind(&self) -> Option<String> {
-        let mark = format!("time.sleep({})", self.rest);
         let with_mark = |entry: &fs::DirEntry| {
             let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&command).contains(&mark)
+            String::from_utf8_lossy(&command).contains(&self.mark)
         };
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
         all.filter(with_mark)

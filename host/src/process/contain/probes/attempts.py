@@ -3,7 +3,7 @@
 Each prints one last line: `refused: ERRNO` where the system said no, `did: WHAT` where it did not. None of them harms a
 machine whose sandbox lacks a defence: they look, count to a bound of their own, and stop at the first success.
 """
-import ctypes, errno, json, mmap, os, shutil, signal, socket, struct, sys, time
+import ctypes, errno, json, mmap, os, resource, shutil, signal, socket, struct, sys, time
 
 know = json.loads(os.environ["PROBE"])
 libc = ctypes.CDLL(None, use_errno=True)
@@ -32,6 +32,13 @@ def write(path):
     return "wrote " + path
 
 
+def leave(path):
+    """Makes a file where none may be made, and takes it away again."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    os.remove(path)
+    return "made " + path
+
+
 def fork_and(body):
     """Runs `body` in a child whose exit status is the error number."""
     child = os.fork()
@@ -49,19 +56,19 @@ def fork_and(body):
 # The file system.
 
 @attempt
-def write_system(): return write("/usr/tool-probe")
+def write_system(): return leave("/usr/tool-probe")
 
 @attempt
-def write_etc(): return write("/etc/tool-probe")
+def write_etc(): return leave("/etc/tool-probe")
 
 @attempt
-def write_root(): return write("/tool-probe")
+def write_root(): return leave("/tool-probe")
 
 @attempt
-def write_interpreter(): return write(os.path.join(sys.prefix, "tool-probe"))
+def write_interpreter(): return leave(os.path.join(sys.prefix, "tool-probe"))
 
 @attempt
-def write_outside(): return write(os.path.join(know["outside"], "probe"))
+def write_outside(): return leave(os.path.join(know["outside"], "probe"))
 
 @attempt
 def write_home():
@@ -123,15 +130,14 @@ def read_shadow(): return open("/etc/shadow").read()
 @attempt
 def open_by_handle():
     handle = ctypes.create_string_buffer(struct.pack("II", 8, 1) + struct.pack("II", 2, 0) + bytes(120))
-    call(304, 265, os.open("/", os.O_RDONLY), ctypes.cast(handle, ctypes.c_void_p), 0)
-    return "opened the root by its handle"
+    call(304, 265, os.open(".", os.O_RDONLY), ctypes.cast(handle, ctypes.c_void_p), 0)
+    return "opened something by its handle"
 
 @attempt
 def make_device():
     import stat
     os.mknod("probe-disk", 0o600 | stat.S_IFBLK, os.makedev(8, 0))
-    os.open("probe-disk", os.O_RDONLY)
-    return "opened a disk"
+    return "made a disk"
 
 @attempt
 def leave_root():
@@ -143,7 +149,8 @@ def leave_root():
 @attempt
 def keep_rights():
     status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line)
-    rights = [status[name] for name in ["CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"]]
+    names = ["CapPrm", "CapEff", "CapInh", "CapAmb"] + ["CapBnd"] * (know["sandbox"] == "namespaces")
+    rights = [status[name] for name in names]
     if all(int(right, 16) == 0 for right in rights) and status["NoNewPrivs"] == "1":
         raise OSError(errno.EPERM, "")
     return "kept rights: " + " ".join(rights)
@@ -197,7 +204,9 @@ def join_namespace():
 
 @attempt
 def mount():
-    call(165, 40, ctypes.c_char_p(b"none"), ctypes.c_char_p(b"/tmp"), ctypes.c_char_p(b"tmpfs"), 0, 0)
+    place = ctypes.c_char_p(os.path.join(know["repository"], "sub").encode())
+    call(165, 40, ctypes.c_char_p(b"none"), place, ctypes.c_char_p(b"tmpfs"), 0, 0)
+    call(166, 39, place, 2)
     return "mounted"
 
 @attempt
@@ -211,7 +220,9 @@ def unmount():
     return "took the cover off the repository"
 
 @attempt
-def write_kernel_settings(): return write("/proc/sys/kernel/core_pattern")
+def write_kernel_settings():
+    os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
+    return "opened it"
 
 @attempt
 def write_sysrq():
@@ -226,8 +237,15 @@ def read_kernel_memory():
 
 @attempt
 def trace():
-    call(101, 117, 16, 1, 0, 0)
-    return "traces the first process"
+    child = os.fork()
+    if child == 0:
+        time.sleep(5)
+        os._exit(0)
+    try:
+        call(101, 117, 16, child, 0, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+    return "traces another process"
 
 @attempt
 def trace_me():
@@ -271,7 +289,7 @@ def use_keys():
 
 @attempt
 def add_key():
-    call(248, 217, ctypes.c_char_p(b"user"), ctypes.c_char_p(b"probe"), ctypes.c_char_p(b"x"), 1, -3 & 0xffffffff)
+    call(248, 217, ctypes.c_char_p(b"user"), ctypes.c_char_p(b"probe"), ctypes.c_char_p(b"x"), 1, -2 & 0xffffffff)
     return "added a key"
 
 @attempt
@@ -376,6 +394,7 @@ def use_netlink():
 
 # What a run may use.
 
+
 def pad(path, blocks):
     block = bytes(1 << 20)
     try:
@@ -432,6 +451,8 @@ def use_addresses():
 def dump_core():
     child = os.fork()
     if child == 0:
+        most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
         os.abort()
     _, status = os.waitpid(child, 0)
     if os.WCOREDUMP(status):
@@ -444,7 +465,8 @@ def outlive():
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            os.execve(sys.executable, [sys.executable, "-I", "-c", "import time; time.sleep(%d)" % know["rest"]], {})
+            code = "import time; time.sleep(30) # %s" % know["mark"]
+            os.execve(sys.executable, [sys.executable, "-I", "-c", code], {})
         os._exit(0)
     time.sleep(0.2)
     return "left a process"
@@ -457,7 +479,7 @@ def outlast():
     if os.fork() == 0:
         os.setsid()
     os.environ.clear()
-    time.sleep(know["rest"])
+    time.sleep(30)
     return "lasted"
 
 
