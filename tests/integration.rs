@@ -1,9 +1,15 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
+mod automation;
 mod cli;
-mod model_server;
+mod commands;
+mod conformance;
+mod contain;
+mod help;
 mod overview;
+mod providers;
 mod rest;
 mod sandbox;
 mod skills;
 mod support;
+mod terminal;

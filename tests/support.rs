@@ -117,8 +117,7 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
 
 /// A pinned package that `scripts/fixtures` has unpacked, as a copy that a test may change. A missing fixture fails.
 pub(crate) fn fixture(name: &str) -> TempDir {
-    let source = target().join("fixtures").join(name);
-    assert!(source.is_dir(), "{} is missing: run scripts/fixtures", source.display());
+    let source = fixture_path(name);
     let copy = TempDir::new().expect("a temporary folder");
     copy_tree(&source, copy.path());
     copy
@@ -159,4 +158,11 @@ pub(crate) fn citations(text: &str) -> Vec<(String, usize)> {
         .captures_iter(text)
         .map(|found| (found[1].to_owned(), found[2].parse().expect("digits")))
         .collect()
+}
+
+/// Where `scripts/fixtures` has unpacked a package, to be read and not changed. A missing fixture fails.
+pub(crate) fn fixture_path(name: &str) -> PathBuf {
+    let source = target().join("fixtures").join(name);
+    assert!(source.is_dir(), "{} is missing: run scripts/fixtures", source.display());
+    source
 }

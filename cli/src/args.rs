@@ -6,12 +6,26 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host::config::{Api, ProviderName};
 
-/// A repository-aware code assistant that keeps the model in a sandbox.
+/// A repository-aware code assistant that keeps the model in a sandbox
 ///
-/// The answer goes to standard output, everything else to standard error. Exit codes: 0 success, 1 operation failed,
-/// denied or incomplete, 2 configuration or usage error, 3 backend not running or not startable, 130 interrupted.
+/// The answer goes to standard output, everything else to standard error. On a terminal the answer is rendered; in a
+/// pipe it is Markdown. Errors are `[error] MESSAGE` and, where something mends it, `hint: …`.
+///
+/// Exit codes: 0 success, 1 operation failed, denied or incomplete, 2 configuration or usage error, 3 backend not
+/// running or not startable, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "tool", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "tool",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  tool init                      choose a provider
+  tool explain .                 explain this repository
+  tool test-gen src/parser.py    write tests for a file
+  tool help explain              the same as `tool explain --help`"
+)]
 pub(crate) struct Arguments {
     /// Repository root [default: the nearest git work tree, else the working directory]
     #[arg(long, global = true, value_name = "DIR")]
@@ -28,11 +42,15 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Create or change ~/.tool/config.toml
+    ///
+    /// Asks on a terminal. Elsewhere it enables `hosted` where HOSTED_API_KEY and HOSTED_MODEL are set, else the
+    /// embedded analyst. A file that is there keeps its keys, its comments and everything else.
     #[command(after_help = "\
 Examples:
   tool init                                        asks, on a terminal
   tool init --offline                              the embedded analyst: no key, no network
   tool init --provider local --model qwen3-coder   a model server on this machine
+  tool init --provider hosted --model MODEL        the key in HOSTED_API_KEY
   tool init --provider hosted --model MODEL --api-key-stdin < key.txt")]
     Init(Init),
 
@@ -41,7 +59,8 @@ Examples:
 Examples:
   tool explain .
   tool explain src/server.py
-  tool explain . > ARCHITECTURE.md")]
+  tool explain . --output ARCHITECTURE.md
+  tool explain . --json | jq -r 'select(.type == \"skill\") | .name'")]
     Explain {
         /// File or directory, relative to the working directory or to the repository root
         #[arg(value_name = "FILE_OR_DIRECTORY")]
@@ -53,9 +72,10 @@ Examples:
     /// Propose architectural improvements that are specific to this repository
     #[command(after_help = "\
 Examples:
-  tool architect \"make the storage layer replaceable\"")]
+  tool architect \"make the storage layer replaceable\"
+  tool architect - < task.md")]
     Architect {
-        /// What to think about
+        /// What to think about; `-` reads it from standard input
         #[arg(value_name = "TASK")]
         task: String,
         #[command(flatten)]
@@ -66,9 +86,11 @@ Examples:
     #[command(after_help = "\
 Examples:
   tool refactor \"replace the hand-written retry loop\" --focus src/client
-  tool refactor src/legacy.py")]
+  tool refactor src/legacy.py
+  tool refactor src/legacy.py --allow run-process    tests run without asking
+  git log -1 --format=%B | tool refactor -")]
     Refactor {
-        /// A task, or a path
+        /// A task, or a path; `-` reads a task from standard input
         #[arg(value_name = "TASK")]
         task: String,
         /// Narrow the task, for example to a directory or a subject
@@ -83,7 +105,8 @@ Examples:
         name = "test-gen",
         after_help = "\
 Examples:
-  tool test-gen src/parser.py"
+  tool test-gen src/parser.py
+  tool test-gen src/parser.py --allow run-process    the tests run without asking"
     )]
     TestGen {
         /// Source file
@@ -93,32 +116,139 @@ Examples:
         run: Run,
     },
 
-    /// Start, stop, restart or look at the backend
-    #[command(subcommand)]
-    Service(Service),
-
-    /// List, call and manage skills
-    #[command(subcommand)]
-    Skill(Skill),
+    /// Show which files an operation would send to the model, and why
+    #[command(after_help = "\
+Examples:
+  tool context \"retry failed uploads\"
+  tool context --operation explain src/server.py
+  tool context --exclude 'tests/**' --include src/api.py --json \"retry failed uploads\"")]
+    Context(Select),
 
     /// Show ended sessions, newest first
-    History {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    #[command(after_help = "\
+Examples:
+  tool history
+  tool history --repo . --limit 5
+  tool history --operation refactor --status failed
+  tool history --model MODEL --json")]
+    History(History),
 
     /// Show the result of a session
+    ///
+    /// Exit code 1 where the session failed or was cancelled. The last 100 sessions are kept, for at most 30 days.
+    #[command(after_help = "\
+Examples:
+  tool results                 the newest of this repository
+  tool results 01a1f88f        the beginning of an identifier is enough
+  tool results latest --json")]
     Results {
-        /// Identifier of the session, as `tool history` shows it
-        #[arg(value_name = "SESSION")]
+        /// Identifier of the session or the beginning of one; `latest` is the newest that has ended in this repository
+        #[arg(value_name = "SESSION", default_value = "latest")]
         session: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
 
+    /// Show what a session changed, as it left it
+    ///
+    /// A unified diff in git's form; files that have been changed since are named below it.
+    #[command(after_help = "\
+Examples:
+  tool diff                    what `tool undo` would take back
+  tool diff 01a1f88f           the beginning of an identifier is enough
+  tool diff | git apply -R --check")]
+    Diff {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
+        /// repository and is not undone
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Take back what a session changed, byte for byte
+    ///
+    /// Files that you have changed since are shown and left alone; exit code 1 then. An undo is a session of its own,
+    /// which can be undone.
+    #[command(after_help = "\
+Examples:
+  tool undo                    the newest session that changed files; again, the one before it
+  tool undo 01a1f88f           the beginning of an identifier is enough
+  tool undo UNDO               an undo, as it was printed: brings the changes back")]
+    Undo {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
+        /// repository and is not undone
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// List, call and manage skills
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool skill list
+  tool skill call search_code '{\"pattern\": \"TODO\"}'"
+    )]
+    Skill(Skill),
+
+    /// Start, stop, restart or look at the backend
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool service start
+  tool service status --json"
+    )]
+    Service(Service),
+
+    /// Show every setting, its value and where it comes from
+    ///
+    /// Of keys only the length is shown. Starts nothing and sends nothing. Exit code 2 where the configuration is
+    /// missing or wrong.
+    #[command(after_help = "\
+Examples:
+  tool config
+  tool config --json | jq '.settings[] | select(.origin.layer == \"environment\")'")]
+    Config {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Check the configuration, the backend, the provider, the skills and what runs tests
+    ///
+    /// Each line is `ok`, `warn` or `fail`, with the command that mends it. Starts no backend. Exit code 0 where nothing
+    /// fails, 2 where the configuration does, else 1.
+    #[command(after_help = "\
+Examples:
+  tool doctor
+  tool doctor --probe          also tries what the model can do; costs a few hundred tokens
+  tool doctor --json")]
+    Doctor {
+        /// Send tiny requests to the provider and say what it can do and what is worked around
+        #[arg(long)]
+        probe: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Helpers for trying things out and for tests of your own
+    #[command(subcommand)]
+    Dev(Dev),
+
     /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  source <(tool completions bash)
+  tool completions zsh > ~/.zfunc/_tool
+  tool completions fish > ~/.config/fish/completions/tool.fish")]
     Completions {
         /// The shell
         shell: Shell,
@@ -134,14 +264,22 @@ Examples:
 
     /// Try to get out of the sandbox for runs, in many ways, and print what came of it
     #[command(name = "__sandbox-probes", hide = true)]
-    SandboxProbes {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-        /// Try the fallback without namespaces
-        #[arg(long)]
-        fallback: bool,
+    SandboxProbes(Probes),
+
+    /// Print the manual page, or write one page a command
+    #[command(after_help = "\
+Examples:
+  tool man | man -l -
+  tool man --dir ~/.local/share/man/man1")]
+    Man {
+        /// Write tool.1, tool-explain.1 and so on into this folder
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
     },
+
+    /// Print the help of every command as Markdown: the README's reference
+    #[command(name = "__reference", hide = true)]
+    Reference,
 
     /// Run the backend in this process
     #[command(name = "__daemon", hide = true)]
@@ -150,6 +288,76 @@ Examples:
         #[arg(long)]
         port: u16,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct History {
+    /// Only sessions of this model
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Only sessions of this operation
+    #[arg(long, value_enum)]
+    pub(crate) operation: Option<OperationName>,
+    /// Only sessions that ended so
+    #[arg(long, value_enum)]
+    pub(crate) status: Option<StatusName>,
+    /// At most so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OperationName {
+    Explain,
+    Architect,
+    Refactor,
+    TestGen,
+}
+
+impl OperationName {
+    /// The name on the wire.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Explain => "explain",
+            Self::Architect => "architect",
+            Self::Refactor => "refactor",
+            Self::TestGen => "test-gen",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum StatusName {
+    Complete,
+    Failed,
+    Cancelled,
+}
+
+impl StatusName {
+    /// The name on the wire.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probes {
+    /// Make only these attempts
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Try the fallback without namespaces
+    #[arg(long)]
+    pub(crate) fallback: bool,
 }
 
 #[derive(Debug, Args)]
@@ -208,6 +416,39 @@ impl From<Wire> for Api {
     }
 }
 
+/// `tool context`.
+#[derive(Debug, Args)]
+pub(crate) struct Select {
+    /// A task, or a path [default: the whole repository]
+    #[arg(value_name = "TASK")]
+    pub(crate) task: Option<String>,
+    /// The operation whose rule chooses
+    #[arg(long, default_value = "refactor", value_parser = ["explain", "architect", "refactor", "test-gen"])]
+    pub(crate) operation: String,
+    /// Narrow the task, for example to a directory or a subject
+    #[arg(long, value_name = "FOCUS")]
+    pub(crate) focus: Option<String>,
+    #[command(flatten)]
+    pub(crate) steer: Steer,
+    /// Print the paths alone, best first
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) paths: bool,
+    /// Print everything as JSON, the text for the model included
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What the user says about the selection.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Steer {
+    /// Select these files first: a path or a glob from the root
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// Never select these files: a path or a glob from the root
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+}
+
 /// What the four operations share.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -220,9 +461,14 @@ pub(crate) struct Run {
     /// Print one event a line, as JSON, instead of the answer
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the answer to FILE instead of standard output; FILE appears, or changes, only once the operation is complete
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Leave the session running when this command is interrupted or its terminal goes away
     #[arg(long)]
     pub(crate) detach: bool,
+    #[command(flatten)]
+    pub(crate) steer: Steer,
     /// End after this many requests to the model, with what there is
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_steps: Option<u32>,
@@ -259,12 +505,26 @@ pub(crate) struct PolicyFlags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     /// Start the backend
+    #[command(after_help = "\
+Examples:
+  tool service start
+  TOOL_BACKEND_PORT=9000 tool service start")]
     Start,
     /// Stop the backend
+    #[command(after_help = "\
+Examples:
+  tool service stop")]
     Stop,
     /// Stop the backend, where it runs, and start it
+    #[command(after_help = "\
+Examples:
+  TOOL_BACKEND_PORT=9000 tool service restart")]
     Restart,
     /// Report whether the backend is running (exit code 3 where it is not)
+    #[command(after_help = "\
+Examples:
+  tool service status
+  tool service status --json | jq .port")]
     Status {
         /// Print JSON
         #[arg(long)]
@@ -275,6 +535,10 @@ pub(crate) enum Service {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Skill {
     /// List the skills with their effects and digests
+    #[command(after_help = "\
+Examples:
+  tool skill list
+  tool skill list --json | jq '.skills[] | select(.name == \"read_file\").parameters'")]
     List {
         /// Print JSON
         #[arg(long)]
@@ -299,6 +563,10 @@ Examples:
         policy: PolicyFlags,
     },
     /// Show what a component asks for; with confirmation, copy it to ~/.tool/skills and pin its digest and effects
+    #[command(after_help = "\
+Examples:
+  tool skill add target/wasm32-wasip2/release/todo.wasm
+  tool skill add todo.wasm --yes")]
     Add {
         /// The component
         file: PathBuf,
@@ -307,6 +575,9 @@ Examples:
         yes: bool,
     },
     /// Pin the digest and the effects of a component that lies in ~/.tool/skills
+    #[command(after_help = "\
+Examples:
+  tool skill trust todo")]
     Trust {
         /// Name of the skill
         name: String,
@@ -315,13 +586,48 @@ Examples:
         yes: bool,
     },
     /// Remove a component from ~/.tool/skills
+    #[command(after_help = "\
+Examples:
+  tool skill remove todo")]
     Remove {
         /// Name of the skill
         name: String,
     },
     /// Print what a component says about itself, running nothing but `describe`
+    #[command(after_help = "\
+Examples:
+  tool skill inspect read_file
+  tool skill inspect ./todo.wasm")]
     Inspect {
-        /// The component
-        file: PathBuf,
+        /// The component: a file, or the name of a skill that is there
+        #[arg(value_name = "FILE_OR_NAME")]
+        component: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Dev {
+    /// Serve a script as a model server on 127.0.0.1, for runs without a model and without a key
+    ///
+    /// The same script is spoken as Chat Completions, as the Messages API and as generateContent; the path of each
+    /// request decides. It runs until it is interrupted.
+    #[command(after_help = "\
+Examples:
+  tool dev model-server --example > script.json
+  tool dev model-server --script script.json
+  tool dev model-server --script script.json --port 1234 --log")]
+    ModelServer {
+        /// The script, a JSON file
+        #[arg(long, value_name = "FILE", required_unless_present = "example")]
+        script: Option<PathBuf>,
+        /// Port on 127.0.0.1; 0 takes any free one
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// Print each request and what it gets on standard error
+        #[arg(long)]
+        log: bool,
+        /// Print a script that works, and exit
+        #[arg(long, conflicts_with_all = ["script", "port", "log"])]
+        example: bool,
     },
 }

@@ -140,11 +140,18 @@ fn refused() -> Error {
 
 /// Why a connection broke off: the daemon at its other end is gone, or it is there and something else failed.
 async fn lost(port: u16, error: &dyn std::fmt::Display) -> Error {
-    match TcpStream::connect(("127.0.0.1", port)).await {
-        Ok(_) => broken(error),
-        Err(_) => refused(),
+    for _ in 0..DYING_LOOKS {
+        if TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            return refused();
+        }
+        tokio::time::sleep(DYING_TIME / DYING_LOOKS).await;
     }
+    broken(error)
 }
+
+/// A process that dies closes what it has open one after the other: its listener may outlive a connection by this.
+const DYING_TIME: Duration = Duration::from_millis(100);
+const DYING_LOOKS: u32 = 5;
 
 fn stranger(port: u16) -> Error {
     Problem::new(
@@ -240,6 +247,18 @@ impl Client {
             Err(problem_of(response).await)
         }
     }
+}
+
+/// A text that stands for itself in a path or a query, whatever it holds.
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {

@@ -1,21 +1,30 @@
 //! One module a command, and what they share.
 
 pub(crate) mod completions;
+mod config;
+mod context;
+pub(crate) mod dev;
+mod diff;
+mod doctor;
+mod follow;
 mod history;
 mod init;
+pub(crate) mod man;
 mod operation;
 pub(crate) mod probes;
+pub(crate) mod reference;
 pub(crate) mod service;
 mod skill;
+mod undo;
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{self, Event, PolicyRequest};
+use host::api::{self, Event, PolicyRequest, SelectionRequest};
 
-use crate::args::{Command, PolicyFlags};
-use crate::client::{Backend, Client, Events};
+use crate::args::{Command, PolicyFlags, Steer};
+use crate::client::{Backend, Client};
 use crate::error::Error;
 use crate::output::Output;
 
@@ -60,14 +69,24 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
             operation::run(operation::Task::refactor(task, focus), &run, context).await
         }
         Command::TestGen { file, run } => operation::run(operation::Task::test_gen(file), &run, context).await,
+        Command::Context(select) => context::run(select, context).await,
         Command::Service(service) => service::run(&service, context).await,
         Command::Skill(skill) => skill::run(skill, context).await,
-        Command::History { json } => history::list(json, context).await,
+        Command::History(history) => history::list(&history, context).await,
         Command::Results { session, json } => history::result(&session, json, context).await,
+        Command::Diff { session, json } => diff::run(&session, json, context).await,
+        Command::Undo { session, json } => undo::run(&session, json, context).await,
+        Command::Config { json } => config::run(json, context),
+        Command::Doctor { probe, json } => doctor::run(probe, json, context).await,
         Command::Completions { .. }
-        | Command::Daemon { .. }
+        | Command::Man { .. }
+        | Command::Reference
+        | Command::Dev(_)
         | Command::Contain { .. }
-        | Command::SandboxProbes { .. } => unreachable!("`main` runs these without a context"),
+        | Command::SandboxProbes(_)
+        | Command::Daemon { .. } => {
+            unreachable!("`main` runs these without a context")
+        }
     }
 }
 
@@ -82,6 +101,14 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
     }
 }
 
+/// The wire form of the selection flags.
+fn selection(flags: &Steer) -> SelectionRequest {
+    SelectionRequest {
+        include: flags.include.clone(),
+        exclude: flags.exclude.clone(),
+    }
+}
+
 /// An absolute path as the wire carries it.
 fn path_text(path: &Path) -> Result<String, Error> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
@@ -92,13 +119,11 @@ fn path_text(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// The next event of a stream, or the user's interruption.
-async fn next_or_interrupt(events: &mut Events) -> Result<Option<Event>, Error> {
-    tokio::select! {
-        biased;
-        _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
-        event = events.next() => event,
-    }
+/// A path as the user can open it from here: relative where it lies below the working directory.
+fn openable(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    let relative = here.and_then(|here| path.strip_prefix(here).map(Path::to_path_buf).ok());
+    relative.unwrap_or_else(|| path.to_owned())
 }
 
 /// Shows a notice; one with a code is an error that did not end the session, and is shown as one.

@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod error;
 mod output;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -13,16 +14,19 @@ use clap::Parser;
 use host::config::Environment;
 use host::process::contain;
 
-use args::Arguments;
+use args::{Arguments, Command};
 use client::Backend;
 use commands::Context;
 use error::Error;
 use output::Output;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
     let environment = Environment::of_process();
-    let output = Output::new(arguments.quiet, environment.get("NO_COLOR").is_none());
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage::explain(&error, Output::new(false, &environment)),
+    };
+    let output = Output::new(arguments.quiet, &environment);
     match run(arguments, environment, output) {
         Ok(code) => code,
         Err(error) => {
@@ -35,18 +39,23 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
-    if let args::Command::Completions { shell } = arguments.command {
-        return commands::completions::run(shell, output);
-    }
-    if let args::Command::Contain { inner } = arguments.command {
-        return Ok(contain::helper(inner));
-    }
     contain::offer_helper();
-    if let args::Command::SandboxProbes { json, fallback } = arguments.command {
-        return commands::probes::run(json, fallback, output);
+    // These need nothing of the user's: no home, no configuration.
+    match &arguments.command {
+        Command::Contain { inner } => return Ok(contain::helper(*inner)),
+        Command::Completions { shell } => return commands::completions::run(*shell, output),
+        Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
+        Command::Reference => return commands::reference::run(output),
+        _ => {}
+    }
+    if let args::Command::Dev(dev) = &arguments.command {
+        return commands::dev::run(dev, output);
+    }
+    if let Command::SandboxProbes(probes) = &arguments.command {
+        return commands::probes::run(probes, output);
     }
     let backend = Backend::new(environment)?;
-    if let args::Command::Daemon { port } = arguments.command {
+    if let Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
     }
     let context = Context {

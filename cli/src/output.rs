@@ -3,25 +3,54 @@
 //! Text from a model or a repository is cleaned of control characters first: it may not move the cursor, change
 //! colours or ring bells, on a terminal or in a file that somebody will show on one.
 
+mod answer;
+mod diff;
+mod file;
+mod markdown;
+mod status;
+
 use std::io::{self, IsTerminal, Write};
 
 use host::api::Problem;
+use host::config::Environment;
 
 use crate::error::Error;
+
+pub(crate) use answer::Answer;
+pub(crate) use file::AnswerFile;
+use markdown::{Look, Markdown};
+pub(crate) use status::{Status, TICK};
 
 /// Where a command writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
+    /// Colours on standard error.
     colour: bool,
+    /// Standard error is a terminal that understands more than lines.
+    moves: bool,
+    /// Standard output is such a terminal, and it looks so.
+    look: Option<Look>,
 }
 
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
+
 impl Output {
-    /// `quiet` leaves standard error to errors; `colour` is the user's wish, followed on a terminal only.
-    pub(crate) fn new(quiet: bool, colour: bool) -> Self {
+    /// `quiet` leaves standard error to errors. Colours are for terminals, unless the user wants none (`NO_COLOR`).
+    pub(crate) fn new(quiet: bool, environment: &Environment) -> Self {
+        let wanted = environment.get("NO_COLOR").is_none();
+        let capable = environment.get("TERM").is_some_and(|terminal| terminal != "dumb");
+        let moves = capable && io::stderr().is_terminal();
+        let shows = capable && io::stdout().is_terminal();
         Self {
             quiet,
-            colour: colour && io::stderr().is_terminal(),
+            colour: wanted && moves,
+            moves,
+            look: shows.then(|| Look {
+                width: columns(),
+                colour: wanted,
+            }),
         }
     }
 
@@ -30,19 +59,42 @@ impl Output {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
+    /// Columns of the terminal that standard output is; absent where it is none.
+    pub(crate) fn columns(self) -> Option<usize> {
+        self.look.map(|look| look.width)
+    }
+
     /// A piece of the answer, at once.
     pub(crate) fn answer(self, text: &str) -> Result<(), Error> {
-        let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(clean(text).as_bytes()).and_then(|()| stdout.flush());
-        written.map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::OutputClosed,
-            _ => Error::new("output", format!("Standard output could not be written: {error}")),
-        })
+        write_out(&clean(text))
     }
 
     /// A line of the answer.
     pub(crate) fn line(self, text: &str) -> Result<(), Error> {
         self.answer(&format!("{text}\n"))
+    }
+
+    /// A whole text in Markdown: rendered on a terminal, as it is elsewhere.
+    pub(crate) fn markdown(self, text: &str) -> Result<(), Error> {
+        let mut answer = Answer::on_standard_output(self);
+        answer.piece(text)?;
+        answer.end()
+    }
+
+    /// A line of an examination: `ok    name            detail`.
+    pub(crate) fn verdict(self, verdict: &str, name: &str, detail: &str) -> Result<(), Error> {
+        let coloured = self.look.is_some_and(|look| look.colour);
+        let colour = match verdict {
+            "ok" => "32",
+            "warn" => "33",
+            _ => "31",
+        };
+        let (before, after) = match coloured {
+            true => (format!("\x1b[{colour}m"), "\x1b[0m"),
+            false => (String::new(), ""),
+        };
+        let rest = clean(&format!("{name:15} {detail}"));
+        write_out(&format!("{before}{verdict:5}{after} {rest}\n"))
     }
 
     /// A line about what is going on. One line: a file's name may hold a newline, and must not forge another one.
@@ -69,13 +121,27 @@ impl Output {
 
     /// `[error] <message>` and the hint that mends it.
     pub(crate) fn problem(self, problem: &Problem) {
-        let label = if self.colour {
-            "\x1b[31m[error]\x1b[0m"
-        } else {
-            "[error]"
-        };
-        self.error_line(&format!("{label} {}", clean(&problem.message)));
+        self.error_line(&format!("{} {}", self.label("[error]", "31"), clean(&problem.message)));
         self.hint(problem.hint.as_deref());
+    }
+
+    /// `[warning] <message>` and the hint that mends it: nothing has failed.
+    pub(crate) fn warning(self, problem: &Problem) {
+        if !self.quiet {
+            self.error_line(&format!(
+                "{} {}",
+                self.label("[warning]", "33"),
+                clean(&problem.message)
+            ));
+            self.hint(problem.hint.as_deref());
+        }
+    }
+
+    fn label(self, label: &str, colour: &str) -> String {
+        match self.colour {
+            true => format!("\x1b[{colour}m{label}\x1b[0m"),
+            false => label.to_owned(),
+        }
     }
 
     fn hint(self, hint: Option<&str>) {
@@ -97,6 +163,22 @@ impl Output {
         // Standard error that is gone cannot be reported anywhere.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
+}
+
+/// Columns of the terminal.
+fn columns() -> usize {
+    let size = terminal_size::terminal_size();
+    size.map_or(COLUMNS, |(terminal_size::Width(columns), _)| columns.into())
+}
+
+/// Writes to standard output what is clean already.
+fn write_out(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Error::OutputClosed,
+        _ => Error::new("output", format!("Standard output could not be written: {error}")),
+    })
 }
 
 /// Removes control characters but newline and tab, and the marks that reorder text.

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use host::api::Operation;
-use host::context::{self, BuildRequest};
+use host::context::{self, BuildRequest, Steer};
 use host::limits::PACKET_TOKENS;
 use host::operation::resolve_target;
 use host::repository::{Options, Repository};
@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         operation,
         target: &target,
         focus: None,
+        steer: &Steer::default(),
         vault: None,
         budget_tokens: PACKET_TOKENS,
         cancel: &cancel,

@@ -169,9 +169,76 @@ pub struct ExecuteRequest {
     /// True: the session is cancelled when the last stream of it closes before the end.
     #[serde(default)]
     pub attached: bool,
+    /// Files that must be in the selection, and files that must not.
+    #[serde(default, skip_serializing_if = "SelectionRequest::is_unset")]
+    pub selection: SelectionRequest,
     /// What the session may cost; each bound that is absent has its default.
     #[serde(default, skip_serializing_if = "BudgetRequest::is_unset")]
     pub budget: BudgetRequest,
+}
+
+/// What the user says about the selection of files. Patterns are globs from the root; one without a wildcard is a file,
+/// or a directory and all below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SelectionRequest {
+    /// Taken first, in this order, as far as there is room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Never considered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+}
+
+impl SelectionRequest {
+    /// True where nothing is said.
+    pub fn is_unset(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Body of POST /context.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextRequest {
+    /// Whose rule chooses.
+    pub operation: Operation,
+    /// A path, or a task.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Absolute path to the repository root.
+    pub repo_path: String,
+    /// A task description beside the target, or instead of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Narrows the target or the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+    /// What paths are relative to before the root; default: the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<String>,
+    /// Files that must be in the selection, and files that must not.
+    #[serde(default, skip_serializing_if = "SelectionRequest::is_unset")]
+    pub selection: SelectionRequest,
+}
+
+/// Answer of POST /context: what a session would send to the model, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContextResult {
+    /// The chosen files, best first.
+    pub selected_files: Vec<SelectedFile>,
+    /// The text that goes to the model.
+    pub context: String,
+    /// How many files were loaded.
+    pub files_loaded: u64,
+    /// Files that were nearly chosen, best first.
+    pub near_misses: Vec<SelectedFile>,
+    /// Notes of the vault that go along, as paths below it.
+    pub notes: Vec<String>,
+    /// Estimated tokens of `context`.
+    pub tokens: u64,
+    /// What the user should know about the selection.
+    pub notices: Vec<String>,
 }
 
 /// What a session may cost. Reaching a bound ends it with what there is by then, as failed.
@@ -332,6 +399,67 @@ pub struct SessionResult {
     /// What failed, where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
+}
+
+/// Answer of GET /sessions/{session_id}/diff.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDiff {
+    /// Identifier of the session.
+    pub session_id: String,
+    /// Absolute path of the repository.
+    pub repository: String,
+    /// What the session changed, as it left it: a unified diff of all files in git's form.
+    pub diff: String,
+    /// True where the diff was too long and ends early.
+    #[serde(default)]
+    pub truncated: bool,
+    /// Every changed file, by path.
+    pub files: Vec<ChangedFile>,
+}
+
+/// One file that a session changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedFile {
+    /// Relative to the root.
+    pub path: String,
+    /// `created`, `modified` or `deleted`.
+    pub kind: String,
+    /// Lines added; 0 where the file is no text.
+    pub added: u64,
+    /// Lines removed; 0 where the file is no text.
+    pub removed: u64,
+    /// False where a content is binary or not UTF-8: the diff says so and does not show it.
+    pub is_text: bool,
+    /// What became of it since, where it is not what the session left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+}
+
+/// Answer of POST /sessions/{session_id}/undo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoResult {
+    /// Identifier of the session whose changes were taken back.
+    pub session_id: String,
+    /// Absolute path of the repository.
+    pub repository: String,
+    /// The undo as a session of its own, which can be undone; absent where no file was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo_session_id: Option<String>,
+    /// Paths that are now as they were before the session.
+    pub restored: Vec<String>,
+    /// Paths that already were.
+    pub unchanged: Vec<String>,
+    /// Paths that are not, because somebody else has changed them since.
+    pub left: Vec<LeftFile>,
+}
+
+/// A file that an undo did not take back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftFile {
+    /// Relative to the root.
+    pub path: String,
+    /// A sentence without its full stop.
+    pub reason: String,
 }
 
 /// Answer of GET /api/status.
@@ -496,6 +624,9 @@ pub enum Event {
         output_tokens: u64,
         /// True where the provider did not report them and these are our own estimate.
         estimated: bool,
+        /// What the provider says that they cost so far, in US dollars; absent where it says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
     },
     /// Something that the user should know and that is not the answer.
     Notice {
@@ -507,6 +638,11 @@ pub enum Event {
         /// What to do about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hint: Option<String>,
+    },
+    /// A line that a run under way has printed. The skill's answer holds it again, with what came before and after.
+    Live {
+        /// The line, without control characters.
+        line: String,
     },
     /// Somebody must say yes or no.
     Approval {

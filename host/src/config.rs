@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,8 +15,11 @@ use serde::{Deserialize, Serialize};
 use crate::api::Problem;
 
 mod edit;
+mod origin;
 
 pub use edit::{Init, write_initial};
+pub use origin::{FileState, Inspection, Origin, Setting, exposed, exposed_key, inspect};
+use origin::{Sourced, layered};
 
 /// Port of the backend where nothing else is asked for (specification).
 pub const DEFAULT_PORT: u16 = 8000;
@@ -96,6 +98,19 @@ pub enum Api {
 }
 
 impl Api {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Messages, Self::Chat, Self::GenerateContent, Self::Analyst];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Chat => "chat",
+            Self::GenerateContent => "generate-content",
+            Self::Analyst => ANALYST_URL,
+        }
+    }
+
     /// Base URL of the vendor whose wire this is, as `hosted`.
     fn hosted_url(self) -> &'static str {
         match self {
@@ -129,6 +144,19 @@ pub struct ProviderSettings {
     pub model: String,
     /// Its key, where it has one.
     pub api_key: Option<Secret>,
+    /// True where the model is known to print its tool calls as text, and such a call may count.
+    pub text_calls: bool,
+    /// How long it may be silent, where the user has said so.
+    pub patience: Patience,
+}
+
+/// How long a provider may be silent. What is not set here is bounded by the engine's limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// Before the first byte of an answer.
+    pub first_byte: Option<Duration>,
+    /// Between two pieces of an answer.
+    pub idle: Option<Duration>,
 }
 
 /// Everything that a session needs to know, resolved.
@@ -217,6 +245,9 @@ struct FileProvider {
     enabled: bool,
     url: Option<String>,
     api: Option<Api>,
+    text_calls: Option<bool>,
+    first_byte_seconds: Option<NonZeroU32>,
+    idle_seconds: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -306,8 +337,10 @@ impl Environment {
     /// The per-user directory: `TOOL_HOME`, else `~/.tool`.
     pub fn tool_home(&self) -> Result<PathBuf, Problem> {
         if let Some(home) = self.get("TOOL_HOME") {
-            return std::path::absolute(home)
-                .map_err(|error| Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}")));
+            return std::path::absolute(home).map_err(|error| {
+                Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}"))
+                    .with_hint("set TOOL_HOME to a folder of yours that may be written")
+            });
         }
         match self.get("HOME") {
             Some(home) if Path::new(home).is_absolute() => Ok(Path::new(home).join(".tool")),
@@ -341,23 +374,7 @@ pub fn path(home: &Path) -> PathBuf {
 
 /// Reads the file beneath `home` and resolves it with `environment`, which wins over the file.
 pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem> {
-    let place = path(home);
-    let text = match fs::read_to_string(&place) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(
-                Problem::new("config-missing", "Configuration file not found: ~/.tool/config.toml")
-                    .with_hint(format!("run `tool init`, which writes {}", place.display())),
-            );
-        }
-        Err(error) => {
-            return Err(Problem::new(
-                "config-invalid",
-                format!("Configuration file `{}` could not be read: {error}", place.display()),
-            ));
-        }
-    };
-    resolve(parse(&text)?, environment)
+    resolve(parse(&origin::read(&path(home))?)?, environment)
 }
 
 fn parse(text: &str) -> Result<File, Problem> {
@@ -430,19 +447,17 @@ fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
         model: file
             .providers
             .get(&each)
-            .and_then(|provider| model(each, provider, environment)),
+            .and_then(|provider| model(each, provider, environment))
+            .map(|model| model.value),
     });
+    let log_level = log_level(&file, environment).value;
     Ok(Settings {
         provider: resolve_provider(name, &file.providers[&name], environment)?,
         providers: providers.into(),
         vault: file.context.vault.map(|vault| expand_home(vault, environment)),
         server: file.server,
         policy: file.policy,
-        log_level: environment
-            .get("TOOL_LOG_LEVEL")
-            .map(str::to_owned)
-            .or(file.logging.level)
-            .unwrap_or_else(|| "INFO".to_owned()),
+        log_level,
     })
 }
 
@@ -452,19 +467,8 @@ fn resolve_provider(
     environment: &Environment,
 ) -> Result<ProviderSettings, Problem> {
     let api = wire(name, file)?;
-    let url = match (&file.url, name) {
-        (Some(url), _) => url.trim_end_matches('/').to_owned(),
-        (None, ProviderName::Hosted) => api.hosted_url().to_owned(),
-        (None, ProviderName::Local) => "http://127.0.0.1:1234/v1".to_owned(),
-        (None, ProviderName::Router) => "https://openrouter.ai/api/v1".to_owned(),
-    };
-    let variable = match name {
-        ProviderName::Hosted => Some(api.hosted_key_variable()),
-        ProviderName::Router => Some("ROUTER_API_KEY"),
-        ProviderName::Local => None,
-    };
-    let from_environment = variable.and_then(|variable| environment.get(variable)).map(Secret::new);
-    let api_key = from_environment.or_else(|| file.api_key.clone().filter(|key| !key.expose().is_empty()));
+    let variable = key_variable(name, api);
+    let api_key = api_key(name, file, api, environment).map(|key| key.value);
     if let (Some(variable), None) = (variable, &api_key) {
         return Err(
             Problem::new("config-key-missing", format!("No API key for the provider `{name}`")).with_hint(format!(
@@ -484,16 +488,29 @@ fn resolve_provider(
     Ok(ProviderSettings {
         name,
         api,
-        url,
-        model,
+        url: url(name, file, api).value,
+        model: model.value,
         api_key,
+        text_calls: file.text_calls.unwrap_or(false),
+        patience: Patience {
+            first_byte: file.first_byte_seconds.map(seconds),
+            idle: file.idle_seconds.map(seconds),
+        },
     })
+}
+
+fn seconds(count: NonZeroU32) -> Duration {
+    Duration::from_secs(count.get().into())
 }
 
 /// Which wire a provider speaks, or why its combination of `api` and `url` makes no sense.
 fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
     let analyst = file.url.as_deref() == Some(ANALYST_URL);
-    let invalid = |message: String| Err(Problem::new("config-invalid", message));
+    let invalid = |message: String| {
+        Err(Problem::new("config-invalid", message).with_hint(format!(
+            "mend [providers.{name}] of config.toml, or run `tool init --provider {name}`"
+        )))
+    };
     if let Some(url) = file.url.as_deref().filter(|_| !analyst)
         && !(url.starts_with("http://") || url.starts_with("https://"))
     {
@@ -501,25 +518,83 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
             "`url` of the provider `{name}` is neither http:// nor https://: `{url}`"
         ));
     }
-    match (name, file.api) {
-        (ProviderName::Local, None) if analyst => Ok(Api::Analyst),
-        _ if analyst => invalid(format!(
-            "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+    let api = match (name, file.api) {
+        (ProviderName::Local, None) if analyst => Api::Analyst,
+        _ if analyst => {
+            return invalid(format!(
+                "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+            ));
+        }
+        (ProviderName::Hosted, api) => api.unwrap_or(Api::Messages),
+        (_, None | Some(Api::Chat)) => Api::Chat,
+        (_, Some(_)) => return invalid(format!("the provider `{name}` speaks `chat` only")),
+    };
+    // A key that changes nothing would be a promise that nobody keeps.
+    match file.text_calls {
+        Some(_) if api != Api::Chat => invalid(format!(
+            "`text_calls` of the provider `{name}` means nothing there: only `chat` reads calls out of text"
         )),
-        (ProviderName::Hosted, api) => Ok(api.unwrap_or(Api::Messages)),
-        (_, None | Some(Api::Chat)) => Ok(Api::Chat),
-        (_, Some(_)) => invalid(format!("the provider `{name}` speaks `chat` only")),
+        _ => Ok(api),
     }
 }
 
-fn model(name: ProviderName, file: &FileProvider, environment: &Environment) -> Option<String> {
+/// Which wire a provider speaks, or would speak if all of its settings made sense.
+fn api_of(name: ProviderName, file: &FileProvider) -> Api {
+    match name {
+        ProviderName::Hosted => file.api.unwrap_or(Api::Messages),
+        ProviderName::Local if file.url.as_deref() == Some(ANALYST_URL) => Api::Analyst,
+        ProviderName::Local | ProviderName::Router => Api::Chat,
+    }
+}
+
+/// The variable that carries the key of a provider; absent where it needs none.
+fn key_variable(name: ProviderName, api: Api) -> Option<&'static str> {
+    match name {
+        ProviderName::Hosted => Some(api.hosted_key_variable()),
+        ProviderName::Router => Some("ROUTER_API_KEY"),
+        ProviderName::Local => None,
+    }
+}
+
+fn api_key(name: ProviderName, file: &FileProvider, api: Api, environment: &Environment) -> Option<Sourced<Secret>> {
+    let variable = key_variable(name, api);
+    layered(
+        variable.and_then(|variable| Some((variable, Secret::new(environment.get(variable)?)))),
+        file.api_key.clone().filter(|key| !key.expose().is_empty()),
+        || None,
+    )
+}
+
+fn url(name: ProviderName, file: &FileProvider, api: Api) -> Sourced<String> {
+    let default = match name {
+        ProviderName::Hosted => api.hosted_url(),
+        ProviderName::Local => "http://127.0.0.1:1234/v1",
+        ProviderName::Router => "https://openrouter.ai/api/v1",
+    };
+    let written = file.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
+    layered(None, written, || Some(default.to_owned())).expect("there is a default")
+}
+
+fn model(name: ProviderName, file: &FileProvider, environment: &Environment) -> Option<Sourced<String>> {
     if file.url.as_deref() == Some(ANALYST_URL) {
-        return Some(ANALYST_URL.to_owned());
+        return layered(None, Some(ANALYST_URL.to_owned()), || None);
     }
     let variable = environment.get("HOSTED_MODEL").filter(|_| name == ProviderName::Hosted);
-    variable
-        .map(str::to_owned)
-        .or_else(|| file.model.clone().filter(|model| !model.is_empty()))
+    layered(
+        variable.map(|model| ("HOSTED_MODEL", model.to_owned())),
+        file.model.clone().filter(|model| !model.is_empty()),
+        || None,
+    )
+}
+
+fn log_level(file: &File, environment: &Environment) -> Sourced<String> {
+    let variable = environment.get("TOOL_LOG_LEVEL");
+    layered(
+        variable.map(|level| ("TOOL_LOG_LEVEL", level.to_owned())),
+        file.logging.level.clone(),
+        || Some("INFO".to_owned()),
+    )
+    .expect("there is a default")
 }
 
 fn expand_home(path: PathBuf, environment: &Environment) -> PathBuf {
@@ -593,6 +668,16 @@ mod tests {
     }
 
     #[test]
+    fn calls_as_text_are_allowed_by_name_and_only_where_they_are_read() {
+        let text = "[providers.local]\nmodel = \"m\"\nenabled = true\n";
+        let read = |text: &str| settings(text, &[]).map(|settings| settings.provider.text_calls);
+        assert_eq!(read(text), Ok(false));
+        assert_eq!(read(&format!("{text}text_calls = true")), Ok(true));
+        let hosted = "[providers.hosted]\nmodel = \"m\"\napi_key = \"k\"\nenabled = true\ntext_calls = true";
+        assert!(problem(hosted, &[]).0.contains("`text_calls` of the provider `hosted`"));
+    }
+
+    #[test]
     fn two_enabled_providers_are_named() {
         let text = "[providers.local]\nenabled = true\n[providers.router]\nenabled = true";
         assert_eq!(
@@ -625,6 +710,19 @@ mod tests {
                 .1
                 .contains("did you mean `local`?")
         );
+    }
+
+    #[test]
+    fn silence_is_bounded_by_the_user_or_else_by_the_engine() {
+        let text = "[providers.local]\nmodel = \"m\"\nenabled = true\nidle_seconds = 20";
+        let resolved = settings(text, &[]).expect("the configuration is right");
+        let patience = Patience {
+            first_byte: None,
+            idle: Some(Duration::from_secs(20)),
+        };
+        assert_eq!(resolved.provider.patience, patience);
+        let (message, _) = problem(&text.replace("20", "0"), &[]);
+        assert!(message.contains("nonzero"), "{message}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod packet;
 mod rank;
 pub(crate) mod scanner;
 mod select;
+mod steer;
 mod symbols;
 mod vault;
 
@@ -22,9 +23,11 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Operation, Problem, ScanResult, SelectedFile};
 use crate::limits::{CONTEXT_THREADS_MAX, FILE_READ_BYTES_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
 use crate::operation::{Target, codes};
-use crate::repository::{FileList, Repository, ScanError};
+use crate::repository::{FileEntry, Repository, ScanError};
 use scanner::Role;
 use symbols::Resolver;
+
+pub use steer::Steer;
 
 /// The result of context building. The first three fields are the specification's shape.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +59,8 @@ pub struct BuildRequest<'a> {
     pub target: &'a Target,
     /// Narrows the target.
     pub focus: Option<&'a str>,
+    /// Files that the user wants in or out, whatever their rank.
+    pub steer: &'a Steer,
     /// Directory of the user's notes.
     pub vault: Option<&'a Path>,
     /// Most tokens of the whole packet; `limits::PACKET_TOKENS` unless the model has a small context.
@@ -73,6 +78,9 @@ pub enum ContextError {
     /// For a scan; an operation goes on with what was found, unless that is nothing.
     #[error("Repository scan timeout: exceeded {SCAN_SECONDS_MAX}s")]
     Timeout,
+    /// A file that must be selected is not there.
+    #[error(transparent)]
+    Steer(Problem),
     /// The session ended.
     #[error("cancelled")]
     Cancelled,
@@ -98,6 +106,7 @@ impl From<ContextError> for Problem {
                 .with_hint("check the directory: it is empty, or all of its files are ignored or hidden"),
             ContextError::Timeout => Self::new(codes::SCAN_TIMEOUT, message)
                 .with_hint("operations still work, with the files found so far; target specific files"),
+            ContextError::Steer(problem) => problem,
             ContextError::Cancelled => Self::new(codes::CANCELLED, message),
             ContextError::Unreadable(_) => {
                 Self::new(codes::SCAN_FAILED, message).with_hint("check the permissions of the directory")
@@ -128,8 +137,10 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         });
     }
     let read = |path: &str| request.repository.read(path, FILE_READ_BYTES_MAX).ok();
-    let tree = Tree::new(&list, &read, request.cancel);
-    let mut selection = select::select(&tree, request.operation, request.target, request.focus);
+    let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
+    let tree = Tree::new(entries, &read, request.cancel);
+    let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
+    let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
     if request.cancel.is_cancelled() {
         return Err(ContextError::Cancelled);
     }
@@ -199,16 +210,16 @@ struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     fn new(
-        list: &'a FileList,
+        entries: impl Iterator<Item = &'a FileEntry>,
         read: &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync),
         cancel: &'a CancellationToken,
     ) -> Self {
-        let paths: Vec<&str> = list.files.iter().map(|entry| entry.path.as_str()).collect();
+        let (paths, sizes): (Vec<&str>, Vec<u64>) = entries.map(|entry| (entry.path.as_str(), entry.size)).unzip();
         let roles: Vec<Role> = paths.iter().map(|path| scanner::role(path)).collect();
         let source = |(path, role): (&&str, &Role)| *role == Role::Source && scanner::is_code(path);
         Self {
             sources: paths.iter().zip(&roles).map(source).collect(),
-            sizes: list.files.iter().map(|entry| entry.size).collect(),
+            sizes,
             roles,
             resolver: Resolver::new(&paths),
             paths,

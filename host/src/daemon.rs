@@ -344,8 +344,10 @@ pub enum Announcement {
 pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Environment) -> Result<Record, Problem> {
     private_folder(home).map_err(|error| start_failure("its folder", home, &error))?;
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new("start-failed", "Failed to start backend service")
-            .with_hint(format!("{error}; see {}", log::path(home).display()))
+        Problem::new("start-failed", "Failed to start backend service").with_hint(format!(
+            "{error}; see {}, then run `tool service start`",
+            log::path(home).display()
+        ))
     };
     let mut child = Command::new(program)
         .args(arguments)
@@ -371,11 +373,23 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
             if problem.code == "already-running" {
                 wait_for_record(home).ok_or_else(|| lost(home).unwrap_or(problem))
             } else {
-                Err(problem)
+                Err(pointing_at_log(problem, home))
             }
         }
         Err(error) => Err(failed(&error)),
     }
+}
+
+/// Why a daemon did not start is also in its log, with what came before.
+fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
+    if problem.code != "start-failed" {
+        return problem;
+    }
+    let why = problem.hint.clone().unwrap_or_default();
+    problem.with_hint(format!(
+        "{why}; see {}, then run `tool service start`",
+        log::path(home).display()
+    ))
 }
 
 /// Reads one line within a time, on a thread of its own: a pipe has no time-out.

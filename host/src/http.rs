@@ -5,6 +5,7 @@
 
 mod auth;
 mod body;
+mod changes;
 mod error;
 mod gate;
 mod listener;
@@ -152,6 +153,7 @@ pub fn router(state: AppState) -> Router {
 fn routes() -> Router<AppState> {
     Router::new()
         .route("/scan", post(service::scan))
+        .route("/context", post(service::context))
         .route("/models", get(service::models))
         .route("/status", get(service::status))
         .route("/identity", get(service::identity))
@@ -165,6 +167,8 @@ fn routes() -> Router<AppState> {
         .route("/history", get(sessions::history))
         .route("/results/{session_id}", get(sessions::result))
         .route("/sessions/{session_id}", delete(sessions::cancel))
+        .route("/sessions/{session_id}/diff", get(changes::diff))
+        .route("/sessions/{session_id}/undo", post(changes::undo))
         .route("/approvals/{id}", post(sessions::answer))
         .route("/skills", get(skills::list))
         .route("/skills/{name}/call", post(skills::call))

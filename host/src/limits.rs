@@ -237,9 +237,6 @@ pub const JOURNAL_TOOL_BYTES_MAX: usize = 64 * 1024;
 /// A tool call's result as the report shows it.
 pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 
-/// Time spent on counting the changed lines of one file for a report; beyond it the counts are approximate.
-pub const REPORT_DIFF_MS_MAX: u64 = 500;
-
 /// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
 /// other half is for the write itself.
 pub const JOURNAL_COMMIT_MS: u64 = 25;
@@ -422,9 +419,18 @@ pub const CUT_OFF_ROUNDS_MAX: u32 = 3;
 /// Longest tool result that goes to the model, about 50,000 tokens; skills page theirs far below.
 pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 
-/// Estimated tokens of a conversation, past which old tool results are dropped: a little below the specification's
-/// context of 200,000, because the estimate errs and the answer needs room.
-pub const CONVERSATION_TOKENS_MAX: u64 = 160_000;
+/// Context of a model that does not tell its own (the specification's 200,000 tokens).
+pub const CONTEXT_TOKENS: u64 = 200_000;
+
+/// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
+pub const TOOL_RESULTS_KEPT: usize = 4;
+
+/// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
+/// takes this much; above it the model's own bound is the better one.
+pub const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
+
+/// Output tokens without which a request is not worth its input: some sentences.
+pub const OUTPUT_TOKENS_MIN: u64 = 64;
 
 /// Questions to the model after its first answer in one session, of all sorts together. Each sort has its own, lower
 /// bound; this one holds where somebody forgot it.
@@ -448,6 +454,12 @@ pub const SELECTED_FILES_MIN: usize = 4;
 
 /// Files of a selection, at the most (specification: 4 to 6).
 pub const SELECTED_FILES_MAX: usize = 6;
+
+/// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
+pub const STEER_PATTERNS_MAX: usize = 100;
+
+/// Longest of these patterns; longer than any path that matters.
+pub const STEER_PATTERN_BYTES_MAX: usize = 1024;
 
 /// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
 /// context of 200,000, so that a conversation of many tool calls still fits.
@@ -484,6 +496,31 @@ pub const VAULT_DEPTH_MAX: usize = 16;
 
 /// Notes in a packet.
 pub const PACKET_NOTES_MAX: usize = 3;
+
+// ---- provider: context size, model lists, probe ----
+
+/// Asking a server for the size of its context, all places where it may stand together: a session waits for it.
+pub const PROVIDER_CONTEXT_SECONDS_MAX: u64 = 2;
+
+/// Estimated tokens of a prompt, from which on a server's count far below is a sign that the prompt was cut. Below it,
+/// our estimate is mostly that of schemas and errs by more; the smallest usual context is 2048.
+pub const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;
+
+/// How long a model list is remembered. Vendors add a model every few weeks; a local server loads one in a minute or
+/// two.
+pub const MODEL_CACHE_SECONDS: u64 = 300;
+
+/// How long it is remembered that a provider could not be asked: whoever has just started it looks again soon.
+pub const MODEL_CACHE_FAILURE_SECONDS: u64 = 15;
+
+/// Providers whose lists are remembered. A user has three, with a few changes of address and key.
+pub const MODEL_CACHE_ENTRIES_MAX: usize = 16;
+
+/// One check of a probe. The first may have to wait until a large local model is loaded.
+pub const PROBE_CHECK_SECONDS_MAX: u64 = 120;
+
+/// Output tokens of one answer to a probe: a sentence, or two calls; models that think first need some hundred more.
+pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
 
 // ---- provider: wires ----
 
@@ -543,3 +580,47 @@ pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
 
 /// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
 pub const CONTAIN_ROUNDS_MAX: u32 = 200;
+// ---- answers ----
+
+/// Citations of one answer that are checked. The longest honest answers have some hundred.
+pub const CITATIONS_MAX: usize = 2_000;
+
+/// Text of an answer in which citations are looked for: longer than any model writes in a session.
+pub const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of cited files that are read to count their lines: a hundred files of the largest size that is written by
+/// hand, in some ten milliseconds.
+pub const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
+pub const CITATIONS_SECONDS_MAX: u64 = 20;
+
+/// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
+pub const CITATIONS_NAMED_MAX: usize = 20;
+// ---- changes ----
+
+/// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
+pub const DIFF_MS_MAX: u64 = 500;
+
+/// What a report shows of a session's diff. A report is read by people, and collected as an artefact by the hundred.
+pub const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
+
+/// What an answer shows of its session's diff: some four screens. `tool diff` shows all of it.
+pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
+
+/// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
+pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; where one needs
+/// more than five minutes, running it twice around every refactor is not what its user wants, who is told so.
+pub const SUITE_SECONDS_MAX: u64 = 300;
+
+/// What the model is told of such a run: the first failures, with their details.
+pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
+
+/// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
+pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+// ---- process::toolchain ----
+
+/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
+pub const VERSION_SECONDS_MAX: u64 = 10;

@@ -4,7 +4,10 @@
 //! are constants: no text of a repository ever becomes an instruction. Which files go along is `context`'s business,
 //! and what an operation may cause is `skill::policy`'s.
 
+pub mod citations;
 mod prompts;
+pub mod proposals;
+pub mod verify;
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +15,7 @@ use crate::api::{Operation, Problem};
 use crate::context::Packet;
 use crate::repository::{EntryKind, OpenError, Repository};
 
-pub use prompts::system_prompt;
+pub use prompts::{correction, system_prompt};
 
 /// Codes of problems, as clients see them. Providers have their own beside these, in `provider`.
 pub mod codes {

@@ -9,6 +9,7 @@ pub mod contain;
 pub(crate) mod environment;
 mod group;
 mod output;
+pub mod toolchain;
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader};

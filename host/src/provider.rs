@@ -1,21 +1,30 @@
 //! One neutral event model over every provider's wire.
 //!
 //! A provider turns a [`Request`] into a stream of [`ProviderEvent`]s; everything peculiar to a wire stays in its own
-//! module, as a pure state machine from bytes to events ([`sse`] frames them, `chat` reads Chat Completions). `http`
-//! is the only place of the engine that opens outbound connections. Nothing here runs a tool: that is `turn`.
+//! module, as a pure state machine from bytes to events ([`sse`] frames them, `messages`, `chat` and
+//! `generate_content` read them). `http` is the only place of the engine that opens outbound connections. Nothing here
+//! runs a tool: that is `turn`.
 
 pub(crate) mod analyst;
+mod body;
 mod chat;
+mod context_size;
 mod failure;
+mod generate_content;
 mod http;
+mod ids;
 mod messages;
 mod models;
+mod probe;
+mod redact;
 mod retry;
 mod schema;
 pub mod script;
 pub mod sse;
 mod wire;
 
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests;
 
@@ -33,8 +42,10 @@ use crate::api::Problem;
 use crate::config::{Api, ProviderSettings};
 use crate::limits;
 
+pub use context_size::context_size;
 pub use failure::codes;
-pub use models::models;
+pub use models::{ModelCache, models};
+pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 
 /// One request: the whole conversation so far.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +144,11 @@ pub enum ProviderEvent {
         /// The tool's name, as far as it came.
         name: String,
     },
+    /// A tool call that even the provider could not read. Nothing of it may run; the model must be told.
+    BrokenCall {
+        /// The provider's own words about it.
+        said: String,
+    },
     /// The model printed a tool call as text where that does not count as one. It deserves one hint.
     TextCall {
         /// The part of its text that was held back: shown, should it turn out to be the answer after all.
@@ -156,8 +172,34 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
-    /// True where this is our own estimate.
+    /// True where this is our own estimate, or holds one.
     pub estimated: bool,
+    /// What the provider says it costs, in billionths of a US dollar; absent where it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_nanos: Option<u64>,
+}
+
+impl Usage {
+    /// The counts of two requests together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let cost_nanos = match (self.cost_nanos, other.cost_nanos) {
+            (None, None) => None,
+            (left, right) => Some(left.unwrap_or(0).saturating_add(right.unwrap_or(0))),
+        };
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            estimated: self.estimated || other.estimated,
+            cost_nanos,
+        }
+    }
+
+    /// The cost in US dollars, for people and for the `usage` event.
+    pub fn cost(&self) -> Option<f64> {
+        self.cost_nanos.map(|nanos| nanos as f64 / 1e9)
+    }
 }
 
 /// Why a model stopped.
@@ -249,6 +291,12 @@ pub trait Provider: Send + Sync {
 
     /// Sends one request. The stream ends at once when `cancel` fires, with [`ProviderError::Cancelled`].
     fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a>;
+
+    /// Tokens of the context that the model was loaded with, where its server tells. Asked at most once, and answered
+    /// within 2 seconds.
+    fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
+        Box::pin(async { None })
+    }
 }
 
 /// What a connection needs beside its settings. The default suits everybody.
@@ -256,8 +304,6 @@ pub trait Provider: Send + Sync {
 pub struct Options {
     /// Where `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are read; the process's own are never looked at.
     pub environment: BTreeMap<String, String>,
-    /// True where the model is known to print its tool calls as text, and such a call may count.
-    pub text_calls: bool,
     /// Bound of the wait for the first byte of an answer.
     pub first_byte: Duration,
     /// Bound of the silence within an answer.
@@ -270,7 +316,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             environment: BTreeMap::new(),
-            text_calls: false,
             first_byte: Duration::from_secs(limits::PROVIDER_FIRST_BYTE_SECONDS_MAX),
             idle: Duration::from_secs(limits::PROVIDER_IDLE_SECONDS_MAX),
             retry_base: Duration::from_millis(limits::PROVIDER_RETRY_BASE_MS),
@@ -291,20 +336,16 @@ pub fn connect_with(settings: &ProviderSettings, options: &Options) -> Result<Ar
     }
 }
 
+/// The provider behind a wire; the analyst has none.
 fn over_http(settings: &ProviderSettings, options: &Options) -> Result<http::HttpProvider, Problem> {
     let wire: Box<dyn wire::Wire> = match settings.api {
-        Api::Chat => Box::new(chat::ChatWire::new(settings, options)),
+        Api::Chat => Box::new(chat::ChatWire::new(settings)),
         Api::Messages => Box::new(messages::MessagesWire::new(settings)),
-        Api::GenerateContent => return Err(not_available("generateContent API")),
-        Api::Analyst => return Err(not_available("network")),
+        Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
+        Api::Analyst => {
+            let problem = Problem::new(codes::SETTINGS, "The embedded analyst is not reached over the network");
+            return Err(problem.with_hint("this is a bug: the analyst answers by itself"));
+        }
     };
     http::HttpProvider::new(settings, options, wire)
-}
-
-fn not_available(what: &str) -> Problem {
-    Problem::new(
-        codes::NOT_AVAILABLE,
-        format!("The {what} is not available in this version"),
-    )
-    .with_hint("set `api = \"chat\"` for the provider, or enable `local` or `router`")
 }

@@ -12,7 +12,9 @@ pub mod history;
 pub mod journal;
 pub mod report;
 mod run;
+mod selection;
 mod store;
+mod undo;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -29,11 +31,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, ExecuteRequest, History, Operation, PolicyRequest, Problem, ScanRequest, ScanResult, SessionResult,
-    SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, PolicyRequest,
+    Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
-use crate::context;
+use crate::context::{self, Steer};
 use crate::limits;
 use crate::process::contain;
 use crate::provider::analyst;
@@ -47,6 +49,7 @@ use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
 use journal::{Start, Work};
 use run::{Job, OperationTask, Outcome, Task};
+use selection::Selecting;
 use store::Store;
 
 /// Why the sessions of a home cannot be opened.
@@ -120,6 +123,7 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
+        check_budget(&request.budget)?;
         if settings.provider.api == Api::Analyst {
             analyst::check(request.operation, request.model.as_deref())?;
         }
@@ -128,6 +132,7 @@ impl Sessions {
         }
         let policy_request = run::merged(&settings.policy, &request.policy);
         let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
+        let steer = Arc::new(Steer::new(&request.selection)?);
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
             let options = self.repository_options(&settings.policy);
@@ -158,6 +163,7 @@ impl Sessions {
             focus: request.focus,
             working_directory,
             settings,
+            steer,
             budget: request.budget,
         }));
         let launch = Launch {
@@ -228,9 +234,7 @@ impl Sessions {
     }
 
     async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
-        if self.stopping.load(Ordering::SeqCst) {
-            return Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat"));
-        }
+        self.check_accepting()?;
         if self.running() >= limits::SESSIONS_RUNNING_MAX as u64 {
             return Err(Problem::new(
                 "busy",
@@ -279,6 +283,13 @@ impl Sessions {
             status: Status::Running,
             approval_secret: secret.to_string(),
         })
+    }
+
+    fn check_accepting(&self) -> Result<(), Problem> {
+        match self.stopping.load(Ordering::SeqCst) {
+            true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
+            false => Ok(()),
+        }
     }
 
     /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
@@ -396,6 +407,35 @@ impl Sessions {
         blocking(move || {
             let repository = open_repository(&request.repo_path, &options)?;
             context::scan(&repository, &cancel).map_err(Problem::from)
+        })
+        .await
+    }
+
+    /// What an operation would send to the model, and why. Asks no model and records nothing.
+    pub async fn context(
+        &self,
+        request: ContextRequest,
+        settings: PolicySettings,
+        vault: Option<PathBuf>,
+    ) -> Result<ContextResult, Problem> {
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        let options = self.repository_options(&settings);
+        let steer = Arc::new(Steer::new(&request.selection)?);
+        blocking(move || {
+            let repository = open_repository(&request.repo_path, &options)?;
+            let selecting = Selecting {
+                operation: request.operation,
+                target: request.target,
+                task: request.task,
+                focus: request.focus,
+                working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
+                vault,
+                steer,
+                budget_tokens: limits::PACKET_TOKENS,
+            };
+            let (_, packet) = selecting.build(&repository, &cancel)?;
+            Ok(packet.into())
         })
         .await
     }
@@ -563,6 +603,22 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
             format!("{} needs a `target`: {sort}", request.operation),
         )),
         false => Ok(()),
+    }
+}
+
+/// A bound of nothing is a mistake, not a wish.
+fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
+    let zero = [
+        ("max_steps", budget.max_steps == Some(0)),
+        ("max_tokens", budget.max_tokens == Some(0)),
+        ("timeout_seconds", budget.timeout_seconds == Some(0)),
+    ];
+    match zero.iter().find(|(_, is_zero)| *is_zero) {
+        Some((field, _)) => Err(
+            Problem::new("invalid-request", format!("`budget.{field}` must be at least 1"))
+                .with_hint("leave it out for the usual bound"),
+        ),
+        None => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ mod cache;
 mod call;
 pub mod changes;
 mod component;
+pub mod diff;
 mod engine;
 mod guard;
 mod imports;
@@ -283,6 +284,8 @@ pub struct PreparedChange {
     pub root: std::path::PathBuf,
     /// Every file of it.
     pub files: Vec<FileChange>,
+    /// Directories that it makes, relative to the root, outermost first.
+    pub directories: Vec<String>,
 }
 
 /// One file of a change.

@@ -7,12 +7,12 @@
 
 mod calls;
 mod conversation;
+mod end;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -29,6 +29,8 @@ use crate::provider::{
     Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec, Usage, codes,
     estimated_tokens,
 };
+
+pub use end::{Budget, TurnEnd, TurnReport};
 
 /// What runs the tools.
 pub trait Tools: Send + Sync {
@@ -83,8 +85,8 @@ pub struct Turn<'a> {
     pub tokens_max: Option<u64>,
     /// Output tokens of each request; absent leaves it to the provider.
     pub output_tokens_max: Option<u32>,
-    /// Estimated tokens past which old tool results are dropped from the conversation.
-    pub context_tokens_max: u64,
+    /// Tokens of the model's context. Old tool results are dropped before a request fills it.
+    pub context_tokens: u64,
     /// When the turn must have ended, tools included.
     pub deadline: Option<Instant>,
     /// Requests that earlier turns of the same conversation have made; they count.
@@ -113,65 +115,12 @@ impl<'a> Turn<'a> {
             steps_max: limits::TURN_STEPS_MAX,
             tokens_max: None,
             output_tokens_max: None,
-            context_tokens_max: limits::CONVERSATION_TOKENS_MAX,
+            context_tokens: limits::CONTEXT_TOKENS,
             deadline: None,
             steps: 0,
             usage: Usage::default(),
             cancel: CancellationToken::new(),
         }
-    }
-}
-
-/// What became of a turn.
-#[derive(Debug)]
-pub struct TurnReport {
-    /// The conversation, the answers included; every call in it has its answer.
-    pub messages: Vec<Message>,
-    /// All answer text of this turn, as the observer was told it.
-    pub text: String,
-    /// Tokens of all requests, those of earlier turns included.
-    pub usage: Usage,
-    /// Requests that were made, those of earlier turns included.
-    pub steps: u32,
-    /// How it ended.
-    pub end: Result<TurnEnd, ProviderError>,
-}
-
-/// How a turn ended that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnEnd {
-    /// The model said all it had to say.
-    Complete,
-    /// The model, or its vendor's filter, declined.
-    Refused,
-    /// A bound ended it: what there is, is partial.
-    Exhausted(Budget),
-}
-
-/// The bound that ended a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Budget {
-    /// `steps_max`.
-    Steps,
-    /// `tokens_max`.
-    Tokens,
-    /// `timeout`.
-    Time,
-    /// The output limit of a single answer.
-    Output,
-    /// The same call again and again.
-    Repetition,
-}
-
-impl fmt::Display for Budget {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Steps => "the limit of rounds is reached",
-            Self::Tokens => "the limit of tokens is reached",
-            Self::Time => "the time is up",
-            Self::Output => "the model's output limit cut it off",
-            Self::Repetition => "the model made the same call again and again",
-        })
     }
 }
 
@@ -183,15 +132,12 @@ pub async fn run(turn: Turn<'_>) -> TurnReport {
         Err(Stop::Exhausted(budget)) => Ok(TurnEnd::Exhausted(budget)),
         Err(Stop::Failed(error)) => Err(error),
     };
-    if let Ok(TurnEnd::Exhausted(budget)) = end {
-        let notice = format!("The answer is partial: {budget}.");
-        state.turn.observer.step(Step::Notice(&notice));
-    }
     TurnReport {
         messages: state.turn.messages,
         text: state.text,
         usage: state.usage,
         steps: state.steps,
+        undone: state.undone,
         end,
     }
 }
@@ -216,6 +162,7 @@ struct State<'a> {
     steps: u32,
     repeats: HashMap<u64, usize>,
     cut_offs: u32,
+    undone: Vec<String>,
     hinted: bool,
     nudged: bool,
 }
@@ -226,13 +173,32 @@ struct Round {
     text: String,
     calls: Vec<ToolCall>,
     cut_off: Vec<String>,
+    broken_call: Option<String>,
     printed_call: Option<String>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
     opaque: Value,
+    /// The output bound of its request was what the tokens of the turn left, and no model's own.
+    is_lowered: bool,
+}
+
+/// What became of the calls of one round.
+struct Ran {
+    results: Vec<ToolResult>,
+    interrupted: Option<Stop>,
+    /// Names of the calls that ran, or waited, when the turn was interrupted.
+    unfinished: Vec<String>,
 }
 
 impl Round {
+    /// The bound that an answer reached which was cut off.
+    fn cut_by(&self) -> Budget {
+        match self.is_lowered {
+            true => Budget::Tokens { needed: 0 },
+            false => Budget::Output,
+        }
+    }
+
     fn message(&self) -> Message {
         Message::Assistant {
             text: self.text.clone(),
@@ -252,6 +218,7 @@ impl<'a> State<'a> {
             text: String::new(),
             repeats: HashMap::new(),
             cut_offs: 0,
+            undone: Vec::new(),
             hinted: false,
             nudged: false,
         }
@@ -279,13 +246,16 @@ impl<'a> State<'a> {
         if !round.cut_off.is_empty() {
             return self.tell_cut_off(round);
         }
+        if let Some(said) = round.broken_call.take() {
+            return self.tell_broken(&round, &said);
+        }
         if !round.calls.is_empty() {
             return self.answer_calls(round).await;
         }
         match stop {
             StopReason::MaxTokens => {
                 self.keep(&round);
-                Err(Stop::Exhausted(Budget::Output))
+                Err(Stop::Exhausted(round.cut_by()))
             }
             StopReason::Refusal => {
                 self.keep(&round);
@@ -330,8 +300,10 @@ impl<'a> State<'a> {
         let names = calls::list(&round.cut_off);
         self.keep(&round);
         self.cut_offs += 1;
-        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
-            return Err(Stop::Exhausted(Budget::Output));
+        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.is_lowered {
+            let budget = round.cut_by();
+            self.undone = round.cut_off;
+            return Err(Stop::Exhausted(budget));
         }
         let notice = format!("The output limit cut off a call of {names}; it was not run.");
         self.turn.observer.step(Step::Notice(&notice));
@@ -340,6 +312,26 @@ impl<'a> State<'a> {
              nothing of that answer was run. Go on in smaller steps: write less in one call, for example by changing a \
              file with edits, or in several calls."
         ));
+        Ok(None)
+    }
+
+    /// A call that nobody could read is asked for again, like one that was cut off.
+    fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
+        self.keep(round);
+        self.cut_offs += 1;
+        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
+            let message = format!("The model's tool calls cannot be read: {said}");
+            let problem =
+                Problem::new(codes::STREAM, message).with_hint("run the operation again, or choose another model");
+            return Err(Stop::Failed(problem.into()));
+        }
+        let notice = format!("A tool call of the model could not be read ({said}); it was not run.");
+        self.turn.observer.step(Step::Notice(&notice));
+        self.say(
+            "Your last tool call could not be read, and nothing of that answer was run. Make the call again: one of \
+             the tools you were given, its arguments as one JSON object."
+                .to_owned(),
+        );
         Ok(None)
     }
 
@@ -353,15 +345,18 @@ impl<'a> State<'a> {
                 .map(|call| calls::refused(call, "Not run: the limit of rounds is reached."));
             let results = results.collect();
             self.turn.messages.push(Message::ToolResults { results });
+            self.undone = calls::names(&round.calls);
             return self.close(Budget::Steps).await;
         }
-        let (results, interrupted) = self.run_calls(&round.calls).await;
-        let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &results);
-        self.turn.messages.push(Message::ToolResults { results });
-        if let Some(stop) = interrupted {
+        let ran = self.run_calls(&round.calls).await;
+        let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &ran.results);
+        self.turn.messages.push(Message::ToolResults { results: ran.results });
+        if let Some(stop) = ran.interrupted {
+            self.undone = ran.unfinished;
             return Err(stop);
         }
-        if repeated >= limits::TOOL_CALL_REPEATS_MAX {
+        if let Some(again) = repeated {
+            self.undone = calls::names(std::slice::from_ref(again));
             return self.close(Budget::Repetition).await;
         }
         Ok(None)
@@ -369,6 +364,8 @@ impl<'a> State<'a> {
 
     /// One last request without tools, so that what was found out is not lost.
     async fn close(&mut self, budget: Budget) -> Result<Option<TurnEnd>, Stop> {
+        let notice = format!("No more tools can be used: {budget}. The model is asked for a closing answer.");
+        self.turn.observer.step(Step::Notice(&notice));
         self.say(format!(
             "No more tools can be used: {budget}. Write your final answer now from what you know, and say what you \
              could not find out or do."
@@ -410,14 +407,17 @@ impl<'a> State<'a> {
 
     /// One request, tried once more with a shorter conversation where the provider says that it is too long.
     async fn ask(&mut self) -> Result<Round, Stop> {
-        if self
-            .turn
-            .tokens_max
-            .is_some_and(|max| self.usage.input_tokens + self.usage.output_tokens >= max)
-        {
-            return Err(Stop::Exhausted(Budget::Tokens));
+        self.shorten(self.conversation_tokens_max());
+        let needed = self.next_request().estimated_tokens();
+        if needed > self.conversation_tokens_max() {
+            return Err(Stop::Failed(conversation::too_long(self.turn.context_tokens).into()));
         }
-        self.shorten(self.turn.context_tokens_max);
+        if self
+            .tokens_left()
+            .is_some_and(|left| left < needed + limits::OUTPUT_TOKENS_MIN)
+        {
+            return Err(Stop::Exhausted(Budget::Tokens { needed }));
+        }
         match self.request().await {
             Err(Stop::Failed(ProviderError::Failed(problem)))
                 if problem.code == codes::CONTEXT_LENGTH && self.shorten(0) =>
@@ -425,6 +425,37 @@ impl<'a> State<'a> {
                 self.request().await
             }
             result => result,
+        }
+    }
+
+    /// A fifth of the context is left for the answer, and for the error of our estimate.
+    fn conversation_tokens_max(&self) -> u64 {
+        self.turn.context_tokens / 5 * 4
+    }
+
+    /// What the turn may still use; nothing where it may use any number.
+    fn tokens_left(&self) -> Option<u64> {
+        let used = self.usage.input_tokens + self.usage.output_tokens;
+        self.turn.tokens_max.map(|max| max.saturating_sub(used))
+    }
+
+    /// The output bound of a request with so many tokens of input, and whether that is less than a model's own.
+    fn output_bound(&self, input: u64) -> (Option<u32>, bool) {
+        let usual = self.turn.output_tokens_max;
+        let left = self.tokens_left().map(|left| left.saturating_sub(input));
+        let left = left.filter(|left| *left < limits::OUTPUT_TOKENS_LOWERED);
+        match left.map(|left| u32::try_from(left).unwrap_or(u32::MAX)) {
+            Some(left) if usual.is_none_or(|usual| left < usual) => (Some(left), true),
+            _ => (usual, false),
+        }
+    }
+
+    fn next_request(&self) -> Request<'_> {
+        Request {
+            system: self.turn.system,
+            messages: &self.turn.messages,
+            tools: &self.specs,
+            max_tokens: None,
         }
     }
 
@@ -447,7 +478,11 @@ impl<'a> State<'a> {
 
     async fn request(&mut self) -> Result<Round, Stop> {
         self.steps += 1;
-        let mut round = Round::default();
+        let (max_tokens, is_lowered) = self.output_bound(self.next_request().estimated_tokens());
+        let mut round = Round {
+            is_lowered,
+            ..Round::default()
+        };
         // Taken out for the time of the request, which borrows it while the rest of the state changes.
         let messages = std::mem::take(&mut self.turn.messages);
         let specs = std::mem::take(&mut self.specs);
@@ -455,7 +490,7 @@ impl<'a> State<'a> {
             system: self.turn.system,
             messages: &messages,
             tools: &specs,
-            max_tokens: self.turn.output_tokens_max,
+            max_tokens,
         };
         let ended = self.read_answer(request, &mut round).await;
         self.count_usage(&request, &round);
@@ -500,6 +535,7 @@ impl<'a> State<'a> {
             ProviderEvent::Reasoning(text) => observer.step(Step::Reasoning(&text)),
             ProviderEvent::ToolCall(call) => round.calls.push(call),
             ProviderEvent::CutOffCall { name } => round.cut_off.push(name),
+            ProviderEvent::BrokenCall { said } => round.broken_call = Some(said),
             ProviderEvent::TextCall { held } => round.printed_call = Some(held),
             ProviderEvent::Usage(usage) => round.usage = Some(usage),
             ProviderEvent::Waiting { reason } => observer.step(Step::Notice(&reason)),
@@ -517,24 +553,19 @@ impl<'a> State<'a> {
         let usage = round.usage.or_else(|| {
             spoke.then(|| Usage {
                 input_tokens: request.estimated_tokens(),
-                cached_tokens: 0,
                 output_tokens: estimated_tokens(round.message().bytes()),
                 estimated: true,
+                ..Usage::default()
             })
         });
         let Some(usage) = usage else { return };
-        self.usage = Usage {
-            input_tokens: self.usage.input_tokens + usage.input_tokens,
-            cached_tokens: self.usage.cached_tokens + usage.cached_tokens,
-            output_tokens: self.usage.output_tokens + usage.output_tokens,
-            estimated: self.usage.estimated || usage.estimated,
-        };
+        self.usage = self.usage.plus(usage);
         self.turn.observer.step(Step::Usage(self.usage));
     }
 
     /// Runs the calls of one round, a bounded number at a time. Results come in the calls' order, one each, also
     /// where the turn is interrupted meanwhile.
-    async fn run_calls(&self, calls: &[ToolCall]) -> (Vec<ToolResult>, Option<Stop>) {
+    async fn run_calls(&self, calls: &[ToolCall]) -> Ran {
         let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
         // Boxed and collected: the compiler does not see that a lazy map over borrowed calls may change threads.
         type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
@@ -545,6 +576,7 @@ impl<'a> State<'a> {
             .collect();
         let mut jobs = Box::pin(stream::iter(jobs).buffer_unordered(limits::TOOL_CALLS_CONCURRENT_MAX));
         let mut interrupted = None;
+        let mut unfinished = Vec::new();
         let mut patience = None;
         loop {
             let finished = tokio::select! {
@@ -564,6 +596,8 @@ impl<'a> State<'a> {
                 Some(Some((at, result))) => results[at] = Some(result),
                 Some(None) => break,
                 None => {
+                    let open = calls.iter().zip(&results).filter(|(_, result)| result.is_none());
+                    unfinished = open.map(|(call, _)| call.name.clone()).collect();
                     self.turn.tools.stop();
                     patience = Some(Instant::now() + Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX));
                 }
@@ -576,7 +610,11 @@ impl<'a> State<'a> {
                 result
             })
         });
-        (answered.collect(), interrupted)
+        Ran {
+            results: answered.collect(),
+            interrupted,
+            unfinished,
+        }
     }
 
     async fn run_call(&self, at: usize, call: &ToolCall) -> (usize, ToolResult) {

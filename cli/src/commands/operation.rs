@@ -1,15 +1,18 @@
 //! The four operations: start a session, stream it, end with its exit code.
 
+use std::io::Read;
+use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, SessionStart};
+use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult, SessionStart};
 use host::config::{self, ProviderName};
 
-use super::{Context, approve, cancel, describe_call, next_or_interrupt, notice, path_text, policy};
+use super::follow::{Follow, Waiting};
+use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::Run;
 use crate::client::Client;
 use crate::error::{Error, code};
-use crate::output::Output;
+use crate::output::{Answer, AnswerFile, Output};
 
 /// What to do.
 #[derive(Debug)]
@@ -19,7 +22,26 @@ pub(super) struct Task {
     focus: Option<String>,
 }
 
+/// Largest task from standard input. A description is a few thousand bytes; what is larger is a file, and belongs into
+/// the repository.
+const TASK_BYTES_MAX: u64 = 64 * 1024;
+
 impl Task {
+    /// The same with `-` replaced by what standard input holds; refused where a path is wanted.
+    fn read(mut self) -> Result<Self, Error> {
+        if self.target != "-" {
+            return Ok(self);
+        }
+        let takes_task = matches!(self.operation, Operation::Architect | Operation::Refactor);
+        if !takes_task {
+            let message = format!("`tool {}` takes a path; `-` is none", self.operation);
+            let hint = "`tool architect -` and `tool refactor -` read a task from standard input";
+            return Err(Problem::new("usage", message).with_hint(hint).into());
+        }
+        self.target = task_of(std::io::stdin().lock())?;
+        Ok(self)
+    }
+
     /// `tool explain`.
     pub(super) fn explain(target: String) -> Self {
         Self {
@@ -57,18 +79,62 @@ impl Task {
     }
 }
 
+/// A task as text: bounded, and not empty.
+fn task_of(input: impl Read) -> Result<String, Error> {
+    let usage = |message: String| Error::new("usage", message);
+    let mut bytes = Vec::new();
+    input
+        .take(TASK_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| usage(format!("Standard input could not be read: {error}")))?;
+    if bytes.len() as u64 > TASK_BYTES_MAX {
+        return Err(usage(format!("The task is larger than {} KiB", TASK_BYTES_MAX / 1024)));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| usage("The task is not UTF-8".to_owned()))?;
+    match text.trim() {
+        "" => Err(usage("Standard input holds no task".to_owned())),
+        task => Ok(task.to_owned()),
+    }
+}
+
 /// Runs an operation to its end.
 pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<ExitCode, Error> {
+    let output = context.output;
+    // Whatever can be wrong here and now is said before a daemon is started or a model paid.
+    let task = task.read()?;
+    let settings = config::load(&context.backend.home, &context.backend.environment)?;
+    if let Some(problem) = config::exposed_key(&context.backend.home) {
+        output.warning(&problem);
+    }
+    let answer = match &run.output {
+        Some(file) => Answer::into_file(AnswerFile::prepare(file)?),
+        None if run.json => Answer::unrendered(),
+        None => Answer::on_standard_output(output),
+    };
     let request = request(task, run, context)?;
-    // Whether the configuration works is known here and now; a daemon need not be started to say that it does not.
-    config::load(&context.backend.home, &context.backend.environment)?;
     let mut client = context.backend.connect_or_start().await?;
     let start: SessionStart = client.post("/api/execute", &request).await?;
-    let streamed = stream(&mut client, &start, run, context.output).await;
+    let model = run.model.clone().unwrap_or(settings.provider.model);
+    let mut session = Session {
+        client,
+        start,
+        answer,
+        json: run.json,
+        output,
+    };
+    let streamed = session.stream(Waiting::operation(model, output)).await;
     if matches!(streamed, Err(Error::Interrupted | Error::OutputClosed)) && !run.detach {
-        cancel(&client, &start.session_id, context.output).await;
+        cancel(&session.client, &session.start.session_id, output).await;
     }
-    streamed
+    let code = match streamed {
+        Ok(Ended::Complete) => ExitCode::SUCCESS,
+        Ok(Ended::Failed(of_problem)) => ExitCode::from(code(&of_problem)),
+        Err(error) => {
+            session.say_unwritten();
+            return Err(error);
+        }
+    };
+    session.finish(Path::new(&request.repo_path), code).await
 }
 
 fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, Error> {
@@ -88,6 +154,7 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
         policy: policy(&run.policy),
         overrides: Overrides(context.backend.environment.forwarded()),
         attached: !run.detach,
+        selection: selection(&run.steer),
         budget: BudgetRequest {
             max_steps: run.max_steps,
             max_tokens: run.max_tokens,
@@ -96,75 +163,145 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
     })
 }
 
-/// Streams a session. Its last event decides the exit code.
-async fn stream(client: &mut Client, start: &SessionStart, run: &Run, output: Output) -> Result<ExitCode, Error> {
-    let mut events = client
-        .events(&format!("/api/stream/{}?form=reference", start.session_id))
-        .await?;
-    let mut answer = Answer::default();
-    while let Some(event) = next_or_interrupt(&mut events).await? {
-        if run.json {
-            output.line(&serde_json::to_string(&event).unwrap_or_default())?;
-        } else {
-            show(&event, &mut answer, output)?;
-        }
-        match &event {
-            Event::Approval { .. } if !run.json => approve(&event, &start.approval_secret, client, output).await?,
-            Event::Complete { .. } => return answer.end(output).map(|()| ExitCode::SUCCESS),
-            Event::Error { code: of_problem, .. } => return Ok(ExitCode::from(code(of_problem))),
-            _ => {}
-        }
-    }
-    Err(events.ended_early().await)
+/// A session that was started here.
+struct Session {
+    client: Client,
+    start: SessionStart,
+    answer: Answer,
+    json: bool,
+    output: Output,
 }
 
-/// Whether the answer printed so far ends with a newline: progress must not stand on its last line.
-#[derive(Debug, Default)]
-struct Answer {
-    open_line: bool,
+/// How a session ended, by its last event.
+enum Ended {
+    Complete,
+    Failed(String),
 }
 
-impl Answer {
-    fn piece(&mut self, text: &str, output: Output) -> Result<(), Error> {
-        if let Some(last) = text.chars().next_back() {
-            self.open_line = last != '\n';
-        }
-        output.answer(text)
-    }
-
-    fn end(&mut self, output: Output) -> Result<(), Error> {
-        if std::mem::take(&mut self.open_line) {
-            output.answer("\n")
-        } else {
-            Ok(())
-        }
-    }
-}
-
-fn show(event: &Event, answer: &mut Answer, output: Output) -> Result<(), Error> {
-    match event {
-        Event::Token { content } => answer.piece(content, output)?,
-        Event::Selection { files } => {
-            for file in files {
-                output.progress(&format!("reads {}  ({})", file.path, file.reasons.join("; ")));
+impl Session {
+    /// Shows what happens until the end.
+    async fn stream(&mut self, waiting: Waiting) -> Result<Ended, Error> {
+        let path = format!("/api/stream/{}?form=reference", self.start.session_id);
+        let mut events = Follow::new(self.client.events(&path).await?, waiting)?;
+        while let Some(event) = events.next().await? {
+            if self.json {
+                let line = serde_json::to_string(&event).unwrap_or_default();
+                self.answer.piece(&format!("{line}\n"))?;
+            } else {
+                self.show(&event).await?;
+            }
+            match event {
+                Event::Complete { .. } => return Ok(Ended::Complete),
+                Event::Error { code, .. } => return Ok(Ended::Failed(code)),
+                _ => {}
             }
         }
-        Event::Skill { name, args } => output.progress(&format!("skill {}", describe_call(name, args))),
-        Event::SkillResult {
-            name, verdict, summary, ..
-        } if verdict != "ok" => {
-            output.progress(&format!("skill {name}: {verdict}: {summary}"));
-        }
-        Event::Notice { .. } => notice(event, output),
-        Event::Error { code, message, hint } => {
-            answer.end(output)?;
-            output.problem(&host::api::Problem {
-                code: code.clone(),
-                message: message.clone(),
-                hint: hint.clone(),
-            });
-        }
-        _ => {}
+        Err(events.ended_early().await)
     }
-    Ok(())
+
+    async fn show(&mut self, event: &Event) -> Result<(), Error> {
+        let output = self.output;
+        match event {
+            Event::Token { content } => self.answer.piece(content)?,
+            Event::Selection { files } => {
+                for file in files {
+                    output.progress(&format!("reads {}  ({})", file.path, file.reasons.join("; ")));
+                }
+            }
+            Event::Skill { name, args } => {
+                self.answer.pause()?;
+                output.progress(&format!("skill {}", describe_call(name, args)));
+            }
+            Event::SkillResult {
+                name, verdict, summary, ..
+            } if verdict != "ok" => {
+                output.progress(&format!("skill {name}: {verdict}: {summary}"));
+            }
+            Event::Notice { .. } => notice(event, output),
+            Event::Approval { .. } => {
+                self.answer.pause()?;
+                approve(event, &self.start.approval_secret, &self.client, output).await?;
+            }
+            Event::Error { code, message, hint } => {
+                self.answer.end()?;
+                output.problem(&Problem {
+                    code: code.clone(),
+                    message: message.clone(),
+                    hint: hint.clone(),
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// After the last event: the file appears where there is one and the operation is complete, and the user learns
+    /// where the report is.
+    async fn finish(self, root: &Path, code: ExitCode) -> Result<ExitCode, Error> {
+        let complete = code == ExitCode::SUCCESS;
+        if !self.json {
+            self.say_report(root).await;
+        }
+        if complete {
+            self.answer.complete()?;
+        } else {
+            self.say_unwritten();
+        }
+        Ok(code)
+    }
+
+    async fn say_report(&self, root: &Path) {
+        let result = async {
+            let path = format!("/api/results/{}", self.start.session_id);
+            self.client.another().await?.get::<SessionResult>(&path).await
+        };
+        // A report that cannot be asked for is no reason to fail what has ended well.
+        if let Ok(result) = result.await
+            && !result.report_path.is_empty()
+        {
+            let place = openable(&root.join(&result.report_path));
+            self.output.progress(&format!("report {}", place.display()));
+        }
+    }
+
+    fn say_unwritten(&self) {
+        if let Some(file) = self.answer.unwritten() {
+            let message = format!("`{}` was not written: the operation is not complete.", file.display());
+            let hint = format!(
+                "`tool results {}` shows what there is of the answer",
+                self.start.session_id
+            );
+            self.output.notice(&message, Some(&hint));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(input: &[u8]) -> String {
+        match task_of(input) {
+            Err(Error::Problem(problem)) => problem.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_task_from_standard_input_is_bounded_text() {
+        assert_eq!(task_of(&b"  do it\n\nwell\n"[..]).expect("a task"), "do it\n\nwell");
+        assert_eq!(message(b" \n"), "Standard input holds no task");
+        assert_eq!(message(b"\xff"), "The task is not UTF-8");
+        assert_eq!(message(&vec![b'x'; 70_000]), "The task is larger than 64 KiB");
+    }
+
+    #[test]
+    fn a_path_cannot_be_a_dash() {
+        for task in [Task::explain("-".into()), Task::test_gen("-".into())] {
+            let Err(Error::Problem(problem)) = task.read() else {
+                panic!("`-` is no path");
+            };
+            assert!(problem.message.ends_with("takes a path; `-` is none"), "{problem}");
+        }
+    }
 }

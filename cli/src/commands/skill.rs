@@ -8,10 +8,11 @@ use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills}
 use host::skill::{Inspection, SkillHost};
 use serde_json::Value;
 
-use super::{Context, approve, cancel, next_or_interrupt, notice, path_text, policy, print_json, read_yes};
+use super::follow::{Follow, Waiting};
+use super::{Context, approve, cancel, notice, path_text, policy, print_json, read_yes};
 use crate::args::{PolicyFlags, Skill};
 use crate::builtins::BUILTINS;
-use crate::client::{Client, Events};
+use crate::client::{Client, percent_encoded};
 use crate::error::{Error, code};
 use crate::output::Output;
 
@@ -32,10 +33,7 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             context.output.line(&format!("Removed {name}."))?;
             Ok(ExitCode::SUCCESS)
         }
-        Skill::Inspect { file } => {
-            let inspection = registry(context)?.inspect(&file).map_err(refused)?;
-            print_json(&inspection, context.output)
-        }
+        Skill::Inspect { component } => inspect(&component, context),
     }
 }
 
@@ -48,24 +46,45 @@ fn refused(error: impl std::fmt::Display) -> Error {
     Error::new("skill", error.to_string())
 }
 
+/// What a file says about itself, or a skill that is there. Something that looks like a path is one.
+fn inspect(component: &Path, context: &Context) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    let is_path = component.components().count() > 1 || component.extension().is_some() || component.is_file();
+    let name = component.to_str().filter(|_| !is_path);
+    let Some(name) = name else {
+        return print_json(&registry.inspect(component).map_err(refused)?, context.output);
+    };
+    let entry = registry.entries().into_iter().find(|entry| entry.name == name);
+    match entry {
+        Some(entry) if entry.origin == "builtin" => print_json(&entry, context.output),
+        // Of a component that is not trusted yet, the component itself is asked.
+        Some(_) => print_json(&registry.inspect_installed(name).map_err(refused)?, context.output),
+        None => Err(Problem::new(
+            "not-found",
+            format!("There is neither a file nor a skill named `{name}`"),
+        )
+        .with_hint("`tool skill list` shows the skills")
+        .into()),
+    }
+}
+
 async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let skills: Skills = context.backend.connect_or_start().await?.get("/api/skills").await?;
     if json {
         return print_json(&skills, context.output);
     }
-    let width = skills
-        .skills
-        .iter()
-        .map(|skill| skill.name.len())
-        .max()
-        .unwrap_or_default();
+    let width = skills.skills.iter().map(|skill| skill.name.len()).max().unwrap_or(0);
+    let narrow = context.output.columns().is_some_and(|columns| columns < ROW_COLUMNS);
     for skill in &skills.skills {
-        context.output.line(&row(skill, width))?;
+        context.output.line(&row(skill, width, narrow))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(skill: &SkillEntry, width: usize) -> String {
+/// Columns that a line of the list takes; narrower terminals get two lines a skill.
+const ROW_COLUMNS: usize = 90;
+
+fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
     let state = match (&skill.reason, skill.state.as_str()) {
         (_, "ready") => String::new(),
         (Some(reason), state) => format!("  {state}: {reason}"),
@@ -73,10 +92,15 @@ fn row(skill: &SkillEntry, width: usize) -> String {
     };
     let effects = skill.effects.join(", ");
     let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
-    format!(
-        "{:width$}  {:7}  {:7}  {digest}  {effects}{state}",
-        skill.name, skill.version, skill.origin
-    )
+    let (name, version, origin) = (&skill.name, &skill.version, &skill.origin);
+    if narrow {
+        return format!("{name} {version}\n  {origin}  {digest}{state}\n  {effects}")
+            .trim_end()
+            .to_owned();
+    }
+    format!("{name:width$}  {version:7}  {origin:7}  {digest}  {effects}{state}")
+        .trim_end()
+        .to_owned()
 }
 
 async fn call(
@@ -95,9 +119,10 @@ async fn call(
         overrides: Overrides(context.backend.environment.forwarded()),
     };
     let mut client = context.backend.connect_or_start().await?;
-    let mut events = client
-        .post_events(&format!("/api/skills/{name}/call"), &request)
+    let events = client
+        .post_events(&format!("/api/skills/{}/call", percent_encoded(name)), &request)
         .await?;
+    let mut events = Follow::new(events, Waiting::skill(name, context.output))?;
     let followed = follow(&mut events, receipt, &client, context).await;
     if let (Err(Error::Interrupted | Error::OutputClosed), Some(session)) = (&followed, events.session()) {
         cancel(&client, session, context.output).await;
@@ -106,8 +131,8 @@ async fn call(
 }
 
 /// Shows a call's events. Its last one decides the exit code.
-async fn follow(events: &mut Events, receipt: bool, client: &Client, context: &Context) -> Result<ExitCode, Error> {
-    while let Some(event) = next_or_interrupt(events).await? {
+async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &Context) -> Result<ExitCode, Error> {
+    while let Some(event) = events.next().await? {
         match &event {
             Event::Approval { .. } => approve(&event, &events.secret(), client, context.output).await?,
             Event::Notice { .. } => notice(&event, context.output),

@@ -98,20 +98,11 @@ fn apply(document: &mut DocumentMut, init: &Init) {
             provider.insert(key, value(text));
         }
     };
-    set("api", init.api.map(api_name));
+    set("api", init.api.map(Api::name));
     set("url", init.url.as_deref());
     set("model", init.model.as_deref());
     set("api_key", init.api_key.as_ref().map(Secret::expose));
     provider.insert("enabled", value(true));
-}
-
-fn api_name(api: Api) -> &'static str {
-    match api {
-        Api::Messages => "messages",
-        Api::Chat => "chat",
-        Api::GenerateContent => "generate-content",
-        Api::Analyst => ANALYST_URL,
-    }
 }
 
 /// Replaces a file of the user's as a whole: whoever reads it sees the old or the new text, and nobody else sees it.

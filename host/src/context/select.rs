@@ -34,8 +34,14 @@ pub(super) struct Selection {
 /// Near misses that are kept.
 const NEAR_MISSES_MAX: usize = 8;
 
-/// Chooses by the operation's rule.
-pub(super) fn select(tree: &Tree<'_>, operation: Operation, target: &Target, focus: Option<&str>) -> Selection {
+/// Chooses by the operation's rule; `included` comes first, whatever the rule says.
+pub(super) fn select(
+    tree: &Tree<'_>,
+    operation: Operation,
+    target: &Target,
+    focus: Option<&str>,
+    included: &[&str],
+) -> Selection {
     let place = Place::of(tree, target);
     let words = [target.task(), focus]
         .into_iter()
@@ -44,6 +50,9 @@ pub(super) fn select(tree: &Tree<'_>, operation: Operation, target: &Target, foc
         .join("\n");
     let query = Query::new(&words, &WEIGHTS);
     let mut draft = Draft::new(tree);
+    for path in included {
+        draft.take(path, f64::from(u16::MAX), "asked for by --include");
+    }
     match (operation, &place) {
         (Operation::TestGen, Place::File(path)) => draft.test_gen(path, &query),
         (_, Place::File(path)) => draft.one_file(path, &query),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::repository::FileList;
 use crate::repository::{FileEntry, Options};
 
 /// Gives `check` a tree of files in memory.
@@ -21,7 +22,7 @@ pub(super) fn with_tree<R>(files: &[(&str, &str)], check: impl FnOnce(&Tree<'_>)
     };
     let read = |path: &str| contents.get(path).map(|text| text.as_bytes().to_vec());
     let cancel = CancellationToken::new();
-    check(&Tree::new(&list, &read, &cancel))
+    check(&Tree::new(list.files.iter(), &read, &cancel))
 }
 
 /// A repository in a temporary folder.
@@ -69,6 +70,7 @@ fn request<'a>(repository: &'a Repository, target: &'a Target, cancel: &'a Cance
         operation: Operation::Refactor,
         target,
         focus: None,
+        steer: Box::leak(Box::default()),
         vault: None,
         budget_tokens: crate::limits::PACKET_TOKENS,
         cancel,
@@ -176,7 +178,7 @@ fn binary_files_have_no_text_and_other_encodings_are_read_lossily() {
         })
     };
     let cancel = CancellationToken::new();
-    let tree = Tree::new(&list, &read, &cancel);
+    let tree = Tree::new(list.files.iter(), &read, &cancel);
     assert_eq!(tree.text("a.bin"), None);
     assert_eq!(tree.text("b.py"), Some("caf\u{fffd}".to_owned()));
 }

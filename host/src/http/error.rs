@@ -37,9 +37,9 @@ fn status(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
         "forbidden" | "host-not-allowed" | "origin-not-allowed" => StatusCode::FORBIDDEN,
-        "not-found" => StatusCode::NOT_FOUND,
+        "not-found" | "nothing-changed" => StatusCode::NOT_FOUND,
         "method-not-allowed" => StatusCode::METHOD_NOT_ALLOWED,
-        "provider-mismatch" | "session-ended" => StatusCode::CONFLICT,
+        "provider-mismatch" | "session-ended" | "session-running" | "nothing-to-undo" => StatusCode::CONFLICT,
         "body-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
         "unsupported-media-type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "rate-limited" => StatusCode::TOO_MANY_REQUESTS,

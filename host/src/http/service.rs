@@ -8,7 +8,9 @@ use super::AppState;
 use super::auth::proof;
 use super::body::{JsonBody, QueryOf};
 use super::error::Answer;
-use crate::api::{BackendStatus, Models, Overrides, Problem, ProviderEntry, ScanRequest, ScanResult};
+use crate::api::{
+    BackendStatus, ContextRequest, ContextResult, Models, Overrides, Problem, ProviderEntry, ScanRequest, ScanResult,
+};
 
 /// POST /scan
 pub(super) async fn scan(
@@ -17,6 +19,17 @@ pub(super) async fn scan(
 ) -> Answer<Json<ScanResult>> {
     let policy = state.policy(&state.environment(&Overrides::default()))?;
     Ok(Json(state.sessions().scan(request, policy).await?))
+}
+
+/// POST /context
+pub(super) async fn context(
+    State(state): State<AppState>,
+    JsonBody(request): JsonBody<ContextRequest>,
+) -> Answer<Json<ContextResult>> {
+    let environment = state.environment(&Overrides::default());
+    let vault = state.settings(&environment).ok().and_then(|settings| settings.vault);
+    let policy = state.policy(&environment)?;
+    Ok(Json(state.sessions().context(request, policy, vault).await?))
 }
 
 /// GET /models

@@ -172,9 +172,8 @@ fn prompts_name_every_built_in_tool_and_fit_on_a_line() {
     }
 }
 
-#[test]
-fn the_first_message_says_the_request_before_and_after_the_packet() {
-    let packet = Packet {
+fn packet() -> Packet {
+    Packet {
         selected: Vec::new(),
         context: "# Packet\n".to_owned(),
         files_loaded: 0,
@@ -182,12 +181,16 @@ fn the_first_message_says_the_request_before_and_after_the_packet() {
         notices: Vec::new(),
         digests: Vec::new(),
         notes: Vec::new(),
-    };
+    }
+}
+
+#[test]
+fn the_first_message_says_the_request_before_and_after_the_packet() {
     let target = Target::TaskIn {
         task: "Split it".to_owned(),
         path: "src/a\n`b.py".to_owned(),
     };
-    insta::assert_snapshot!(user_message(Operation::Refactor, &target, Some("errors"), &packet), @r"
+    insta::assert_snapshot!(user_message(Operation::Refactor, &target, Some("errors"), &packet()), @"
     # Request
 
     Operation: refactor
@@ -200,6 +203,119 @@ fn the_first_message_says_the_request_before_and_after_the_packet() {
 
     Carry out the request above, check the result, and report.
     ");
-    let root = user_message(Operation::Explain, &Target::Root, Some(" "), &packet);
-    assert!(root.contains("Target: the whole repository\n") && !root.contains("Focus"));
+}
+
+#[test]
+fn the_first_message_of_each_kind_of_target() {
+    let path = || "src/app.py".to_owned();
+    let task = || "Make the storage replaceable".to_owned();
+    let messages = [
+        (Operation::Explain, Target::Root, Some(" ")),
+        (Operation::Explain, Target::Directory("src".to_owned()), None),
+        (Operation::Explain, Target::File(path()), Some("error handling")),
+        (Operation::Architect, Target::Task(task()), None),
+        (
+            Operation::Refactor,
+            Target::TaskIn {
+                task: task(),
+                path: path(),
+            },
+            None,
+        ),
+        (Operation::TestGen, Target::File(path()), None),
+    ]
+    .map(|(operation, target, focus)| user_message(operation, &target, focus, &packet()));
+    insta::assert_snapshot!(messages.join("\n=====\n\n"), @"
+    # Request
+
+    Operation: explain
+    Target: the whole repository
+
+    # Packet
+
+    Explain the target of the request above, with citations as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: explain
+    Target: the directory `src`
+
+    # Packet
+
+    Explain the target of the request above, with citations as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: explain
+    Target: the file `src/app.py`
+    Focus: error handling
+
+    # Packet
+
+    Explain the target of the request above, with citations as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: architect
+    Task:
+    Make the storage replaceable
+
+    # Packet
+
+    Answer the task of the request above for this repository, with proposals in the given form, each with a place as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: refactor
+    Target: `src/app.py`
+    Task:
+    Make the storage replaceable
+
+    # Packet
+
+    Carry out the request above, check the result, and report.
+
+    =====
+
+    # Request
+
+    Operation: test-gen
+    Target: the file `src/app.py`
+
+    # Packet
+
+    Write the tests for the target of the request above, check them, and report.
+    ");
+}
+
+#[test]
+fn proposals_without_a_place_are_sent_back_by_number() {
+    let unplaced = |number, why: &str| proposals::Unplaced {
+        number,
+        title: "Not repeated to the model".to_owned(),
+        why: why.to_owned(),
+    };
+    let some = [
+        unplaced(2, "`src/a.py:900` does not hold (the file has 120 lines)"),
+        unplaced(3, "it cites no place"),
+    ];
+    insta::assert_snapshot!(correction(&some), @"
+    These proposals of your answer name no place that exists:
+
+    - Proposal 2: `src/a.py:900` does not hold (the file has 120 lines)
+    - Proposal 3: it cites no place
+
+    Look with the tools. Then write these proposals again, and only these, whole, in the same form and with the same numbers, each with at least one citation as `path:line` of lines that you have seen. If a proposal does not apply to this repository after all, write its heading and below it `Withdrawn:` with the reason. What you wrote before stays above; do not repeat or mention it.
+    ");
+    insta::assert_snapshot!(correction(&[]), @"
+    Your answer names no place of this repository, and no proposals in the form `## 1. Title`. Look with the tools, then write your proposals in that form, each with at least one citation as `path:line` of lines that you have seen. If there is nothing to propose, say where the code already has what the task asks for. What you wrote before stays above; do not repeat it.
+    ");
 }

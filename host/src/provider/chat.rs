@@ -7,21 +7,24 @@
 mod calls;
 mod text;
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
 
 use self::calls::Calls;
 use self::text::{Sorted, TextSorter, occurs_in, printed_calls};
-use super::failure::{Class, Failure, one_line};
+use super::failure::{Class, Failure, is_template_complaint};
+use super::ids::{self, calls_of};
 use super::sse::Frame;
-use super::wire::{Decoder, Progress, Wire};
-use super::{DATA_RULE, Message, Options, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
+use super::wire::{Decoder, Progress, Wire, completed, count};
+use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
 use crate::config::{ProviderName, ProviderSettings};
 
 /// Ids of calls that were printed as text start so; the others are native.
-const PRINTED_ID: &str = "printed_";
+pub(super) const PRINTED_ID: &str = "printed_";
+
+/// How much of an answer's beginning is kept, to tell a server's complaint from a model's words.
+const BEGINNING_BYTES: usize = 200;
 
 /// The wire, bound to a model, with what was learned about the server so far.
 pub(super) struct ChatWire {
@@ -34,10 +37,10 @@ pub(super) struct ChatWire {
 }
 
 impl ChatWire {
-    pub(super) fn new(settings: &ProviderSettings, options: &Options) -> Self {
+    pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            text_calls: options.text_calls,
+            text_calls: settings.text_calls,
             stream_options: AtomicBool::new(true),
             completion_tokens: AtomicBool::new(settings.name == ProviderName::Hosted),
         }
@@ -200,6 +203,10 @@ struct ChatDecoder<'a> {
     usage: Option<Usage>,
     reasoning_content: String,
     reasoning_details: Vec<Value>,
+    /// What came of the answer, thinking and arguments included.
+    output_bytes: usize,
+    /// The beginning of the answer's text.
+    beginning: String,
 }
 
 impl<'a> ChatDecoder<'a> {
@@ -215,18 +222,19 @@ impl<'a> ChatDecoder<'a> {
             usage: None,
             reasoning_content: String::new(),
             reasoning_details: Vec::new(),
+            output_bytes: 0,
+            beginning: String::new(),
         }
     }
 
     fn chunk(&mut self, chunk: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
-        if let Some(usage) = chunk
-            .get("usage")
-            .or_else(|| chunk.pointer("/x_groq/usage"))
-            .and_then(read_usage)
-        {
-            self.usage = Some(usage);
-        }
-        for choice in chunk.get("choices").and_then(Value::as_array).into_iter().flatten() {
+        const USAGE: [&str; 3] = ["/usage", "/x_groq/usage", "/choices/0/usage"];
+        let usage = USAGE.iter().find_map(|pointer| read_usage(chunk.pointer(pointer)?));
+        let usage = usage.or_else(|| read_timings(chunk.get("timings")?));
+        self.usage = usage.or(self.usage);
+        let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
+        // One answer was asked for; a server that gives several is read as far as that.
+        for choice in choices.filter(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0) {
             // A server that ignores `stream` answers with one `message`.
             if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
                 self.delta(delta, events);
@@ -262,6 +270,10 @@ impl<'a> ChatDecoder<'a> {
     }
 
     fn content(&mut self, text: &str, events: &mut Vec<ProviderEvent>) {
+        self.output_bytes += text.len();
+        if self.beginning.len() < BEGINNING_BYTES {
+            self.beginning.push_str(text);
+        }
         let mut sorted = Vec::new();
         self.text.take(text, &mut sorted);
         events.extend(sorted.into_iter().map(into_event));
@@ -286,6 +298,7 @@ impl<'a> ChatDecoder<'a> {
         if let Some(text) = field("reasoning_content") {
             self.reasoning_content.push_str(text);
         }
+
         let details = delta.get("reasoning_details").and_then(Value::as_array);
         let details = details.map(Vec::as_slice).unwrap_or_default();
         // The same thinking comes in more than one field of one chunk; it is shown once.
@@ -296,6 +309,7 @@ impl<'a> ChatDecoder<'a> {
                 .filter_map(|detail| detail.get("text").or(detail.get("summary"))?.as_str());
             Some(texts.collect::<String>()).filter(|text| !text.is_empty())
         });
+        self.output_bytes += shown.as_ref().map_or(0, String::len);
         events.extend(shown.map(ProviderEvent::Reasoning));
         details.iter().for_each(|detail| self.keep_detail(detail));
     }
@@ -331,6 +345,9 @@ impl<'a> ChatDecoder<'a> {
     }
 
     fn check_end(&self) -> Result<Finish, Failure> {
+        if self.calls.is_empty() && is_template_complaint(&self.beginning) {
+            return Err(Failure::from_stream_text(&self.beginning));
+        }
         if let Some(finish) = self.finish {
             let silent = !self.spoke && self.usage.is_none_or(|usage| usage.output_tokens == 0);
             return match silent && finish == Finish::Stop {
@@ -382,19 +399,6 @@ impl<'a> ChatDecoder<'a> {
             Value::Object(fields)
         }
     }
-
-    /// Our estimate beside the server's count: a count far below means that the prompt was cut in silence.
-    fn truncation_alarm(&self, usage: Usage) -> Option<ProviderEvent> {
-        let estimate = self.request.estimated_tokens();
-        let suspicious = estimate > 2000 && usage.input_tokens > 0 && usage.input_tokens < estimate / 2;
-        suspicious.then(|| {
-            ProviderEvent::Notice(format!(
-                "The server read {} tokens of a prompt of about {estimate}: it may have cut the front in silence. Load \
-                 the model with a larger context.",
-                usage.input_tokens
-            ))
-        })
-    }
 }
 
 enum Printed {
@@ -417,12 +421,7 @@ impl Decoder for ChatDecoder<'_> {
             Ok(chunk) => chunk,
             // An event of another type may hold anything.
             Err(_) if !matches!(frame.event.as_str(), "" | "message" | "error") => return Ok(()),
-            Err(_) => {
-                return Err(Failure::new(
-                    Class::Protocol,
-                    format!("an event is not JSON: {}", one_line(data)),
-                ));
-            }
+            Err(_) => return Err(Failure::from_stream_text(data)),
         };
         let is_error = frame.event == "error"
             || chunk.get("error").is_some_and(|error| !error.is_null())
@@ -445,6 +444,7 @@ impl Decoder for ChatDecoder<'_> {
             }
         };
         let calls = std::mem::take(&mut self.calls);
+        let arguments_bytes = calls.bytes();
         let opaque = self.opaque(!calls.is_empty());
         let round = self.request.messages.len();
         let mut reason = match finish {
@@ -458,7 +458,7 @@ impl Decoder for ChatDecoder<'_> {
             events.extend(calls.into_names().map(|name| ProviderEvent::CutOffCall { name }));
         } else if !calls.is_empty() {
             events.extend(text.take());
-            let used = used_ids(self.request.messages);
+            let used = ids::used(self.request.messages);
             events.extend(
                 calls
                     .into_tool_calls(used, round)
@@ -477,8 +477,8 @@ impl Decoder for ChatDecoder<'_> {
             }
         }
         if let Some(usage) = self.usage {
+            let usage = completed(usage, &self.request, self.output_bytes + arguments_bytes);
             events.push(ProviderEvent::Usage(usage));
-            events.extend(self.truncation_alarm(usage));
         }
         events.push(ProviderEvent::Stop { reason, opaque });
         Ok(())
@@ -510,17 +510,6 @@ fn printed_tool_calls(calls: Vec<(String, String)>, round: usize) -> impl Iterat
     })
 }
 
-fn calls_of(messages: &[Message]) -> impl Iterator<Item = &ToolCall> {
-    messages.iter().flat_map(|message| match message {
-        Message::Assistant { tool_calls, .. } => tool_calls.as_slice(),
-        _ => &[],
-    })
-}
-
-fn used_ids(messages: &[Message]) -> HashSet<String> {
-    calls_of(messages).map(|call| call.id.clone()).collect()
-}
-
 fn native_call_seen(messages: &[Message]) -> bool {
     calls_of(messages).any(|call| !call.id.starts_with(PRINTED_ID))
 }
@@ -534,17 +523,45 @@ fn texts_from_elsewhere(messages: &[Message]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A report of zeros is what servers send that do not count.
+/// The counts of a report, by whatever names. A report of zeros is what servers send that do not count.
 fn read_usage(value: &Value) -> Option<Usage> {
-    let number = |keys: [&str; 2]| keys.iter().find_map(|key| value.get(*key)?.as_u64()).unwrap_or(0);
+    let number = |pointers: &[&str]| pointers.iter().find_map(|pointer| count(value.pointer(pointer)?));
+    let total = number(&["/total_tokens"]).unwrap_or(0);
+    let output = number(&["/completion_tokens", "/output_tokens"]);
+    let input = number(&["/prompt_tokens", "/input_tokens"]);
     let usage = Usage {
-        input_tokens: number(["prompt_tokens", "input_tokens"]),
-        cached_tokens: value
-            .pointer("/prompt_tokens_details/cached_tokens")
-            .and_then(Value::as_u64)
-            .unwrap_or(0),
-        output_tokens: number(["completion_tokens", "output_tokens"]),
+        input_tokens: input.unwrap_or(total.saturating_sub(output.unwrap_or(0))),
+        cached_tokens: number(&[
+            "/prompt_tokens_details/cached_tokens",
+            "/input_tokens_details/cached_tokens",
+            "/prompt_cache_hit_tokens",
+            "/cached_tokens",
+        ])
+        .unwrap_or(0),
+        output_tokens: output.unwrap_or(total.saturating_sub(input.unwrap_or(total))),
         estimated: false,
+        cost_nanos: read_cost(value),
+    };
+    (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
+}
+
+/// A router's price of the request in US dollars; where it only passed the user's own key on, what the vendor takes.
+fn read_cost(usage: &Value) -> Option<u64> {
+    let dollars = |pointer: &str| usage.pointer(pointer).and_then(Value::as_f64);
+    let own_key = usage.get("is_byok").and_then(Value::as_bool).unwrap_or(false);
+    let upstream = dollars("/cost_details/upstream_inference_cost").filter(|_| own_key);
+    let cost = dollars("/cost")? + upstream.unwrap_or(0.0);
+    (cost.is_finite() && cost >= 0.0).then(|| (cost * 1e9).round() as u64)
+}
+
+/// One kind of local server counts in its timings only, what it had in its cache apart.
+fn read_timings(timings: &Value) -> Option<Usage> {
+    let number = |key: &str| timings.get(key).and_then(count).unwrap_or(0);
+    let usage = Usage {
+        input_tokens: number("prompt_n") + number("cache_n"),
+        cached_tokens: number("cache_n"),
+        output_tokens: number("predicted_n"),
+        ..Usage::default()
     };
     (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
 }

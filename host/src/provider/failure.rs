@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::retry;
+use super::redact::scrubbed;
+use super::{body, retry};
 use crate::api::Problem;
 use crate::config::{ProviderName, ProviderSettings};
 use crate::limits::{ERROR_NESTING_MAX, PROVIDER_QUOTE_CHARS_MAX};
@@ -42,8 +43,6 @@ pub mod codes {
     pub const SERVER: &str = "provider-unavailable";
     /// The provider refuses the request.
     pub const REJECTED: &str = "provider-rejected";
-    /// Not in this version.
-    pub const NOT_AVAILABLE: &str = "provider-not-available";
     /// The settings make no request possible.
     pub const SETTINGS: &str = "invalid-provider";
 }
@@ -143,6 +142,31 @@ impl Failure {
             status: Some(status),
             context_tokens: context_tokens_of(&Value::Null, &wording),
             ..Self::new(class, said)
+        }
+    }
+
+    /// From text where an event of a stream should be: a server that could not go on, and says so in words.
+    pub(super) fn from_stream_text(text: &str) -> Self {
+        let class = match classify(None, &text.to_lowercase()) {
+            Class::Rejected => Class::Protocol,
+            class => class,
+        };
+        let said = match class {
+            Class::Protocol => format!("an event is not JSON: {}", one_line(text)),
+            _ => one_line(text),
+        };
+        Self::new(class, said)
+    }
+
+    /// From a whole body that is no stream and no JSON object, though the status promises one.
+    pub(super) fn not_a_stream(status: u16, text: &str) -> Self {
+        let class = match classify(None, &text.to_lowercase()) {
+            class @ (Class::Template | Class::NoTools | Class::Overflow) if html_title(text).is_none() => class,
+            _ => Class::NotAServer,
+        };
+        Self {
+            status: Some(status),
+            ..Self::new(class, body::describe(text))
         }
     }
 
@@ -327,7 +351,14 @@ fn classify(status: Option<u16>, wording: &str) -> Class {
     if status == Some(413) || says(&OVERFLOW_WORDING) {
         return Class::Overflow;
     }
-    if says(&["invalid_api_key", "invalid api key", "incorrect api key"]) {
+    if says(&[
+        "invalid_api_key",
+        "invalid api key",
+        "incorrect api key",
+        "api_key_invalid",
+        "api key not valid",
+        "api key expired",
+    ]) {
         return Class::Authentication;
     }
     if says(&NO_TOOLS_WORDING) {
@@ -336,7 +367,7 @@ fn classify(status: Option<u16>, wording: &str) -> Class {
     if matches!(status, None | Some(400 | 404 | 422)) && is_unknown_model(wording) {
         return Class::UnknownModel;
     }
-    if says(&["jinja", "chat template", "chat_template", "error rendering prompt"]) {
+    if says(&TEMPLATE_WORDING) {
         return Class::Template;
     }
     match status {
@@ -346,7 +377,7 @@ fn classify(status: Option<u16>, wording: &str) -> Class {
     }
 }
 
-const OVERFLOW_WORDING: [&str; 12] = [
+const OVERFLOW_WORDING: [&str; 14] = [
     "context_length_exceeded",
     "context length",
     "context size",
@@ -359,6 +390,8 @@ const OVERFLOW_WORDING: [&str; 12] = [
     "input is too long",
     "input token count",
     "request_too_large",
+    "n_keep >= n_ctx",
+    "number of tokens to keep from the initial prompt is greater",
 ];
 
 const NO_TOOLS_WORDING: [&str; 6] = [
@@ -369,6 +402,31 @@ const NO_TOOLS_WORDING: [&str; 6] = [
     "does not support function",
     "tool calling is not supported",
 ];
+
+const TEMPLATE_WORDING: [&str; 5] = [
+    "jinja",
+    "chat template",
+    "chat_template",
+    "error rendering prompt",
+    "failed to apply template",
+];
+
+/// A server's complaint about its template where the answer should be. A model's own words may mention one, but do not
+/// begin so.
+pub(super) fn is_template_complaint(answer: &str) -> bool {
+    const BEGINNINGS: [&str; 4] = [
+        "error rendering prompt",
+        "jinja exception",
+        "failed to apply template",
+        "error: jinja",
+    ];
+    let answer = answer
+        .trim_start()
+        .trim_start_matches("[ERROR]")
+        .trim_start()
+        .to_lowercase();
+    BEGINNINGS.iter().any(|beginning| answer.starts_with(beginning))
+}
 
 fn is_unknown_model(wording: &str) -> bool {
     let missing = [
@@ -452,7 +510,10 @@ fn status_of(value: &Value, depth: usize) -> Option<u16> {
     if depth == 0 {
         return None;
     }
-    let fields = value.as_object()?;
+    let fields = match value {
+        Value::Array(items) => items.first()?.as_object()?,
+        value => value.as_object()?,
+    };
     let own = ["code", "status", "status_code"]
         .iter()
         .find_map(|key| match fields.get(*key)? {
@@ -466,7 +527,7 @@ fn status_of(value: &Value, depth: usize) -> Option<u16> {
 
 /// The status that a named type of error stands for, where a stream tells no number.
 fn status_by_type(wording: &str) -> Option<u16> {
-    const TYPES: [(&str, u16); 11] = [
+    const TYPES: [(&str, u16); 12] = [
         ("overloaded_error", 529),
         ("rate_limit_error", 429),
         ("authentication_error", 401),
@@ -475,6 +536,7 @@ fn status_by_type(wording: &str) -> Option<u16> {
         ("not_found_error", 404),
         ("timeout_error", 408),
         ("invalid_request_error", 400),
+        ("request_too_large", 413),
         ("api_error", 500),
         ("server_error", 500),
         ("overloaded", 529),
@@ -485,12 +547,19 @@ fn status_by_type(wording: &str) -> Option<u16> {
         .map(|(_, status)| *status)
 }
 
+/// How long an error asks to wait: a router in `metadata`, another vendor among `details`, as `"34.5s"`.
 fn retry_after_of(value: &Value) -> Option<Duration> {
-    let metadata = value
-        .pointer("/error/metadata")
-        .or_else(|| value.pointer("/metadata"))?;
-    let seconds = metadata.get("retry_after_seconds")?;
-    let seconds = seconds.as_f64().or_else(|| seconds.as_str()?.parse().ok())?;
+    let value = value.get(0).unwrap_or(value);
+    let error = value.get("error").unwrap_or(value);
+    let metadata = error
+        .get("metadata")
+        .and_then(|metadata| metadata.get("retry_after_seconds"));
+    let mut details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    let seconds = metadata.or_else(|| details.find_map(|detail| detail.get("retryDelay")))?;
+    let seconds = seconds.as_f64().or_else(|| {
+        let text = seconds.as_str()?.trim();
+        text.strip_suffix('s').unwrap_or(text).parse().ok()
+    })?;
     Some(retry::clamped(seconds))
 }
 
@@ -500,12 +569,13 @@ fn context_tokens_of(value: &Value, wording: &str) -> Option<u64> {
         .iter()
         .find_map(|pointer| value.pointer(pointer)?.as_u64());
     field.or_else(|| {
-        const AFTER: [&str; 6] = [
+        const AFTER: [&str; 7] = [
             "context length is ",
             "context length of ",
             "context length of only ",
             "context size (",
             "context window of ",
+            "number of tokens allowed (",
             "> ",
         ];
         AFTER.iter().find_map(|lead| {
@@ -577,25 +647,4 @@ fn key_hint(settings: &ProviderSettings) -> String {
         (ProviderName::Hosted, _) => "HOSTED_API_KEY",
     };
     format!("{variable} in the environment")
-}
-
-/// Shorter keys are placeholders.
-const SECRET_BYTES_MIN: usize = 8;
-
-/// Removes the key that we sent from a text that may quote it, and the password of the URL.
-pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
-    let mut text = text.to_owned();
-    let key = settings.api_key.as_ref().map(|key| key.expose().trim().to_owned());
-    let password = reqwest::Url::parse(&settings.url)
-        .ok()
-        .and_then(|url| url.password().map(str::to_owned));
-    for secret in [key, password]
-        .into_iter()
-        .flatten()
-        // A dummy key such as `x`, usual with local servers, is no secret and stands in every other word.
-        .filter(|secret| secret.len() >= SECRET_BYTES_MIN)
-    {
-        text = text.replace(&secret, "***");
-    }
-    text
 }

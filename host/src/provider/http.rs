@@ -7,19 +7,23 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error as _;
 use std::io;
+use std::pin::Pin;
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::stream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use reqwest::{Client, Method, NoProxy, Proxy, RequestBuilder, Response, Url};
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::failure::{Class, Failure, codes, html_title, one_line, without_credentials};
-use super::sse::{Frame, Framer};
-use super::wire::{Decoder, Progress, Wire};
+use super::body::{Body, Tap};
+use super::context_size::{cut_in_silence, discover, too_long};
+use super::failure::{Class, Failure, codes, one_line, without_credentials};
+use super::redact::scrubbed;
+use super::wire::{Progress, Wire};
 use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry};
 use crate::api::Problem;
 use crate::config::ProviderSettings;
@@ -34,6 +38,12 @@ pub(super) struct HttpProvider {
     options: Options,
     wire: Box<dyn Wire>,
     client: Client,
+    /// See [`Provider::context_tokens`].
+    context: OnceCell<Option<u64>>,
+    /// Set by a probe.
+    tap: Option<Tap>,
+    /// True once the user was told that prompt and context do not fit together.
+    alarmed: AtomicBool,
 }
 
 impl HttpProvider {
@@ -41,8 +51,15 @@ impl HttpProvider {
         let provider = Self {
             client: client(settings, &options.environment)?,
             settings: settings.clone(),
-            options: options.clone(),
+            options: Options {
+                first_byte: settings.patience.first_byte.unwrap_or(options.first_byte),
+                idle: settings.patience.idle.unwrap_or(options.idle),
+                ..options.clone()
+            },
             wire,
+            context: OnceCell::new(),
+            tap: None,
+            alarmed: AtomicBool::new(false),
         };
         // Better now than at the first request.
         provider.headers()?;
@@ -51,7 +68,11 @@ impl HttpProvider {
 
     /// A request to a path below the base URL, with the key.
     pub(super) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Problem> {
-        let url = format!("{}{path}", self.settings.url.trim_end_matches('/'));
+        self.request_to(method, &format!("{}{path}", self.settings.url.trim_end_matches('/')))
+    }
+
+    /// A request to an address of the same server, with the key.
+    pub(super) fn request_to(&self, method: Method, url: &str) -> Result<RequestBuilder, Problem> {
         Ok(self.client.request(method, url).headers(self.headers()?))
     }
 
@@ -61,6 +82,18 @@ impl HttpProvider {
 
     pub(super) fn settings(&self) -> &ProviderSettings {
         &self.settings
+    }
+
+    /// This provider, its answers' frames kept where a probe looks at them.
+    pub(super) fn tapped(self, tap: Tap) -> Self {
+        Self { tap: Some(tap), ..self }
+    }
+
+    /// The sentence as a notice, unless the user was told already.
+    fn alarm(&self, sentence: Option<String>) -> Option<ProviderEvent> {
+        let sentence = sentence?;
+        let first = !self.alarmed.swap(true, Ordering::Relaxed);
+        first.then_some(ProviderEvent::Notice(sentence))
     }
 
     fn headers(&self) -> Result<HeaderMap, Problem> {
@@ -89,7 +122,7 @@ impl Provider for HttpProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
-        let exchange = Exchange {
+        let mut exchange = Exchange {
             provider: self,
             request,
             cancel,
@@ -99,10 +132,18 @@ impl Provider for HttpProvider {
             adaptations: 0,
             put_out: false,
         };
+        if let Some(context) = self.context.get().copied().flatten() {
+            let notice = self.alarm(too_long(request.estimated_tokens(), context));
+            exchange.ready.extend(notice.map(Ok));
+        }
         Box::pin(stream::unfold(exchange, |mut exchange| async move {
             let item = exchange.next().await?;
             Some((item, exchange))
         }))
+    }
+
+    fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
+        Box::pin(async { *self.context.get_or_init(|| discover(self)).await })
     }
 }
 
@@ -130,22 +171,9 @@ enum Phase<'a> {
 /// An answer that is being read.
 struct Reading<'a> {
     response: Response,
-    decoder: Box<dyn Decoder + Send + 'a>,
-    form: Form,
-    bytes: usize,
+    body: Body<'a>,
     first_byte_until: Instant,
     last_frame: Instant,
-}
-
-/// The form of a body.
-enum Form {
-    Events {
-        framer: Framer,
-        frames: usize,
-        start: Vec<u8>,
-    },
-    /// One JSON value: an error with status 200, or a server that does not stream.
-    Whole(Vec<u8>),
 }
 
 impl Exchange<'_> {
@@ -187,10 +215,10 @@ impl Exchange<'_> {
                 let mut events = Vec::new();
                 let result = reading.advance(&mut events, self.provider.options.idle).await;
                 if result.is_err() && (self.put_out || !events.is_empty()) {
-                    salvage(reading, &mut events);
+                    reading.body.salvage(&mut events);
                 }
                 self.put_out |= !events.is_empty();
-                self.ready.extend(events.into_iter().map(Ok));
+                self.ready_with_alarm(events);
                 if result? {
                     self.phase = Phase::Over;
                 }
@@ -198,6 +226,21 @@ impl Exchange<'_> {
             Phase::Over => {}
         }
         Ok(())
+    }
+
+    fn ready_with_alarm(&mut self, events: Vec<ProviderEvent>) {
+        for event in events {
+            let event = match event {
+                ProviderEvent::Notice(said) => ProviderEvent::Notice(scrubbed(&said, &self.provider.settings)),
+                event => event,
+            };
+            let sentence = match &event {
+                ProviderEvent::Usage(usage) => cut_in_silence(self.request.estimated_tokens(), usage),
+                _ => None,
+            };
+            self.ready.push_back(Ok(event));
+            self.ready.extend(self.provider.alarm(sentence).map(Ok));
+        }
     }
 
     /// Decides what follows a failure: the request again, later or changed, or its end.
@@ -251,138 +294,47 @@ async fn send<'a>(provider: &'a HttpProvider, request: Request<'a>) -> Result<Re
     let media_type = header(&response, CONTENT_TYPE.as_str())
         .unwrap_or_default()
         .to_lowercase();
-    let form = match media_type.as_str() {
-        kind if kind.starts_with("application/json") => Form::Whole(Vec::new()),
-        kind if kind.starts_with("text/html") => return Err(not_events(response).await),
-        _ => Form::Events {
-            framer: Framer::default(),
-            frames: 0,
-            start: Vec::new(),
-        },
-    };
+    if media_type.starts_with("text/html") {
+        return Err(not_events(response).await);
+    }
     Ok(Reading {
         response,
-        decoder: provider.wire.decoder(request),
-        form,
-        bytes: 0,
+        body: Body::new(provider.wire.decoder(request), &media_type, provider.tap.clone()),
         first_byte_until,
         last_frame: Instant::now(),
     })
 }
 
-/// The text that is still held back belongs to the reader, also where the answer breaks off; calls never do.
-fn salvage(reading: &mut Reading<'_>, events: &mut Vec<ProviderEvent>) {
-    let mut held = Vec::new();
-    // How it ended is known already, and worse than what this would say.
-    let _ = reading.decoder.end(&mut held);
-    events.extend(held.into_iter().filter(|event| matches!(event, ProviderEvent::Text(_))));
-}
-
 impl Reading<'_> {
     /// Reads on. True where the answer is over.
     async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, Failure> {
-        let closing = self.decoder.progress() == Progress::Closing;
-        let until = match self.bytes {
+        let closing = self.body.progress() == Progress::Closing;
+        let until = match self.body.bytes() {
             _ if closing => self.last_frame + Duration::from_secs(limits::PROVIDER_CLOSING_SECONDS_MAX),
             0 => self.first_byte_until,
             _ => Instant::now() + idle,
         };
         match timeout_at(until, self.response.chunk()).await {
-            Ok(Ok(Some(chunk))) => self.take(&chunk, events),
-            Ok(Ok(None)) => self.finish(events),
+            Ok(Ok(Some(chunk))) => {
+                let frames = self.body.frames();
+                let over = self.body.take(&chunk, events)?;
+                if self.body.frames() > frames {
+                    self.last_frame = Instant::now();
+                }
+                Ok(over)
+            }
+            Ok(Ok(None)) => self.body.finish(events).map(|()| true),
             // It has ended by its own account; how the connection ends says nothing any more.
-            _ if closing => self.finish(events),
+            _ if closing => self.body.finish(events).map(|()| true),
             Ok(Err(error)) => Err(from_transport(&error)),
             Err(_) => Err(silence("silence within the answer", idle)),
         }
-    }
-
-    fn take(&mut self, chunk: &Bytes, events: &mut Vec<ProviderEvent>) -> Result<bool, Failure> {
-        self.bytes += chunk.len();
-        if self.bytes > limits::PROVIDER_ANSWER_BYTES_MAX {
-            let bound = limits::PROVIDER_ANSWER_BYTES_MAX;
-            return Err(Failure::new(Class::Protocol, format!("it exceeds {bound} bytes")));
-        }
-        let mut arrived = Vec::new();
-        match &mut self.form {
-            Form::Whole(body) => body.extend_from_slice(chunk),
-            Form::Events { framer, frames, start } => {
-                let room = limits::PROVIDER_ERROR_BYTES_MAX.saturating_sub(start.len());
-                start.extend_from_slice(&chunk[..room.min(chunk.len())]);
-                framer
-                    .feed(chunk, &mut arrived)
-                    .map_err(|error| Failure::new(Class::Protocol, error.to_string()))?;
-                *frames += arrived.len();
-            }
-        }
-        if !arrived.is_empty() {
-            self.last_frame = Instant::now();
-        }
-        for frame in &arrived {
-            self.decoder.frame(frame, events)?;
-        }
-        match self.decoder.progress() {
-            Progress::Done => self.finish(events),
-            _ => Ok(false),
-        }
-    }
-
-    fn finish(&mut self, events: &mut Vec<ProviderEvent>) -> Result<bool, Failure> {
-        let last = match &mut self.form {
-            Form::Whole(body) => Some(whole(body)?),
-            Form::Events {
-                framer,
-                frames: 0,
-                start,
-            } => framer
-                .finish()
-                .map_or_else(|| unframed(start), |frame| Ok(Some(frame)))?,
-            Form::Events { framer, .. } => framer.finish(),
-        };
-        if let Some(frame) = last {
-            self.decoder.frame(&frame, events)?;
-        }
-        self.decoder.end(events)?;
-        Ok(true)
-    }
-}
-
-/// A body without a single event: one JSON value all the same, nothing at all, or no model server's.
-fn unframed(start: &[u8]) -> Result<Option<Frame>, Failure> {
-    if start.iter().all(u8::is_ascii_whitespace) || start.starts_with(b":") {
-        return Ok(None);
-    }
-    whole(start).map(Some)
-}
-
-fn whole(body: &[u8]) -> Result<Frame, Failure> {
-    let text = String::from_utf8_lossy(body);
-    match serde_json::from_str::<serde_json::Value>(&text) {
-        Ok(value) if value.is_object() => Ok(Frame {
-            event: String::new(),
-            data: text.into_owned(),
-        }),
-        _ => Err(Failure {
-            status: Some(200),
-            ..Failure::new(Class::NotAServer, describe(&text))
-        }),
-    }
-}
-
-fn describe(body: &str) -> String {
-    match html_title(body) {
-        Some(title) => format!("an HTML page, \"{title}\""),
-        None => one_line(body),
     }
 }
 
 async fn not_events(response: Response) -> Failure {
     let status = response.status().as_u16();
-    let body = capped_body(response).await;
-    Failure {
-        status: Some(status),
-        ..Failure::new(Class::NotAServer, describe(&body))
-    }
+    Failure::not_a_stream(status, &capped_body(response).await)
 }
 
 /// Passes an answer with success on; everything else is a failure, its body read up to a bound.

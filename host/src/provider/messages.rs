@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use super::failure::{Class, Failure, one_line};
+use super::failure::{Class, Failure};
 use super::sse::Frame;
-use super::wire::{Decoder, Progress, Wire};
-use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
+use super::wire::{Decoder, Progress, Wire, completed, count};
+use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
 use crate::config::ProviderSettings;
 use crate::limits::MESSAGES_OUTPUT_TOKENS;
 
@@ -40,7 +40,7 @@ impl Wire for MessagesWire {
     }
 
     fn models_path(&self) -> &'static str {
-        "/v1/models"
+        "/v1/models?limit=1000"
     }
 
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
@@ -64,8 +64,8 @@ impl Wire for MessagesWire {
         body
     }
 
-    fn decoder<'a>(&self, _request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
-        Box::new(MessagesDecoder::default())
+    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+        Box::new(MessagesDecoder::new(request))
     }
 
     /// An older model says `max_tokens: 32000 > 8192, which is the maximum`.
@@ -179,9 +179,12 @@ fn object_or_empty(input: Value) -> Value {
 }
 
 /// The state of one answer.
-#[derive(Debug, Default)]
-struct MessagesDecoder {
-    blocks: BTreeMap<u64, Block>,
+struct MessagesDecoder<'a> {
+    request: Request<'a>,
+    /// In the order in which they began.
+    blocks: Vec<Block>,
+    /// Where the block of an index stands; a proxy may use an index again once its block has ended.
+    at: BTreeMap<u64, usize>,
     stop: Option<StopReason>,
     ended: bool,
     input_tokens: u64,
@@ -189,6 +192,8 @@ struct MessagesDecoder {
     cache_creation: u64,
     output_tokens: u64,
     counted: bool,
+    /// What came of the answer, thinking and arguments included.
+    output_bytes: usize,
 }
 
 /// A block as it goes back, and its arguments as far as they came.
@@ -212,16 +217,19 @@ impl Block {
         self.value[key] = text.into();
     }
 
-    fn call(&self) -> ToolCall {
+    fn arguments(&self) -> String {
         // Where no piece came, the input stands in the block's start; mostly it is `{}`.
-        let arguments = match self.arguments.trim() {
+        match self.arguments.trim() {
             "" => object_or_empty(self.value["input"].clone()).to_string(),
             _ => self.arguments.clone(),
-        };
+        }
+    }
+
+    fn call(&self) -> ToolCall {
         ToolCall {
             id: self.text("id"),
             name: self.text("name"),
-            arguments,
+            arguments: self.arguments(),
         }
     }
 
@@ -231,20 +239,33 @@ impl Block {
             return None;
         }
         if self.is("tool_use") {
-            let input = serde_json::from_str(&self.call().arguments).unwrap_or_default();
+            let input = serde_json::from_str(&self.arguments()).unwrap_or_default();
             self.value["input"] = object_or_empty(input);
         }
         Some(self.value)
     }
 }
 
-impl MessagesDecoder {
+impl<'a> MessagesDecoder<'a> {
+    fn new(request: Request<'a>) -> Self {
+        Self {
+            request,
+            blocks: Vec::new(),
+            at: BTreeMap::new(),
+            stop: None,
+            ended: false,
+            input_tokens: 0,
+            cache_read: 0,
+            cache_creation: 0,
+            output_tokens: 0,
+            counted: false,
+            output_bytes: 0,
+        }
+    }
+
+    /// Counts are cumulative: a later one replaces an earlier one, and one that is left out or null changes nothing.
     fn usage(&mut self, usage: &Value) {
-        let set = |field: &mut u64, key: &str| {
-            if let Some(count) = usage[key].as_u64() {
-                *field = count;
-            }
-        };
+        let set = |field: &mut u64, key: &str| *field = usage.get(key).and_then(count).unwrap_or(*field);
         self.counted |= usage.is_object();
         set(&mut self.input_tokens, "input_tokens");
         set(&mut self.cache_read, "cache_read_input_tokens");
@@ -252,14 +273,26 @@ impl MessagesDecoder {
         set(&mut self.output_tokens, "output_tokens");
     }
 
+    fn begin(&mut self, index: u64, value: &Value, events: &mut Vec<ProviderEvent>) {
+        let text = |key: &str| some_text(value[key].as_str().unwrap_or_default());
+        events.extend(text("thinking").map(ProviderEvent::Reasoning));
+        events.extend(text("text").map(ProviderEvent::Text));
+        self.at.insert(index, self.blocks.len());
+        self.blocks.push(Block {
+            value: value.clone(),
+            arguments: String::new(),
+        });
+    }
+
     fn delta(&mut self, index: u64, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
-        let Some(block) = self.blocks.get_mut(&index) else {
+        let Some(block) = self.at.get(&index).and_then(|at| self.blocks.get_mut(*at)) else {
             return Err(Failure::new(
                 Class::Protocol,
                 format!("a piece of block {index}, which never began"),
             ));
         };
         let text = |key: &str| delta[key].as_str().unwrap_or_default();
+        self.output_bytes += text("text").len() + text("thinking").len() + text("partial_json").len();
         match delta["type"].as_str().unwrap_or_default() {
             "text_delta" => {
                 block.append("text", text("text"));
@@ -276,6 +309,26 @@ impl MessagesDecoder {
         Ok(())
     }
 
+    /// A server that does not stream sends the message whole.
+    fn whole(&mut self, message: &Value, events: &mut Vec<ProviderEvent>) {
+        for (index, block) in message["content"].as_array().into_iter().flatten().enumerate() {
+            self.output_bytes += block.to_string().len();
+            self.begin(index as u64, block, events);
+        }
+        self.usage(&message["usage"]);
+        self.take_stop(message["stop_reason"].as_str().unwrap_or_default());
+        self.ended = true;
+    }
+
+    /// Gives every call an identifier that the wire takes back, in the call and in the block that goes back.
+    fn settle_ids(&mut self) {
+        let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
+        let calls = self.blocks.iter_mut().filter(|block| block.is("tool_use"));
+        for (number, block) in calls.enumerate() {
+            block.value["id"] = ids::unique(&block.text("id"), &mut used, round, number).into();
+        }
+    }
+
     fn take_stop(&mut self, reason: &str) {
         self.stop = Some(match reason {
             "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
@@ -287,33 +340,43 @@ impl MessagesDecoder {
     }
 }
 
+/// The events of the wire that hold JSON.
+fn is_known(event: &str) -> bool {
+    const KNOWN: [&str; 9] = [
+        "",
+        "message",
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    ];
+    KNOWN.contains(&event)
+}
+
 fn some_text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-impl Decoder for MessagesDecoder {
+impl Decoder for MessagesDecoder<'_> {
     fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         let data = frame.data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
-        let event: Value = serde_json::from_str(data)
-            .map_err(|_| Failure::new(Class::Protocol, format!("an event is not JSON: {}", one_line(data))))?;
+        let event: Value = match serde_json::from_str(data) {
+            Ok(event) => event,
+            // An event of another type may hold anything.
+            Err(_) if !is_known(&frame.event) => return Ok(()),
+            Err(_) => return Err(Failure::from_stream_text(data)),
+        };
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or(&frame.event) {
             "message_start" => self.usage(&event["message"]["usage"]),
-            "content_block_start" => {
-                let value = event["content_block"].clone();
-                let text = some_text(value["text"].as_str().unwrap_or_default());
-                events.extend(text.map(ProviderEvent::Text));
-                self.blocks.insert(
-                    index,
-                    Block {
-                        value,
-                        arguments: String::new(),
-                    },
-                );
-            }
+            "message" => self.whole(&event, events),
+            "content_block_start" => self.begin(index, &event["content_block"], events),
             "content_block_delta" => self.delta(index, &event["delta"], events)?,
             "message_delta" => {
                 self.usage(&event["usage"]);
@@ -338,9 +401,10 @@ impl Decoder for MessagesDecoder {
             };
             return Err(Failure::new(class, "the stream ended before the answer did"));
         };
+        self.settle_ids();
         let blocks = std::mem::take(&mut self.blocks);
         let calls: Vec<ToolCall> = blocks
-            .values()
+            .iter()
             .filter(|block| block.is("tool_use"))
             .map(Block::call)
             .collect();
@@ -360,14 +424,16 @@ impl Decoder for MessagesDecoder {
             );
         }
         if self.counted {
-            events.push(ProviderEvent::Usage(Usage {
+            let usage = Usage {
                 input_tokens: self.input_tokens + self.cache_read + self.cache_creation,
                 cached_tokens: self.cache_read,
                 output_tokens: self.output_tokens,
-                estimated: false,
-            }));
+                ..Usage::default()
+            };
+            let usage = completed(usage, &self.request, self.output_bytes);
+            events.push(ProviderEvent::Usage(usage));
         }
-        let content: Vec<Value> = blocks.into_values().filter_map(Block::into_value).collect();
+        let content: Vec<Value> = blocks.into_iter().filter_map(Block::into_value).collect();
         let opaque = if content.is_empty() {
             Value::Null
         } else {

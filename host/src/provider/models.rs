@@ -1,5 +1,7 @@
 //! The models that a provider offers, by its own list.
 
+mod cache;
+
 use std::time::Duration;
 
 use reqwest::Method;
@@ -9,6 +11,8 @@ use super::{Options, over_http};
 use crate::api::Problem;
 use crate::config::{Api, ProviderSettings};
 use crate::limits::{PROVIDER_MODELS_MAX, PROVIDER_MODELS_SECONDS_MAX};
+
+pub use cache::ModelCache;
 
 /// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
 /// repetitions. The analyst offers itself.
@@ -26,7 +30,7 @@ pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem>
 }
 
 /// The identifiers in the forms that lists have: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with
-/// `id` or `name`, or of strings.
+/// `id` or `name`, or of strings. What its server says is no model for conversations is left out.
 fn identifiers(body: &str) -> Vec<String> {
     let list: Value = serde_json::from_str(body).unwrap_or_default();
     let entries = [Some(&list), list.get("data"), list.get("models")]
@@ -34,7 +38,7 @@ fn identifiers(body: &str) -> Vec<String> {
         .flatten()
         .find_map(Value::as_array);
     let mut found = Vec::new();
-    for entry in entries.into_iter().flatten() {
+    for entry in entries.into_iter().flatten().filter(|entry| converses(entry)) {
         let identifier = [Some(entry), entry.get("id"), entry.get("name")]
             .into_iter()
             .flatten()
@@ -48,6 +52,14 @@ fn identifiers(body: &str) -> Vec<String> {
     found
 }
 
+/// False where an entry lists its methods, and generating content is none of them.
+fn converses(entry: &Value) -> bool {
+    match entry.get("supportedGenerationMethods").and_then(Value::as_array) {
+        Some(methods) => methods.iter().any(|method| method == "generateContent"),
+        None => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::identifiers;
@@ -57,6 +69,8 @@ mod tests {
         for body in [
             r#"{"object":"list","data":[{"id":"a"},{"id":"b"},{"id":"a"},{"no":1}]}"#,
             r#"{"models":[{"name":"models/a"},{"name":"b"}]}"#,
+            r#"{"models":[{"name":"models/a","supportedGenerationMethods":["countTokens","generateContent"]},
+                {"name":"models/e","supportedGenerationMethods":["embedContent"]},{"name":"models/b"}]}"#,
             r#"[{"id":"a"},{"id":"b"}]"#,
             r#"["a","b"]"#,
         ] {

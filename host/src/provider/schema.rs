@@ -3,7 +3,11 @@
 //! Servers turn a schema into a grammar, and many refuse what JSON Schema allows: lists of types, unions at the top,
 //! a missing `properties`. What is dropped here only tells the model less; the host still validates every call.
 
+mod dialect;
+
 use serde_json::{Map, Value, json};
+
+pub(super) use dialect::declared_parameters;
 
 /// Levels of a schema that are looked at; deeper ones pass as they are.
 const DEPTH_MAX: usize = 16;
@@ -11,6 +15,13 @@ const DEPTH_MAX: usize = 16;
 /// The schema of a tool's parameters with `type: object`, `properties` and `required`, without lists of types and
 /// without a union at the top.
 pub(super) fn parameters(schema: &Value) -> Value {
+    let mut value = plain_object(schema);
+    simplify(&mut value, DEPTH_MAX);
+    value
+}
+
+/// The schema as that of one object, whatever stands at its top.
+fn plain_object(schema: &Value) -> Value {
     let mut fields = schema.as_object().cloned().unwrap_or_default();
     for union in ["oneOf", "anyOf", "allOf"] {
         if let Some(Value::Array(branches)) = fields.remove(union) {
@@ -24,9 +35,7 @@ pub(super) fn parameters(schema: &Value) -> Value {
     for (key, empty) in [("properties", json!({})), ("required", json!([]))] {
         fields.entry(key).or_insert(empty);
     }
-    let mut value = Value::Object(fields);
-    simplify(&mut value, DEPTH_MAX);
-    value
+    Value::Object(fields)
 }
 
 /// What any branch names is offered; nothing that only a branch requires is required.

@@ -13,19 +13,34 @@
 //!
 //! The first request gets the first round, the next one the second, retries included; after the last round requests
 //! are refused, or the script begins again (`"repeat": true`). A round that does not say how it ends ends properly.
-//! The same steps serve every wire; the path of the request decides which one is spoken.
+//! The same steps serve every wire; the path of the request decides which one is spoken. A request that the wire does
+//! not allow is answered with 400 and takes no round (`"strict": false` lets it pass).
 
 mod chat;
+mod check;
+mod dialect;
+mod form;
+mod generate_content;
+mod messages;
+mod play;
 mod server;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use form::RetryAfter;
 pub use server::{ModelServer, Recorded};
 
 use crate::api::Problem;
+use crate::config::nearest_key;
+
+/// A script that shows what a script can say; it answers an explain of any repository with a README.
+pub const EXAMPLE: &str = include_str!("script/example.json");
 
 /// All that a server says, request by request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,10 +54,20 @@ pub struct Script {
     /// True: after the last round comes the first again.
     #[serde(default)]
     pub repeat: bool,
+    /// True: a request that the real API would refuse for its form is refused here too, with the reason.
+    #[serde(default = "strict")]
+    pub strict: bool,
+    /// Further paths that a GET request may ask for, with the JSON that answers; they win over the model lists.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub get: BTreeMap<String, Value>,
 }
 
 fn default_models() -> Vec<String> {
     vec!["scripted".to_owned()]
+}
+
+fn strict() -> bool {
+    true
 }
 
 /// The answer to one request.
@@ -67,16 +92,18 @@ pub enum Step {
     Text(String),
     /// Text in the pieces given.
     Pieces(Vec<String>),
-    /// Thinking.
+    /// A tool call printed as text, as some models do it: the whole of it is answer text.
+    TextCall(ScriptedCall),
+    /// Thinking. Where the wire has them, a signature follows.
     Reasoning(String),
     /// Tool calls of one answer, one after the other.
     ToolCalls(Vec<ScriptedCall>),
     /// Token counts.
     Usage(ScriptedUsage),
-    /// Why the answer ends: `stop`, `tool_calls`, `length`, or whatever a server may say. Then the rest of the script
-    /// decides whether an end mark follows.
+    /// Why the answer ends: `stop`, `tool_calls`, `length`, `content_filter`, each in the wire's own word, or whatever
+    /// a server may say. Then the rest of the script decides whether an end mark follows.
     Finish(String),
-    /// The end mark of the wire, where it has one.
+    /// The end mark of the wire, where it has one: `[DONE]`, or `message_stop`.
     Done,
     /// Waits.
     DelayMs(u64),
@@ -88,7 +115,7 @@ pub enum Step {
     Frame(Value),
     /// Bytes of the body as they are.
     Raw(String),
-    /// An error inside the stream.
+    /// An error inside the stream: the error object, its message, or a status that stands for the wire's own object.
     Error(Value),
     /// The body ends here, properly or not.
     End,
@@ -106,12 +133,16 @@ pub enum Step {
 pub struct ScriptedCall {
     /// The tool.
     pub name: String,
-    /// An object, or the text that the server sends instead, broken or not.
+    /// An object, or the text that the server sends instead, broken or not. Where calls come whole (generateContent),
+    /// a text that is no object is no call, and is not sent.
     #[serde(default)]
     pub arguments: Value,
-    /// Made up where it is absent; sent as it is, even empty, where it is not.
+    /// Made up where it is absent (generateContent then sends none); sent as it is, even empty, where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// True: no id at all is sent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_id: bool,
     /// In how many pieces the arguments come; one where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<usize>,
@@ -124,6 +155,7 @@ impl ScriptedCall {
             name: name.to_owned(),
             arguments,
             id: None,
+            no_id: false,
             pieces: None,
         }
     }
@@ -135,6 +167,33 @@ impl ScriptedCall {
             value => value.to_string(),
         }
     }
+
+    /// The arguments where they are an object, also one in a text; nothing means an empty one.
+    fn arguments_object(&self) -> Option<Value> {
+        match &self.arguments {
+            Value::Null => Some(Value::Object(serde_json::Map::new())),
+            Value::String(text) => serde_json::from_str(text).ok().filter(Value::is_object),
+            value => Some(value.clone()).filter(Value::is_object),
+        }
+    }
+
+    /// The id as it is sent.
+    fn id_or(&self, made_up: impl FnOnce() -> String) -> Option<String> {
+        match self.no_id {
+            true => None,
+            false => Some(self.id.clone().unwrap_or_else(made_up)),
+        }
+    }
+
+    /// The call as a model prints it that was trained on another template.
+    fn as_text(&self) -> String {
+        let call = serde_json::json!({"name": self.name, "arguments": self.arguments});
+        format!("<tool_call>\n{call}\n</tool_call>")
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Token counts of a script.
@@ -150,17 +209,20 @@ pub struct ScriptedUsage {
     pub cached: u64,
 }
 
-/// An HTTP answer of a script.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// An HTTP answer of a script. In JSON, a bare number is the status alone.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScriptedStatus {
     /// The status.
     pub code: u16,
-    /// Further headers, `retry-after` for example.
-    #[serde(default)]
+    /// How the server says when to come again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<RetryAfter>,
+    /// Further headers.
     pub headers: BTreeMap<String, String>,
-    /// A text, or JSON.
-    #[serde(default)]
+    /// The sentence of the wire's own error object, instead of the usual one; a body wins over it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// A text, even an empty one, or JSON. Null: the wire's own error object.
     pub body: Value,
 }
 
@@ -169,7 +231,9 @@ impl ScriptedStatus {
     pub fn new(code: u16, body: impl Into<Value>) -> Self {
         Self {
             code,
+            retry_after: None,
             headers: BTreeMap::new(),
+            message: None,
             body: body.into(),
         }
     }
@@ -182,14 +246,28 @@ impl Script {
             rounds: rounds.into_iter().collect(),
             models: default_models(),
             repeat: false,
+            strict: true,
+            get: BTreeMap::new(),
         }
     }
 
-    /// Reads a script from JSON. The problem says where it is wrong.
+    /// The rounds that have been told after so many answers.
+    fn told(&self, answers: usize) -> impl Iterator<Item = &Round> {
+        self.rounds.iter().take(answers)
+    }
+
+    /// Reads a script from JSON. The problem says where it is wrong, and which known word is nearest.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         serde_json::from_str(text).map_err(|error| {
-            Problem::new("invalid-script", format!("The script is not valid: {error}"))
-                .with_hint("a script is JSON with `rounds`, each with `steps`; the README shows one")
+            let words = error.to_string();
+            // The place has a sentence of its own; serde repeats it in its words.
+            let words = words.split(" at line ").next().unwrap_or_default();
+            let mut hint = format!("line {}, column {}", error.line(), error.column());
+            hint = match nearest_key(words) {
+                Some(near) => format!("{hint}; did you mean `{near}`?"),
+                None => format!("{hint}; `tool dev model-server --example` prints a script that works"),
+            };
+            Problem::new("config-script", format!("The script is not valid: {words}")).with_hint(hint)
         })
     }
 }
@@ -224,33 +302,23 @@ impl Round {
         let ends = |step: &Step| matches!(step, Finish(_) | Done | End | Error(_) | Reset | Stall | Status(_));
         self.steps.iter().any(ends)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_script_is_data() {
-        let script = Script::parse(
-            r#"{"rounds": [
-                {"steps": [{"text": "a"}, {"gate": "g"}, {"tool_calls": [{"name": "x", "arguments": {}, "pieces": 2}]},
-                           {"finish": "tool_calls"}, "done"], "split_bytes": 1},
-                {"steps": [{"status": {"code": 429, "headers": {"retry-after": "1"}, "body": {"error": "slow"}}}]}]}"#,
-        )
-        .expect("the script is valid");
-        assert_eq!(script.models, ["scripted"]);
-        assert_eq!(script.rounds[0].steps[1], Step::Gate("g".into()));
-        assert_eq!(script.rounds[0].steps[4], Step::Done);
-        let again = Script::parse(&json!(script).to_string()).expect("what is written can be read");
-        assert_eq!(again, script);
+    /// The tools that it asks for.
+    fn tool_calls(&self) -> impl Iterator<Item = &ScriptedCall> {
+        let calls = self.steps.iter().map(|step| match step {
+            Step::ToolCalls(calls) => calls.as_slice(),
+            _ => &[],
+        });
+        calls.flatten()
     }
 
-    #[test]
-    fn a_wrong_script_says_where() {
-        let problem = Script::parse(r#"{"rounds": [{"steps": [{"sing": 1}]}]}"#).expect_err("no such step");
-        assert!(problem.message.contains("unknown variant `sing`"), "{problem}");
-        assert!(problem.message.contains("line 1"), "{problem}");
+    /// The first and the last token counts that it gives.
+    fn usages(&self) -> Option<(ScriptedUsage, ScriptedUsage)> {
+        let mut usages = self.steps.iter().filter_map(|step| match step {
+            Step::Usage(usage) => Some(*usage),
+            _ => None,
+        });
+        let first = usages.next()?;
+        Some((first, usages.last().unwrap_or(first)))
     }
 }

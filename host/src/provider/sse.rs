@@ -4,7 +4,7 @@
 //! comments are dropped; several `data` lines make one frame. A frame that grows beyond its bound is an error, never a
 //! growing buffer.
 
-use crate::limits::SSE_FRAME_BYTES_MAX;
+use crate::limits::{PROVIDER_ERROR_BYTES_MAX, SSE_FRAME_BYTES_MAX};
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,6 +29,7 @@ pub struct Framer {
     has_data: bool,
     past_first_line: bool,
     after_carriage_return: bool,
+    stray: Vec<u8>,
 }
 
 impl Framer {
@@ -58,6 +59,12 @@ impl Framer {
         last.or_else(|| self.dispatch())
     }
 
+    /// Lines that are no fields, from the first one that opens a bracket: a failure that was written into the stream as
+    /// it was. Bounded; mostly empty.
+    pub fn stray(&self) -> &[u8] {
+        &self.stray
+    }
+
     fn end_line(&mut self) -> Option<Frame> {
         let mut line = std::mem::take(&mut self.line);
         if !std::mem::replace(&mut self.past_first_line, true) && line.starts_with(b"\xEF\xBB\xBF") {
@@ -69,11 +76,22 @@ impl Framer {
         let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
         let (field, rest) = line.split_at(colon);
         let value = rest.strip_prefix(b":").unwrap_or(rest);
-        self.take_field(field, value.strip_prefix(b" ").unwrap_or(value));
+        if !self.take_field(field, value.strip_prefix(b" ").unwrap_or(value)) {
+            self.keep_stray(&line);
+        }
         None
     }
 
-    fn take_field(&mut self, field: &[u8], value: &[u8]) {
+    fn keep_stray(&mut self, line: &[u8]) {
+        let begins = line.first().is_some_and(|first| matches!(first, b'{' | b'['));
+        if (begins || !self.stray.is_empty()) && self.stray.len() + line.len() < PROVIDER_ERROR_BYTES_MAX {
+            self.stray.extend_from_slice(line);
+            self.stray.push(b'\n');
+        }
+    }
+
+    /// True where it is one of the standard's fields, a comment, or known otherwise.
+    fn take_field(&mut self, field: &[u8], value: &[u8]) -> bool {
         match field {
             b"data" => self.append(value),
             b"event" => self.event = String::from_utf8_lossy(value).into_owned(),
@@ -82,8 +100,10 @@ impl Framer {
                 "error".clone_into(&mut self.event);
                 self.append(value);
             }
-            _ => {}
+            b"" | b"id" | b"retry" => {}
+            _ => return false,
         }
+        true
     }
 
     fn append(&mut self, value: &[u8]) {
@@ -185,6 +205,25 @@ mod tests {
             (got[0].event.as_str(), got[0].data.as_str()),
             ("error", "{\"code\":500}")
         );
+    }
+
+    #[test]
+    fn sse_5_bare_json_between_the_events_is_kept() {
+        let stream = b"data: x\n\n{\n  \"error\": {\n    \"code\": 503\n  }\n}\n\ndata: y\n\n";
+        let (mut framer, mut frames) = (Framer::default(), Vec::new());
+        framer.feed(stream, &mut frames).expect("the frames are small");
+        assert_eq!(frames.len(), 2);
+        let kept = String::from_utf8_lossy(framer.stray())
+            .split_whitespace()
+            .collect::<String>();
+        assert_eq!(kept, r#"{"error":{"code":503}}"#);
+        for quiet in ["data: x\n\n", ": {ping}\n\nid: 1\nretry: 5\n\n", "hello\nworld\n"] {
+            let mut framer = Framer::default();
+            framer
+                .feed(quiet.as_bytes(), &mut frames)
+                .expect("the frames are small");
+            assert_eq!(framer.stray(), b"", "{quiet}");
+        }
     }
 
     #[test]

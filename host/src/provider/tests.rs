@@ -20,6 +20,8 @@ fn settings(url: &str) -> ProviderSettings {
         url: url.to_owned(),
         model: "tiny".into(),
         api_key: Some(Secret::new(KEY)),
+        text_calls: false,
+        patience: crate::config::Patience::default(),
     }
 }
 
@@ -625,7 +627,7 @@ async fn models_are_listed_and_a_silent_server_is_not_waited_for() {
         models(&settings(&server.url())).await,
         Ok(vec!["tiny".to_owned(), "large".to_owned()])
     );
-    assert_eq!(server.requests()[0].headers["authorization"], format!("Bearer {KEY}"));
+    assert_eq!(server.lists()[0].headers["authorization"], format!("Bearer {KEY}"));
 
     let silent = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let url = format!("http://{}", silent.local_addr().expect("it is bound"));

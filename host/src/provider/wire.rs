@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::sse::Frame;
-use super::{ProviderEvent, Request};
+use super::{ProviderEvent, Request, Usage, estimated_tokens};
 
 /// One wire format, bound to a model.
 pub(super) trait Wire: Send + Sync {
     /// Path of a request, appended to the base URL.
     fn path(&self) -> String;
 
-    /// Path of the model list, appended to the base URL.
+    /// Path of the model list, with a query where the list would otherwise be cut short; appended to the base URL.
     fn models_path(&self) -> &'static str;
 
     /// The headers that carry the key, and those that the wire wants besides.
@@ -53,6 +53,34 @@ pub(super) enum Progress {
     Done,
 }
 
+/// A usage report with what it leaves out estimated, and marked so. `output_bytes` is what came of the answer.
+pub(super) fn completed(usage: Usage, request: &Request<'_>, output_bytes: usize) -> Usage {
+    let mut usage = usage;
+    if usage.input_tokens == 0 {
+        usage.input_tokens = request.estimated_tokens();
+        usage.estimated = true;
+    }
+    if usage.output_tokens == 0 && output_bytes > 0 {
+        usage.output_tokens = estimated_tokens(output_bytes);
+        usage.estimated = true;
+    }
+    usage
+}
+
+/// A count, in the forms that counts have: a number, a float, its digits.
+pub(super) fn count(value: &Value) -> Option<u64> {
+    let float = || {
+        value
+            .as_f64()
+            .filter(|number| *number >= 0.0)
+            .map(|number| number as u64)
+    };
+    value
+        .as_u64()
+        .or_else(float)
+        .or_else(|| value.as_str()?.trim().parse().ok())
+}
+
 /// Reads a body that comes in pieces, for the tests of the wires.
 #[cfg(test)]
 pub(super) fn decode(
@@ -60,13 +88,15 @@ pub(super) fn decode(
     request: Request<'_>,
     pieces: &[&[u8]],
 ) -> (Vec<ProviderEvent>, Result<(), Failure>) {
-    let (mut decoder, mut framer) = (wire.decoder(request), super::sse::Framer::default());
-    let (mut events, mut frames) = (Vec::new(), Vec::new());
+    let mut body = super::body::Body::new(wire.decoder(request), "text/event-stream", None);
+    let mut events = Vec::new();
     for piece in pieces {
-        framer.feed(piece, &mut frames).expect("the frames are small");
+        match body.take(piece, &mut events) {
+            Ok(false) => {}
+            Ok(true) => return (events, Ok(())),
+            Err(failure) => return (events, Err(failure)),
+        }
     }
-    frames.extend(framer.finish());
-    let read = frames.iter().try_for_each(|frame| decoder.frame(frame, &mut events));
-    let result = read.and_then(|()| decoder.end(&mut events));
+    let result = body.finish(&mut events);
     (events, result)
 }

@@ -576,6 +576,7 @@ mod tests {
             id: "c".into(),
             root: "/r".into(),
             files: Vec::new(),
+            directories: Vec::new(),
         };
         assert!(recorder.prepare(&change).is_err(), "no change after the end");
     }
@@ -596,6 +597,7 @@ mod tests {
             id: "c".into(),
             root: "/r".into(),
             files: vec![file],
+            directories: Vec::new(),
         };
         recorder.prepare(&change).expect("it is durable");
         let lines = recorder.folder().read().expect("it can be read").lines;

@@ -359,6 +359,7 @@ pub(crate) mod tests {
                 before: before.map(state),
                 after: after.map(state),
             }],
+            directories: Vec::new(),
         })
     }
 

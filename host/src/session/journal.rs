@@ -5,6 +5,7 @@
 //! journal itself and, beside it, the contents of changed files, stored once each by their digest. It does not know
 //! who reads or writes when; that is `feed`.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -127,6 +128,8 @@ pub enum Work {
     Operation(Operation),
     /// A call of the skill of this name. Not listed among tasks and history.
     Skill(String),
+    /// Takes back what the session of this identifier changed. Not listed either.
+    Undo(String),
 }
 
 impl Work {
@@ -134,7 +137,7 @@ impl Work {
     pub fn operation(&self) -> Option<Operation> {
         match self {
             Self::Operation(operation) => Some(*operation),
-            Self::Skill(_) => None,
+            Self::Skill(_) | Self::Undo(_) => None,
         }
     }
 }
@@ -170,6 +173,9 @@ pub struct Change {
     pub root: PathBuf,
     /// Every file of it.
     pub files: Vec<ChangedFile>,
+    /// Directories that it makes, relative to the root, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<String>,
 }
 
 /// One file of a change.
@@ -294,6 +300,21 @@ pub fn cut_text(text: &str, bytes_max: usize) -> String {
     format!("{}… ({} bytes more)", &text[..end], text.len() - end)
 }
 
+/// The changes among `lines` that are wholly in place, in the order of their commits.
+pub fn committed(lines: &[Line]) -> impl Iterator<Item = &Change> {
+    let prepared: HashMap<&str, &Change> = lines
+        .iter()
+        .filter_map(|line| match &line.entry {
+            Entry::Prepared(change) => Some((change.id.as_str(), change)),
+            _ => None,
+        })
+        .collect();
+    lines.iter().filter_map(move |line| match &line.entry {
+        Entry::Committed { id } => prepared.get(id.as_str()).copied(),
+        _ => None,
+    })
+}
+
 /// The folder of one session on disk.
 #[derive(Debug, Clone)]
 pub struct SessionFolder {
@@ -351,6 +372,7 @@ impl SessionFolder {
             id: change.id.clone(),
             root: change.root.clone(),
             files,
+            directories: change.directories.clone(),
         })
     }
 
@@ -385,7 +407,30 @@ impl SessionFolder {
             id: change.id.clone(),
             root: change.root.clone(),
             files,
+            directories: change.directories.clone(),
         })
+    }
+
+    /// What committed changes among `lines` made of each file together, with its content before the first and after
+    /// the last of them. Files that are as they were are left out.
+    pub fn net(&self, lines: &[Line]) -> io::Result<Vec<FileChange>> {
+        let mut files: BTreeMap<&str, (Option<&StoredState>, Option<&StoredState>)> = BTreeMap::new();
+        for file in committed(lines).flat_map(|change| &change.files) {
+            let (before, after) = (file.before.as_ref(), file.after.as_ref());
+            files
+                .entry(&file.path)
+                .and_modify(|(_, newest)| *newest = after)
+                .or_insert((before, after));
+        }
+        let changed = files.into_iter().filter(|(_, (before, after))| before != after);
+        let load = |(path, (before, after)): (&str, _)| {
+            Ok(FileChange {
+                path: path.to_owned(),
+                before: self.load_state(before)?,
+                after: self.load_state(after)?,
+            })
+        };
+        changed.map(load).collect()
     }
 
     fn load_state(&self, state: Option<&StoredState>) -> io::Result<Option<FileState>> {
@@ -531,6 +576,7 @@ mod tests {
                     mode: 0o755,
                 }),
             }],
+            directories: Vec::new(),
         };
         let stored = folder.store(&change).expect("it can be stored");
         assert_eq!(folder.load(&stored).expect("it can be loaded"), change);

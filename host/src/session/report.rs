@@ -9,16 +9,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use chrono::SecondsFormat;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::history::{self, Summary};
-use super::journal::{Entry, Line, SessionFolder, ToolEntry, Work, cut_text};
+use super::journal::{Entry, Line, ToolEntry, Work, cut_text};
 use crate::api::{Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
+use crate::skill::diff::FileDiff;
 
 /// Name of the folder in the working directory (specification).
 pub const REPORTS_FOLDER: &str = "session-reports";
@@ -26,21 +26,8 @@ pub const REPORTS_FOLDER: &str = "session-reports";
 /// Name of what points at the newest report (specification).
 const LATEST: &str = "session_latest.md";
 
-/// How many lines of a file a session added and removed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiffCount {
-    /// Relative to the root.
-    pub path: String,
-    /// `created`, `modified` or `deleted`.
-    pub kind: &'static str,
-    /// Lines added.
-    pub added: usize,
-    /// Lines removed.
-    pub removed: usize,
-}
-
 /// The report as markdown. Control characters of whatever a model, a skill or a file said are left out.
-pub fn render(summary: &Summary, lines: &[Line], diffs: &[DiffCount]) -> String {
+pub fn render(summary: &Summary, lines: &[Line], diffs: &[FileDiff]) -> String {
     let mut text = String::new();
     header(&mut text, summary);
     if let Some(problem) = &summary.problem {
@@ -66,6 +53,7 @@ fn header(text: &mut String, summary: &Summary) {
     let (title, name) = match &start.work {
         Work::Operation(operation) => ("Operation", operation.name().to_owned()),
         Work::Skill(name) => ("Skill", name.clone()),
+        Work::Undo(_) => ("Undo", "undo".to_owned()),
     };
     let status = match summary.status {
         Status::Running => "running",
@@ -76,7 +64,9 @@ fn header(text: &mut String, summary: &Summary) {
     let completed = summary.completed.map(iso).unwrap_or_default();
     let usage = summary.usage.map(|usage| {
         let estimated = if usage.estimated { " (estimated)" } else { "" };
-        format!("{} in, {} out{estimated}", usage.input_tokens, usage.output_tokens)
+        let cost = usage.cost().map(|cost| format!(", {cost:.6} US dollars"));
+        let (input, output) = (usage.input_tokens, usage.output_tokens);
+        format!("{input} in, {output} out{estimated}{}", cost.unwrap_or_default())
     });
     let rows = [
         ("Session", start.session_id.clone()),
@@ -123,7 +113,7 @@ fn selected(text: &mut String, files: &[SelectedFile]) {
     }
 }
 
-fn modified(text: &mut String, diffs: &[DiffCount]) {
+fn modified(text: &mut String, diffs: &[FileDiff]) {
     text.push_str("\n## Files modified\n\n");
     if diffs.is_empty() {
         text.push_str("None.\n");
@@ -140,6 +130,9 @@ fn modified(text: &mut String, diffs: &[DiffCount]) {
             diff.removed
         );
     }
+    text.push_str("\n## Diff\n\n");
+    let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
+    fenced(text, "diff", &clean(&cut_text(&whole, limits::REPORT_DIFF_BYTES_MAX)));
 }
 
 fn transcript(text: &mut String, lines: &[Line]) {
@@ -220,9 +213,8 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event) -> bool {
             fenced(text, "", &clean(&cut_text(outcome, limits::REPORT_RESULT_BYTES_MAX)));
         }
         // The journal's own entry for the call says more; the others are in tables.
-        Event::Skill { .. } | Event::SkillResult { .. } | Event::Selection { .. } | Event::Usage { .. } => {
-            return false;
-        }
+        Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
+        Event::Selection { .. } | Event::Usage { .. } => return false,
         Event::Complete { .. } | Event::Error { .. } => return false,
     }
     true
@@ -252,7 +244,7 @@ fn heading(text: &mut String, at: Timestamp, title: &str) {
 }
 
 /// A fenced block whose fence is longer than every run of backticks in it.
-fn fenced(text: &mut String, language: &str, content: &str) {
+pub(super) fn fenced(text: &mut String, language: &str, content: &str) {
     let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let line_end = if content.ends_with('\n') || content.is_empty() {
@@ -321,43 +313,6 @@ fn reorders(char: char) -> bool {
         char,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
     )
-}
-
-/// Counts the changed lines of every file that a session changed, from the stored contents.
-pub fn count_changes(summary: &Summary, folder: &SessionFolder) -> Vec<DiffCount> {
-    let changed = summary.files.iter().filter(|(_, file)| file.before != file.after);
-    let counted = changed.map(|(path, file)| {
-        let content = |digest: &Option<String>| {
-            let stored = digest.as_ref().and_then(|digest| folder.content(digest).ok());
-            stored.unwrap_or_default()
-        };
-        let (added, removed) = count_lines(&content(&file.before), &content(&file.after));
-        let kind = match (&file.before, &file.after) {
-            (None, _) => "created",
-            (_, None) => "deleted",
-            _ => "modified",
-        };
-        DiffCount {
-            path: path.clone(),
-            kind,
-            added,
-            removed,
-        }
-    });
-    counted.collect()
-}
-
-fn count_lines(before: &[u8], after: &[u8]) -> (usize, usize) {
-    let before: Vec<&[u8]> = before.split_inclusive(|&byte| byte == b'\n').collect();
-    let after: Vec<&[u8]> = after.split_inclusive(|&byte| byte == b'\n').collect();
-    let deadline = std::time::Instant::now() + Duration::from_millis(limits::REPORT_DIFF_MS_MAX);
-    let ops = similar::capture_diff_slices_deadline(similar::Algorithm::Myers, &before, &after, Some(deadline));
-    ops.iter().fold((0, 0), |(added, removed), op| match op {
-        similar::DiffOp::Equal { .. } => (added, removed),
-        similar::DiffOp::Delete { old_len, .. } => (added, removed + old_len),
-        similar::DiffOp::Insert { new_len, .. } => (added + new_len, removed),
-        similar::DiffOp::Replace { old_len, new_len, .. } => (added + new_len, removed + old_len),
-    })
 }
 
 /// Name of a report (specification): `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.
@@ -487,6 +442,7 @@ mod tests {
                     cached_tokens: 0,
                     output_tokens: 5,
                     estimated: true,
+                    cost_nanos: Some(1_250_000),
                 }),
             }),
         ]);
@@ -496,11 +452,13 @@ mod tests {
     #[test]
     fn a_report_tells_the_whole_session() {
         let (summary, lines) = session(Path::new("/r"));
-        let diffs = [DiffCount {
+        let diffs = [FileDiff {
             path: "a.py".into(),
             kind: "modified",
             added: 3,
             removed: 1,
+            is_text: true,
+            text: "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\u{1b}[31m\n+y\n".into(),
         }];
         insta::assert_snapshot!(render(&summary, &lines, &diffs), @r##"
         # Session report: explain
@@ -516,7 +474,7 @@ mod tests {
         | Status | failed |
         | Started | 2025-03-01T12:00:01.000Z |
         | Completed | 2025-03-01T12:00:07.000Z |
-        | Tokens | 10 in, 5 out (estimated) |
+        | Tokens | 10 in, 5 out (estimated), 0.001250 US dollars |
 
         ## Error
 
@@ -535,6 +493,16 @@ mod tests {
         | File | | Added | Removed |
         |---|---|---:|---:|
         | a.py | modified | 3 | 1 |
+
+        ## Diff
+
+        ```diff
+        --- a/a.py
+        +++ b/a.py
+        @@ -1 +1 @@
+        -x
+        +y
+        ```
 
         ## Transcript
 
@@ -581,12 +549,6 @@ mod tests {
         assert_eq!(clean("\u{1b}]never ends\nsecond"), "\nsecond");
         assert_eq!(clean("\u{1b}"), "");
         assert_eq!(clean("👩\u{200d}💻 ß"), "👩\u{200d}💻 ß");
-    }
-
-    #[test]
-    fn lines_are_counted() {
-        assert_eq!(count_lines(b"a\nb\nc\n", b"a\nx\nc\nd\n"), (2, 1));
-        assert_eq!(count_lines(b"", b"a\nb"), (2, 0));
     }
 
     #[test]

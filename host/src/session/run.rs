@@ -2,10 +2,15 @@
 //!
 //! Everything that happens is recorded on the way. How the session is kept, listed and cancelled is not decided here.
 
+mod architect;
+mod changed;
 mod judge;
 mod operate;
+mod refactor;
 mod review;
 mod skill_call;
+mod suite;
+mod test_gen;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -22,6 +27,7 @@ use super::feed::Recorder;
 use super::journal::Work;
 use crate::api::{self, BudgetRequest, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
+use crate::context::Steer;
 use crate::provider::Usage;
 use crate::repository::Repository;
 use crate::skill::policy::Policy;
@@ -55,6 +61,7 @@ pub(super) struct OperationTask {
     pub(super) focus: Option<String>,
     pub(super) working_directory: PathBuf,
     pub(super) settings: Settings,
+    pub(super) steer: Arc<Steer>,
     pub(super) budget: BudgetRequest,
 }
 
@@ -83,7 +90,7 @@ impl Outcome {
         }
     }
 
-    fn complete() -> Self {
+    pub(super) fn complete() -> Self {
         Self {
             status: Status::Complete,
             problem: None,
@@ -97,6 +104,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
     let name = match work {
         Work::Operation(operation) => operation.name().to_owned(),
         Work::Skill(name) => name.clone(),
+        Work::Undo(_) => "undo".to_owned(),
     };
     Problem::new(
         "operation-failed",

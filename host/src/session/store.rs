@@ -18,8 +18,9 @@ use super::report;
 use super::run::{self, Outcome};
 use crate::api::{self, Problem, Status, Timestamp};
 use crate::limits;
-use crate::repository::{self, Repository};
+use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::changes;
+use crate::skill::diff::FileDiff;
 
 /// File name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
@@ -201,21 +202,28 @@ fn write_report(recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<Str
     let mut summary = recorder.summary();
     summary.apply(&last);
     lines.push(last);
-    let changes = report::count_changes(&summary, recorder.folder());
-    report::write(&summary, &report::render(&summary, &lines, &changes))?;
+    // Contents that cannot be read any more cost the report its diff, not the session its report.
+    let changed = recorder.folder().net(&lines).unwrap_or_default();
+    let diffs: Vec<FileDiff> = changed.iter().map(FileDiff::new).collect();
+    report::write(&summary, &report::render(&summary, &lines, &diffs))?;
     Ok(report::path_in_results(&summary))
 }
 
-/// Settles the changes that a daemon left open: each becomes whole, before or after.
-fn recover(recorder: &Arc<Recorder>, home: &Path) {
+/// Opens a repository again in which a session has worked.
+pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, RepositoryError> {
     let options = repository::Options {
         state_directory: Some(home.to_owned()),
         home_confirmed: true,
         ..repository::Options::default()
     };
+    Repository::open(root, &options)
+}
+
+/// Settles the changes that a daemon left open: each becomes whole, before or after.
+fn recover(recorder: &Arc<Recorder>, home: &Path) {
     for open in recorder.summary().open_changes {
         let change = recorder.folder().load(&open);
-        let repository = Repository::open(&open.root, &options);
+        let repository = reopen(&open.root, home);
         match (change, repository) {
             (Ok(change), Ok(repository)) => {
                 let recovery = changes::recover(&repository, &change);
@@ -292,6 +300,7 @@ mod tests {
             id: "c".into(),
             root: "/r".into(),
             files: Vec::new(),
+            directories: Vec::new(),
         };
         all.get_mut("0002")
             .expect("it is there")

@@ -1,5 +1,7 @@
 //! Sessions from request to end, with a scripted model and scripted skills in place of the real ones.
 
+mod answers;
+
 use std::collections::VecDeque;
 use std::fs;
 
@@ -10,7 +12,7 @@ use super::*;
 use crate::api::{Event, PolicyRequest, Receipt};
 use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings};
 use crate::provider::{
-    EventStream, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
+    EventStream, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
 };
 use crate::session::engine::Variables;
 use crate::skill::policy::{Decision, Effect};
@@ -27,17 +29,26 @@ pub(crate) enum Act {
     Hang,
     Fail(Problem),
     Panic,
+    /// Whatever a wire may say.
+    Event(ProviderEvent),
+    /// Instead of the reason that follows from the calls.
+    End(StopReason),
 }
 
 /// An engine whose model follows a script of rounds, and whose skills are those of [`FakeEngine::run`].
 pub(crate) struct FakeEngine {
     rounds: Arc<Mutex<VecDeque<Vec<Act>>>>,
+    asked: Asked,
 }
+
+/// The conversations that the model was sent.
+type Asked = Arc<Mutex<Vec<Vec<Message>>>>;
 
 impl FakeEngine {
     pub(crate) fn new(rounds: Vec<Vec<Act>>) -> Arc<Self> {
         Arc::new(Self {
             rounds: Arc::new(Mutex::new(rounds.into())),
+            asked: Asked::default(),
         })
     }
 
@@ -66,6 +77,7 @@ impl FakeEngine {
                         before: fs::read(&place).ok().map(state),
                         after: Some(state(text("content").into())),
                     }],
+                    directories: Vec::new(),
                 };
                 context
                     .changes
@@ -115,6 +127,7 @@ impl Engine for FakeEngine {
         Ok(Arc::new(FakeProvider {
             model: settings.model.clone(),
             rounds: Arc::clone(&self.rounds),
+            asked: Arc::clone(&self.asked),
         }))
     }
 
@@ -176,6 +189,7 @@ impl Engine for FakeEngine {
 struct FakeProvider {
     model: String,
     rounds: Arc<Mutex<VecDeque<Vec<Act>>>>,
+    asked: Asked,
 }
 
 impl Provider for FakeProvider {
@@ -187,14 +201,22 @@ impl Provider for FakeProvider {
         &self.model
     }
 
-    fn stream<'a>(&'a self, _: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+        self.asked.lock().expect("no panic").push(request.messages.to_vec());
         let acts = self.rounds.lock().expect("no panic").pop_front().unwrap_or_default();
         let calls = acts.iter().any(|act| matches!(act, Act::Call(..)));
-        let reason = if calls {
+        let given = acts.iter().find_map(|act| match act {
+            Act::End(reason) => Some(*reason),
+            _ => None,
+        });
+        let reason = given.unwrap_or(if calls {
             StopReason::ToolUse
         } else {
             StopReason::EndTurn
-        };
+        });
+        let counts = acts
+            .iter()
+            .any(|act| matches!(act, Act::Event(ProviderEvent::Usage(_))));
         let acts: VecDeque<Option<Act>> = acts.into_iter().map(Some).chain([None]).collect();
         Box::pin(stream::unfold(
             (acts, cancel, 0),
@@ -221,7 +243,9 @@ impl Provider for FakeProvider {
                             Err(ProviderError::Failed(problem))
                         }
                         Some(Act::Panic) => panic!("as it was told"),
-                        None if acts.is_empty() && count >= 0 => {
+                        Some(Act::Event(event)) => Ok(event),
+                        Some(Act::End(_)) => continue,
+                        None if acts.is_empty() && count >= 0 && !counts => {
                             acts.clear();
                             return Some((
                                 Ok(ProviderEvent::Usage(Usage {
@@ -247,6 +271,7 @@ impl Provider for FakeProvider {
 /// A home and a small repository, in a temporary folder.
 pub(crate) struct World {
     place: tempfile::TempDir,
+    engine: Arc<FakeEngine>,
     pub(crate) sessions: Arc<Sessions>,
 }
 
@@ -258,8 +283,13 @@ impl World {
         fs::write(repository.join("README.md"), "# A thing\n").expect("it can be written");
         fs::write(repository.join("src/main.py"), "print()\n").expect("it can be written");
         let home = place.path().join("home");
-        let sessions = Sessions::with_engine(&home, FakeEngine::new(rounds), None).expect("it can be opened");
-        Self { place, sessions }
+        let engine = FakeEngine::new(rounds);
+        let sessions = Sessions::with_engine(&home, Arc::clone(&engine) as _, None).expect("it can be opened");
+        Self {
+            place,
+            engine,
+            sessions,
+        }
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -286,10 +316,11 @@ impl World {
             overrides: Default::default(),
             attached: false,
             budget: Default::default(),
+            selection: Default::default(),
         }
     }
 
-    async fn start(&self, request: ExecuteRequest) -> SessionStart {
+    pub(crate) async fn start(&self, request: ExecuteRequest) -> SessionStart {
         let started = self.sessions.start(request, settings(), BTreeMap::new()).await;
         started.expect("the request is right")
     }
@@ -309,13 +340,13 @@ impl World {
     }
 
     /// Waits until nothing runs: a session is told its end a moment before it is put away.
-    async fn idle(&self) {
+    pub(crate) async fn idle(&self) {
         while self.sessions.running() > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
-    async fn run(&self, request: ExecuteRequest) -> (SessionResult, Vec<Event>) {
+    pub(crate) async fn run(&self, request: ExecuteRequest) -> (SessionResult, Vec<Event>) {
         let id = self.start(request).await.session_id;
         let events = self.events(&id).await;
         assert_eq!(events.iter().filter(|event| event.is_terminal()).count(), 1);
@@ -332,6 +363,8 @@ pub(crate) fn settings() -> Settings {
             url: "http://127.0.0.1:1/v1".into(),
             model: "some-model".into(),
             api_key: None,
+            text_calls: false,
+            patience: crate::config::Patience::default(),
         },
         providers: vec![ProviderSummary {
             name: ProviderName::Local,
@@ -344,6 +377,10 @@ pub(crate) fn settings() -> Settings {
         log_level: "INFO".into(),
     }
 }
+
+/// What the host writes below an explanation that cites nothing.
+const NO_CITATIONS: &str = "\n\n---\n\nNo citations: this answer names no place in the repository by which it could \
+                            be checked.\n";
 
 fn kinds(events: &[Event]) -> Vec<String> {
     let kind = |event: &Event| {
@@ -359,10 +396,8 @@ async fn an_operation_runs_to_its_end_and_leaves_everything_behind() {
     let call = Act::Call("read_file", json!({"path": "src/main.py"}));
     let world = World::new(vec![vec![Act::Say("Looking. "), call], vec![Act::Say("It prints.")]]);
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!(
-        (result.status, result.output.as_str()),
-        (Status::Complete, "Looking. \n\nIt prints.")
-    );
+    let closed = format!("Looking. \n\nIt prints.{NO_CITATIONS}");
+    assert_eq!((result.status, result.output), (Status::Complete, closed));
     let kinds = kinds(&events);
     let position = |kind: &str| kinds.iter().position(|other| other == kind).expect(kind);
     assert!(position("selection") < position("token") && position("token") < position("skill"));
@@ -422,6 +457,9 @@ async fn requests_that_make_no_sense_are_refused_at_once() {
         with(|request| request.provider = Some("other".into())),
         with(|request| request.policy.allow = vec!["root".into()]),
         with(|request| (request.operation, request.target) = (Operation::TestGen, None)),
+        with(|request| request.budget.max_steps = Some(0)),
+        with(|request| request.budget.max_tokens = Some(0)),
+        with(|request| request.budget.timeout_seconds = Some(0)),
     ] {
         let problem = world.refused(wrong).await;
         answers.push(format!("{}: {}", problem.code, problem.message));
@@ -435,6 +473,9 @@ async fn requests_that_make_no_sense_are_refused_at_once() {
     invalid-request: Unknown provider `other`: expected hosted, local or router
     invalid-policy: Unknown effect `root`
     invalid-request: test-gen needs a `target`: a source file
+    invalid-request: `budget.max_steps` must be at least 1
+    invalid-request: `budget.max_tokens` must be at least 1
+    invalid-request: `budget.timeout_seconds` must be at least 1
     ");
     assert!(world.sessions.tasks(&Filter::default()).is_empty());
     assert!(!world.repository().join("session-reports").exists());
@@ -556,10 +597,8 @@ async fn failures_of_the_provider_and_of_ourselves_end_a_session_truthfully() {
 
     let world = World::new(vec![vec![Act::Call("panic", json!({}))], vec![Act::Say("Still here.")]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!(
-        (result.status, result.output.as_str()),
-        (Status::Complete, "Still here.")
-    );
+    let closed = format!("Still here.{NO_CITATIONS}");
+    assert_eq!((result.status, result.output), (Status::Complete, closed));
 }
 
 #[tokio::test]
@@ -567,10 +606,8 @@ async fn an_answer_reaches_the_user_where_no_report_can_be_written() {
     let world = World::new(vec![vec![Act::Say("The answer.")]]);
     fs::write(world.repository().join("session-reports"), "a file").expect("it can be written");
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
-    assert_eq!(
-        (result.status, result.output.as_str()),
-        (Status::Complete, "The answer.")
-    );
+    let closed = format!("The answer.{NO_CITATIONS}");
+    assert_eq!((result.status, result.output), (Status::Complete, closed));
     assert_eq!(result.report_path, "");
     let told =
         |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("could not be written"));
@@ -605,6 +642,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
             id: "c".into(),
             root: repository.clone(),
             files: vec![file],
+            directories: Vec::new(),
         };
         crate::skill::ChangeJournal::prepare(&*recorder, &change).expect("it is durable");
         fs::write(&place, "changed\n").expect("it can be written");
@@ -717,7 +755,7 @@ async fn many_sessions_and_readers_that_come_and_go_lose_and_double_nothing() {
         let seen = reader.await.expect("it ends");
         assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));
         let text: String = seen.iter().map(|(_, event)| history::output_of(event)).collect();
-        assert_eq!(text, pieces.concat());
+        assert_eq!(text, pieces.concat() + NO_CITATIONS);
     }
     world.idle().await;
 }

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::bindings::tool::skill::types::Failure;
 use super::changes::{self, Obstacle, ReadError, RolledBack};
+use super::diff::FileDiff;
 use super::policy::{Decision, Effect, Writes};
 use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
@@ -211,7 +212,7 @@ fn judge_effect(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
             let question = Question {
                 effect,
                 title: format!("Change {} file(s)?", change.files.len()),
-                detail: change.files.iter().map(unified_diff).collect(),
+                detail: change.files.iter().map(|file| FileDiff::new(file).text).collect(),
             };
             let granted = context.approver.ask(&question, &context.cancel);
             if granted {
@@ -221,23 +222,6 @@ fn judge_effect(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
             }
         }
     }
-}
-
-fn unified_diff(file: &FileChange) -> String {
-    let text = |state: &Option<FileState>| {
-        let content = state
-            .as_ref()
-            .map(|state| String::from_utf8_lossy(&state.content).into_owned());
-        content.unwrap_or_default()
-    };
-    let name = |prefix: &str, state: &Option<FileState>| match state {
-        Some(_) => format!("{prefix}/{}", file.path),
-        None => "/dev/null".to_owned(),
-    };
-    similar::TextDiff::from_lines(text(&file.before), text(&file.after))
-        .unified_diff()
-        .header(&name("a", &file.before), &name("b", &file.after))
-        .to_string()
 }
 
 /// Refuses protected and hidden paths, unless the user allowed exactly this one.
@@ -344,6 +328,7 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
     Ok(PreparedChange {
         id: uuid::Uuid::now_v7().simple().to_string(),
         root: context.repository.root().to_owned(),
+        directories: changes::missing_directories(context.repository.handle(), &files),
         files,
     })
 }

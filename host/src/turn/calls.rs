@@ -99,15 +99,34 @@ pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
     }
 }
 
-/// Counts calls that were made before with the same arguments and had the same result. Gives the highest count.
-pub(super) fn count_repeats(seen: &mut HashMap<u64, usize>, calls: &[ToolCall], results: &[ToolResult]) -> usize {
-    let counts = calls.iter().zip(results).map(|(call, result)| {
+/// Counts calls that were made before with the same arguments and had the same result. Gives the call that has now
+/// been made too often, if one has.
+pub(super) fn count_repeats<'c>(
+    seen: &mut HashMap<u64, usize>,
+    calls: &'c [ToolCall],
+    results: &[ToolResult],
+) -> Option<&'c ToolCall> {
+    let mut too_often = None;
+    for (call, result) in calls.iter().zip(results) {
         let mut hasher = DefaultHasher::new();
         let arguments = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
         (&call.name, arguments.to_string(), &result.text).hash(&mut hasher);
         let count = seen.entry(hasher.finish()).or_default();
         *count += 1;
-        *count
-    });
-    counts.max().unwrap_or(0)
+        if *count >= limits::TOOL_CALL_REPEATS_MAX {
+            too_often = too_often.or(Some(call));
+        }
+    }
+    too_often
+}
+
+/// The names of calls, each once.
+pub(super) fn names(calls: &[ToolCall]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for call in calls {
+        if !names.contains(&call.name) {
+            names.push(call.name.clone());
+        }
+    }
+    names
 }

@@ -1,7 +1,7 @@
 //! The loop against a provider and tools that follow a script.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
@@ -12,6 +12,7 @@ use crate::provider::EventStream;
 struct Scripted {
     rounds: Mutex<VecDeque<Vec<Result<ProviderEvent, ProviderError>>>>,
     asked: Mutex<Vec<Vec<Message>>>,
+    bounds: Arc<Mutex<Vec<Option<u32>>>>,
 }
 
 impl Scripted {
@@ -28,6 +29,7 @@ impl Scripted {
         Self {
             rounds: Mutex::new(rounds.into()),
             asked: Mutex::default(),
+            bounds: Arc::default(),
         }
     }
 
@@ -50,6 +52,10 @@ impl Provider for Scripted {
             .lock()
             .expect("no test panics here")
             .push(request.messages.to_vec());
+        self.bounds
+            .lock()
+            .expect("no test panics here")
+            .push(request.max_tokens);
         match self.rounds.lock().expect("no test panics here").pop_front() {
             Some(events) => Box::pin(stream::iter(events)),
             // A model that never answers.
@@ -351,16 +357,13 @@ async fn chat_14_a_call_that_was_cut_off_is_told_and_never_run() {
     let ran = run_script(vec![again(), again(), again(), again()]).await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Output)));
     assert_eq!(ran.report.steps, limits::CUT_OFF_ROUNDS_MAX);
+    assert_eq!(ran.report.undone, ["write_file"]);
 }
 
 #[tokio::test]
 async fn text_that_the_output_limit_cut_off_is_partial() {
     let ran = run_script(vec![vec![text("It is"), stop(StopReason::MaxTokens)]]).await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Output)));
-    assert!(
-        ran.log
-            .contains("notice The answer is partial: the model's output limit cut it off.")
-    );
     assert_eq!(ran.report.text, "It is");
 }
 
@@ -439,10 +442,10 @@ async fn the_limit_of_rounds_ends_with_a_closing_answer() {
         results(&ran.report.messages[4]),
         [("b", "Not run: the limit of rounds is reached.", true)]
     );
-    assert!(
-        ran.log
-            .ends_with("notice The answer is partial: the limit of rounds is reached.")
-    );
+    assert!(ran.log.contains(
+        "notice No more tools can be used: the limit of rounds is reached. The model is asked for a closing answer."
+    ));
+    assert_eq!(ran.report.undone, ["echo"]);
 }
 
 #[tokio::test]
@@ -454,7 +457,12 @@ async fn the_same_call_with_the_same_answer_ends_the_turn() {
     let ran = run_script(rounds).await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Repetition)));
     assert_eq!(ran.report.text, "I am stuck.");
+    assert_eq!(ran.report.undone, ["echo"]);
     assert_eq!(ran.tools.ran().len(), limits::TOOL_CALL_REPEATS_MAX);
+}
+
+fn is_out_of_tokens(report: &TurnReport) -> bool {
+    matches!(report.end, Ok(TurnEnd::Exhausted(Budget::Tokens { .. })))
 }
 
 #[tokio::test]
@@ -466,9 +474,58 @@ async fn the_limit_of_tokens_ends_before_the_next_request() {
         stop(StopReason::ToolUse),
     ]]);
     let ran = run_with(provider, |turn| turn.tokens_max = Some(1000)).await;
-    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Tokens)));
+    assert!(is_out_of_tokens(&ran.report), "{:?}", ran.report.end);
     assert_eq!(ran.report.steps, 1);
     assert_eq!(ran.report.text, "Looking.");
+}
+
+#[tokio::test]
+async fn a_request_that_alone_passes_the_limit_of_tokens_is_not_made() {
+    let ran = run_with(Scripted::new(vec![]), |turn| {
+        turn.tokens_max = Some(1000);
+        turn.messages = vec![Message::User { text: "x".repeat(4000) }];
+    })
+    .await;
+    assert!(
+        matches!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Tokens { needed })) if needed > 1000),
+        "{:?}",
+        ran.report.end
+    );
+    assert_eq!((ran.report.steps, ran.asked.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn the_rest_of_the_tokens_bounds_an_answer_where_it_is_little() {
+    let bounds = |tokens_max: Option<u64>, usual: Option<u32>| async move {
+        let provider = Scripted::new(vec![vec![text("x"), stop(StopReason::EndTurn)]]);
+        let bounds = Arc::clone(&provider.bounds);
+        run_with(provider, |turn| {
+            turn.tokens_max = tokens_max;
+            turn.output_tokens_max = usual;
+        })
+        .await;
+        let bounds = bounds.lock().expect("no test panics here");
+        bounds[0]
+    };
+    assert_eq!(bounds(None, None).await, None);
+    assert_eq!(bounds(None, Some(9)).await, Some(9));
+    assert_eq!(bounds(Some(100_000), None).await, None);
+    assert_eq!(bounds(Some(1000), Some(9)).await, Some(9));
+    let lowered = bounds(Some(1000), None).await.expect("little is left");
+    assert!((900..1000).contains(&lowered), "{lowered}");
+
+    // What that bound cuts off was cut off by the limit of tokens, not by the model's own.
+    for round in [
+        vec![text("It is"), stop(StopReason::MaxTokens)],
+        vec![
+            ProviderEvent::CutOffCall { name: "echo".into() },
+            stop(StopReason::MaxTokens),
+        ],
+    ] {
+        let ran = run_with(Scripted::new(vec![round]), |turn| turn.tokens_max = Some(1000)).await;
+        assert!(is_out_of_tokens(&ran.report), "{:?}", ran.report.end);
+        assert_eq!(ran.report.steps, 1);
+    }
 }
 
 #[tokio::test]
@@ -490,6 +547,7 @@ async fn the_time_limit_ends_a_silent_model_and_a_running_tool() {
     .await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
     assert!(ran.tools.stopped.is_cancelled());
+    assert_eq!(ran.report.undone, ["forever"]);
     // The tool saw the stop and answered for itself.
     assert_eq!(
         results(&ran.report.messages[2]),
@@ -634,6 +692,47 @@ async fn an_overflow_is_tried_once_more_without_the_old_results() {
 
     let ran = run_with(Scripted::failing(vec![overflow()]), |_| {}).await;
     assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::CONTEXT_LENGTH));
+}
+
+#[tokio::test]
+async fn a_conversation_that_cannot_be_shortened_ends_in_the_specifications_words() {
+    let ran = run_with(Scripted::new(vec![]), |turn| {
+        turn.context_tokens = 1000;
+        turn.messages = vec![Message::User { text: "x".repeat(4000) }];
+    })
+    .await;
+    let Err(ProviderError::Failed(problem)) = &ran.report.end else {
+        panic!("{:?}", ran.report.end);
+    };
+    assert_eq!(problem.message, "Context length exceeded: 1000 tokens");
+    assert!(
+        problem
+            .hint
+            .as_ref()
+            .is_some_and(|hint| hint.starts_with("target fewer or smaller files"))
+    );
+    assert!(ran.asked.is_empty(), "nothing was sent");
+}
+
+#[tokio::test]
+async fn a_long_conversation_forgets_old_results_and_goes_on() {
+    let long = "x".repeat(2000);
+    let mut rounds: Vec<_> = (0..10)
+        .map(|n| {
+            let arguments = format!("{{\"n\":{n},\"x\":\"{long}\"}}");
+            vec![call(&format!("a{n}"), "echo", &arguments), stop(StopReason::ToolUse)]
+        })
+        .collect();
+    rounds.push(vec![text("Done."), stop(StopReason::EndTurn)]);
+    let ran = run_with(Scripted::new(rounds), |turn| turn.context_tokens = 10_500).await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete), "{}", ran.log);
+    let last = ran.asked.last().expect("it was asked");
+    assert_eq!(last[0], ask()[0], "the request stays");
+    let dropped = last.iter().filter(|message| {
+        matches!(message, Message::ToolResults { results } if results[0].text.starts_with("[This result of `echo`"))
+    });
+    assert!(dropped.count() >= 2);
+    assert!(results(&last[last.len() - 1])[0].1.starts_with("echo {\"n\":9"));
 }
 
 #[tokio::test]

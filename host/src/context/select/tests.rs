@@ -3,7 +3,7 @@ use crate::context::tests::with_tree;
 
 /// Selects and shows each file with its first reason.
 fn selected(files: &[(&str, &str)], operation: Operation, target: &Target, focus: Option<&str>) -> String {
-    let selection = with_tree(files, |tree| select(tree, operation, target, focus));
+    let selection = with_tree(files, |tree| select(tree, operation, target, focus, &[]));
     let mut shown: Vec<String> = selection
         .chosen
         .iter()
@@ -20,7 +20,7 @@ fn selected(files: &[(&str, &str)], operation: Operation, target: &Target, focus
 }
 
 fn paths(files: &[(&str, &str)], operation: Operation, target: &Target) -> Vec<String> {
-    let selection = with_tree(files, |tree| select(tree, operation, target, None));
+    let selection = with_tree(files, |tree| select(tree, operation, target, None, &[]));
     selection.chosen.into_iter().map(|choice| choice.path).collect()
 }
 

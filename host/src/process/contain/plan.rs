@@ -140,18 +140,15 @@ struct Sight<'a> {
 impl Sight<'_> {
     /// A program with everything that it was installed with.
     fn program(&mut self, program: &Path) {
-        let Some(real) = self.follow(program) else { return };
-        let Some(folder) = real.parent() else { return };
-        if self.manager(&real) || self.prefix(folder.parent().unwrap_or(folder)) {
-            return;
-        }
-        // What a link of the repository says is not enough to make a file visible.
-        if real.is_file() && !program.starts_with(self.root) {
-            self.show(&real);
-        }
         // `bin/python` of a virtual environment is often a link, whose neighbours matter as well.
         if let Some(prefix) = program.parent().and_then(Path::parent) {
             self.environment(prefix);
+        }
+        let Some(real) = self.follow(program) else { return };
+        let is_installed = self.prefix_of(&real);
+        // What a link of the repository says is not enough to make a file visible.
+        if !is_installed && real.is_file() && !program.starts_with(self.root) {
+            self.show(&real);
         }
     }
 
@@ -175,13 +172,10 @@ impl Sight<'_> {
         }
     }
 
-    /// The prefix of a program that is where it really is.
-    fn prefix_of(&mut self, program: &Path) {
-        if let Some(prefix) = program.parent().and_then(Path::parent)
-            && !self.manager(prefix)
-        {
-            self.prefix(prefix);
-        }
+    /// True where a program that is where it really is belongs to a prefix, which is then visible.
+    fn prefix_of(&mut self, program: &Path) -> bool {
+        let prefix = program.parent().and_then(Path::parent);
+        prefix.is_some_and(|prefix| self.manager(prefix) || self.prefix(prefix))
     }
 
     /// The programs of one entry of the `PATH` that recipes may want.

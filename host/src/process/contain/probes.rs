@@ -53,23 +53,22 @@ pub enum ProbeVerdict {
 
 /// Makes every attempt in the best sandbox of this machine. Takes some seconds.
 pub fn probe_sandbox() -> Vec<ProbeResult> {
-    let available = super::available();
-    match available.sandbox {
-        Sandbox::None => none(&available.refused.join("; ")),
-        sandbox => probe(sandbox),
-    }
+    probe(super::available().sandbox, |_| true)
 }
 
-/// Makes every attempt in a sandbox of this kind.
-pub fn probe(sandbox: Sandbox) -> Vec<ProbeResult> {
-    let Some(python) = python() else {
-        return none("there is no `python3` to make the attempts");
+/// Makes the attempts whose names are wanted in a sandbox of this kind.
+pub fn probe(sandbox: Sandbox, is_wanted: impl Fn(&str) -> bool) -> Vec<ProbeResult> {
+    let python = match (sandbox, python()) {
+        (Sandbox::None, _) => Err(super::available().refused.join("; ")),
+        (_, None) => Err("there is no `python3` to make the attempts".to_owned()),
+        (_, Some(python)) => Ok(python),
     };
-    ATTEMPTS.iter().map(|attempt| one(attempt, sandbox, &python)).collect()
-}
-
-fn none(reason: &str) -> Vec<ProbeResult> {
-    ATTEMPTS.iter().map(|attempt| unavailable(attempt, reason)).collect()
+    let wanted = ATTEMPTS.iter().filter(|attempt| is_wanted(attempt.name));
+    let make = |attempt| match &python {
+        Ok(python) => one(attempt, sandbox, python),
+        Err(reason) => unavailable(attempt, reason),
+    };
+    wanted.map(make).collect()
 }
 
 fn unavailable(attempt: &Attempt, reason: &str) -> ProbeResult {

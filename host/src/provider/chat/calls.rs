@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::provider::ToolCall;
+use crate::provider::{ToolCall, ids};
 
 /// The calls of one answer, as far as they came.
 #[derive(Debug, Default)]
@@ -96,6 +96,11 @@ impl Calls {
         self.slots.is_empty()
     }
 
+    /// Bytes of all arguments.
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.iter().map(|slot| slot.arguments.len()).sum()
+    }
+
     /// The names of the calls, for the case that none may run.
     pub(super) fn into_names(self) -> impl Iterator<Item = String> {
         self.slots.into_iter().map(|slot| slot.name)
@@ -107,7 +112,7 @@ impl Calls {
         let numbered = self.slots.into_iter().enumerate();
         numbered
             .map(|(number, slot)| ToolCall {
-                id: unique_id(&slot.id, &mut used, round, number),
+                id: ids::unique(&slot.id, &mut used, round, number),
                 name: slot.name,
                 arguments: normalised(slot.arguments),
             })
@@ -197,22 +202,6 @@ fn normalised(arguments: String) -> String {
         Ok(Value::Null) => "{}".to_owned(),
         _ => arguments,
     }
-}
-
-/// Longest id that is passed on.
-const ID_CHARS_MAX: usize = 64;
-
-fn unique_id(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
-    let clean = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let given: String = given.chars().take(ID_CHARS_MAX).map(clean).collect();
-    let made = (0..).map(|again| match again {
-        0 => format!("call_{round}_{number}"),
-        again => format!("call_{round}_{number}_{again}"),
-    });
-    let mut candidates = (!given.is_empty()).then_some(given).into_iter().chain(made);
-    candidates
-        .find(|id| used.insert(id.clone()))
-        .expect("the made-up ids never end")
 }
 
 #[cfg(test)]

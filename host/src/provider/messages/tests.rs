@@ -12,6 +12,8 @@ fn wire() -> MessagesWire {
         url: "http://127.0.0.1:1".into(),
         model: "m".into(),
         api_key: Some(Secret::new("key")),
+        text_calls: false,
+        patience: crate::config::Patience::default(),
     })
 }
 
@@ -96,6 +98,7 @@ fn messages_6_usage_counts_cached_input_too() {
         cached_tokens: 100,
         output_tokens: 7,
         estimated: false,
+        cost_nanos: None,
     };
     assert_eq!(usage, Some(expected));
 }

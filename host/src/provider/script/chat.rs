@@ -1,133 +1,226 @@
-//! Steps of a script as a Chat Completions server sends them.
+//! Chat Completions: steps as a stream of chunks or one completion, its errors and its model list.
 
 use serde_json::{Value, json};
 
-use super::{Round, ScriptedCall, Step};
+use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, cut};
+use super::{Script, ScriptedCall, ScriptedUsage, check};
 
-/// What a body is made of.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Action {
-    Send(String),
-    WaitMs(u64),
-    Gate(String),
-    Stall,
-    Reset,
-}
+/// The wire.
+#[derive(Debug)]
+pub(super) struct Chat;
 
-/// The body of a round. `number` counts rounds from 0, `model` is the one that was asked for.
-pub(super) fn actions(round: &Round, number: usize, model: &str) -> Vec<Action> {
-    let mut writer = Writer {
-        number,
-        model,
-        calls: 0,
-        actions: Vec::new(),
-    };
-    writer.delta(json!({"role": "assistant", "content": ""}));
-    for step in &round.steps {
-        if matches!(step, Step::End) {
-            break;
+impl Dialect for Chat {
+    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a> {
+        Box::new(Chunks { telling, calls: 0 })
+    }
+
+    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value {
+        let text = said.joined(Part::as_text);
+        let mut message = json!({"role": "assistant", "content": text, "refusal": null});
+        let reasoning = said.joined(Part::as_reasoning);
+        if !reasoning.is_empty() {
+            message["reasoning_content"] = reasoning.into();
         }
-        writer.step(step);
-    }
-    if !round.ends_by_itself() {
-        writer.finish(if writer.calls > 0 { "tool_calls" } else { "stop" });
-        writer.send("data: [DONE]\n\n".to_owned());
-    }
-    writer.actions
-}
-
-struct Writer<'a> {
-    number: usize,
-    model: &'a str,
-    calls: usize,
-    actions: Vec<Action>,
-}
-
-impl Writer<'_> {
-    fn step(&mut self, step: &Step) {
-        match step {
-            Step::Text(text) => self.delta(json!({"content": text})),
-            Step::Pieces(pieces) => pieces.iter().for_each(|piece| self.delta(json!({"content": piece}))),
-            Step::Reasoning(text) => self.delta(json!({"reasoning_content": text})),
-            Step::ToolCalls(calls) => calls.iter().for_each(|call| self.call(call)),
-            Step::Usage(usage) => {
-                let counts = json!({
-                    "prompt_tokens": usage.input,
-                    "completion_tokens": usage.output,
-                    "total_tokens": usage.input + usage.output,
-                    "prompt_tokens_details": {"cached_tokens": usage.cached},
-                });
-                let mut chunk = self.envelope(json!([]));
-                chunk["usage"] = counts;
-                self.frame(&chunk);
+        let calls: Vec<Value> = said
+            .calls()
+            .enumerate()
+            .map(|(index, call)| {
+                let function = json!({"name": call.name, "arguments": call.arguments_text()});
+                entry(json!({}), call.id_or(|| call_id(telling.number, index)), function)
+            })
+            .collect();
+        if !calls.is_empty() {
+            message["tool_calls"] = calls.into();
+            if text.is_empty() {
+                message["content"] = Value::Null;
             }
-            Step::Finish(reason) => self.finish(reason),
-            Step::Done => self.send("data: [DONE]\n\n".to_owned()),
-            Step::DelayMs(milliseconds) => self.actions.push(Action::WaitMs(*milliseconds)),
-            Step::Gate(name) => self.actions.push(Action::Gate(name.clone())),
-            Step::Comment(text) => self.send(format!(": {text}\n\n")),
-            Step::Frame(value) => self.frame(value),
-            Step::Raw(text) => self.send(text.clone()),
-            Step::Error(error) => self.frame(&json!({"error": error})),
-            Step::Stall => self.actions.push(Action::Stall),
-            Step::Reset => self.actions.push(Action::Reset),
-            Step::End | Step::Status(_) => {}
         }
+        let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": said.finish});
+        let mut body = envelope(telling, "chat.completion", json!([choice]));
+        if let Some(usage) = said.usage {
+            body["usage"] = counts(usage);
+        }
+        body
     }
 
-    fn call(&mut self, call: &ScriptedCall) {
+    fn error(&self, mishap: Mishap<'_>) -> Value {
+        let (kind, code, message) = words(mishap.code);
+        let message = mishap.message.unwrap_or(message);
+        let mut error = json!({"message": message, "type": kind, "param": null, "code": code});
+        if let Some(seconds) = mishap.retry_after_seconds {
+            error["metadata"] = json!({"retry_after_seconds": seconds});
+        }
+        json!({"error": error})
+    }
+
+    fn models(&self, ids: &[String]) -> Value {
+        let data: Vec<Value> = ids.iter().map(|id| self.model(id)).collect();
+        json!({"object": "list", "data": data})
+    }
+
+    fn model(&self, id: &str) -> Value {
+        json!({"id": id, "object": "model", "created": CREATED, "owned_by": "script"})
+    }
+
+    fn check(&self, request: Incoming<'_>, _script: &Script, _told: usize) -> Result<(), String> {
+        check::chat::check(request.body)
+    }
+}
+
+/// Some second of the past: the same in every run, so that answers can be compared.
+const CREATED: u64 = 1_760_000_000;
+
+/// Type, code and sentence of an error.
+fn words(code: u16) -> (&'static str, Value, &'static str) {
+    match code {
+        401 => (
+            "invalid_request_error",
+            json!("invalid_api_key"),
+            "Incorrect API key provided.",
+        ),
+        402 => (
+            "insufficient_credits",
+            json!(402),
+            "Insufficient credits. Add more to continue.",
+        ),
+        403 => (
+            "invalid_request_error",
+            json!("permission_denied"),
+            "The key may not use this.",
+        ),
+        404 => ("invalid_request_error", json!("not_found"), "Not found."),
+        429 => (
+            "requests",
+            json!("rate_limit_exceeded"),
+            "Rate limit reached for requests.",
+        ),
+        529 => (
+            "server_error",
+            json!("overloaded"),
+            "The engine is currently overloaded, please try again later.",
+        ),
+        503 => (
+            "server_error",
+            Value::Null,
+            "The engine is currently overloaded, please try again later.",
+        ),
+        500.. => (
+            "server_error",
+            Value::Null,
+            "The server had an error while processing your request.",
+        ),
+        _ => ("invalid_request_error", Value::Null, "The request is not valid."),
+    }
+}
+
+fn call_id(number: usize, index: usize) -> String {
+    format!("call_{number}_{index}")
+}
+
+/// A call, with what stands before its id.
+fn entry(mut entry: Value, id: Option<String>, function: Value) -> Value {
+    if let Some(id) = id {
+        entry["id"] = id.into();
+    }
+    entry["type"] = "function".into();
+    entry["function"] = function;
+    entry
+}
+
+fn counts(usage: ScriptedUsage) -> Value {
+    json!({
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+    })
+}
+
+fn envelope(telling: Telling<'_>, object: &str, choices: Value) -> Value {
+    json!({
+        "id": format!("chatcmpl-script-{}", telling.number),
+        "object": object,
+        "created": CREATED,
+        "model": telling.model,
+        "choices": choices,
+    })
+}
+
+struct Chunks<'a> {
+    telling: Telling<'a>,
+    calls: usize,
+}
+
+impl Chunks<'_> {
+    fn delta(&self, delta: Value, out: &mut Out) {
+        self.choice(delta, Value::Null, out);
+    }
+
+    fn choice(&self, delta: Value, finish: Value, out: &mut Out) {
+        let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish});
+        out.data(&envelope(self.telling, CHUNK, json!([choice])));
+    }
+
+    /// Id and name come in the first piece only; the calls of one answer are told apart by their index.
+    fn call(&mut self, call: &ScriptedCall, out: &mut Out) {
         let index = self.calls;
         self.calls += 1;
-        let id = call
-            .id
-            .clone()
-            .unwrap_or_else(|| format!("call_{}_{index}", self.number));
-        let arguments = call.arguments_text();
-        let mut pieces = cut(&arguments, call.pieces.unwrap_or(1)).into_iter();
-        let first = pieces.next().unwrap_or_default();
-        self.delta(json!({"tool_calls": [
-            {"index": index, "id": id, "type": "function", "function": {"name": call.name, "arguments": first}},
-        ]}));
+        let mut pieces = cut(&call.arguments_text(), call.pieces.unwrap_or(1)).into_iter();
+        let function = json!({"name": call.name, "arguments": pieces.next().unwrap_or_default()});
+        let id = call.id_or(|| call_id(self.telling.number, index));
+        let first = entry(json!({"index": index}), id, function);
+        self.delta(json!({"tool_calls": [first]}), out);
         for piece in pieces {
-            self.delta(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}));
+            self.delta(
+                json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
+                out,
+            );
         }
-    }
-
-    fn delta(&mut self, delta: Value) {
-        let chunk = self.envelope(json!([{"index": 0, "delta": delta, "finish_reason": null}]));
-        self.frame(&chunk);
-    }
-
-    fn finish(&mut self, reason: &str) {
-        let chunk = self.envelope(json!([{"index": 0, "delta": {}, "finish_reason": reason}]));
-        self.frame(&chunk);
-    }
-
-    fn envelope(&self, choices: Value) -> Value {
-        json!({
-            "id": format!("chatcmpl-script-{}", self.number),
-            "object": "chat.completion.chunk",
-            "created": 0,
-            "model": self.model,
-            "choices": choices,
-        })
-    }
-
-    fn frame(&mut self, value: &Value) {
-        self.send(format!("data: {value}\n\n"));
-    }
-
-    fn send(&mut self, text: String) {
-        self.actions.push(Action::Send(text));
     }
 }
 
-/// A text in so many pieces of about the same length, the last ones empty where it is too short.
-fn cut(text: &str, pieces: usize) -> Vec<String> {
-    let characters: Vec<char> = text.chars().collect();
-    let pieces = pieces.max(1);
-    let bound = |piece: usize| characters.len() * piece / pieces;
-    (0..pieces)
-        .map(|piece| characters[bound(piece)..bound(piece + 1)].iter().collect())
-        .collect()
+const CHUNK: &str = "chat.completion.chunk";
+
+impl Speaker for Chunks<'_> {
+    fn begin(&mut self, out: &mut Out) {
+        self.delta(json!({"role": "assistant", "content": "", "refusal": null}), out);
+    }
+
+    fn text(&mut self, text: &str, out: &mut Out) {
+        self.delta(json!({"content": text}), out);
+    }
+
+    fn reasoning(&mut self, text: &str, out: &mut Out) {
+        self.delta(json!({"reasoning_content": text}), out);
+    }
+
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out) {
+        calls.iter().for_each(|call| self.call(call, out));
+    }
+
+    fn usage(&mut self, usage: ScriptedUsage, out: &mut Out) {
+        let mut chunk = envelope(self.telling, CHUNK, json!([]));
+        chunk["usage"] = counts(usage);
+        out.data(&chunk);
+    }
+
+    fn finish(&mut self, reason: &str, out: &mut Out) {
+        self.choice(json!({}), reason.into(), out);
+    }
+
+    fn done(&mut self, out: &mut Out) {
+        out.send("data: [DONE]\n\n");
+    }
+
+    fn frame(&mut self, value: &Value, out: &mut Out) {
+        out.data(value);
+    }
+
+    fn error(&mut self, body: &Value, out: &mut Out) {
+        out.data(body);
+    }
+
+    fn counts_last(&self) -> bool {
+        true
+    }
 }

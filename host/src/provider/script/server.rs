@@ -1,22 +1,29 @@
 //! The server behind a script: loopback HTTP on a thread of its own, so that tests of either kind can use it.
+//!
+//! It finds out which wire a request speaks, records it, and hands it to that wire's dialect; what an answer looks like
+//! is not its business.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
-use futures_util::{Stream, stream};
-use serde_json::{Value, json};
+use chrono::{TimeDelta, Utc};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::chat::{self, Action};
-use super::{Round, Script, ScriptedStatus, Step};
+use super::chat::Chat;
+use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
+use super::generate_content::GenerateContent;
+use super::messages::Messages;
+use super::{RetryAfter, Round, Script, ScriptedStatus, Step, play};
+use crate::provider::estimated_tokens;
 
 /// Largest request that a scripted server reads: more than any context holds.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -28,6 +35,8 @@ pub struct Recorded {
     pub method: String,
     /// Path without a query.
     pub path: String,
+    /// What follows the `?`; empty where nothing does.
+    pub query: String,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     /// The body; null where it is no JSON.
@@ -43,12 +52,24 @@ pub struct ModelServer {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
+/// Is told of each request and of what it gets.
+type Observer = Box<dyn Fn(&Recorded, &str) + Send + Sync>;
+
 struct Shared {
     script: Script,
+    observer: Observer,
     served: Mutex<usize>,
     requests: Mutex<Vec<Recorded>>,
     gates: Mutex<HashMap<String, CancellationToken>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shared")
+            .field("script", &self.script)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ModelServer {
@@ -59,12 +80,22 @@ impl ModelServer {
 
     /// Starts on an address.
     pub fn start_on(address: SocketAddr, script: Script) -> io::Result<Self> {
+        Self::start_observed(address, script, |_, _| {})
+    }
+
+    /// Starts on an address. `observer` is told of each request, and in a few words of what it gets.
+    pub fn start_observed(
+        address: SocketAddr,
+        script: Script,
+        observer: impl Fn(&Recorded, &str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Arc::new(Shared {
             script,
+            observer: Box::new(observer),
             served: Mutex::new(0),
             requests: Mutex::default(),
             gates: Mutex::default(),
@@ -95,12 +126,32 @@ impl ModelServer {
 
     /// Base URL of the Chat Completions wire.
     pub fn url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.root())
     }
 
-    /// The requests so far, model lists included.
+    /// Base URL of the Messages and the generateContent wire.
+    pub fn root(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests for an answer so far.
     pub fn requests(&self) -> Vec<Recorded> {
-        locked(&self.shared.requests).clone()
+        self.recorded("POST")
+    }
+
+    /// The requests for a list or a property of the server so far: clients look for the context's size before they
+    /// send anything.
+    pub fn lists(&self) -> Vec<Recorded> {
+        self.recorded("GET")
+    }
+
+    fn recorded(&self, method: &str) -> Vec<Recorded> {
+        let requests = locked(&self.shared.requests);
+        requests
+            .iter()
+            .filter(|request| request.method == method)
+            .cloned()
+            .collect()
     }
 
     /// Opens a gate, for now and for ever.
@@ -165,70 +216,195 @@ async fn answer(
     body: Bytes,
 ) -> Response<Body> {
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let path = uri.path();
-    locked(&shared.requests).push(Recorded {
+    let recorded = Recorded {
         method: method.to_string(),
-        path: path.to_owned(),
+        path: uri.path().to_owned(),
+        query: uri.query().unwrap_or_default().to_owned(),
         headers: headers
             .iter()
             .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect(),
-        body: body.clone(),
-    });
-    match method {
-        Method::GET if path.ends_with("/models") => model_list(&shared.script.models),
-        Method::POST if path.ends_with("/chat/completions") => completion(&shared, &body),
-        _ => refusal(404, &format!("{method} {path} is not served here")),
+        body,
+    };
+    locked(&shared.requests).push(recorded.clone());
+    let (response, told) = respond(&shared, &method, &recorded);
+    (shared.observer)(&recorded, &told);
+    response
+}
+
+impl HasHeader for Recorded {
+    fn has_header(&self, name: &str) -> bool {
+        self.headers.contains_key(name)
     }
 }
 
-fn model_list(models: &[String]) -> Response<Body> {
-    let entry = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "script"});
-    let data: Vec<Value> = models.iter().map(entry).collect();
-    whole(&ScriptedStatus::new(200, json!({"object": "list", "data": data})))
+/// What a request asks for.
+enum Ask<'r> {
+    Models,
+    Model(&'r str),
+    Answer { model: &'r str, stream: bool },
 }
 
-fn completion(shared: &Arc<Shared>, body: &Value) -> Response<Body> {
-    if body["stream"] != true {
-        return refusal(400, "the scripted server answers only with `stream: true`");
+/// Which wire a request speaks, and what it asks for. Two wires have their model list at the same path; a header of
+/// the one tells them apart.
+fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dialect, Ask<'r>)> {
+    let path = request.path.as_str();
+    if *method == Method::GET {
+        let (before, id) = path.split_once("/models")?;
+        let dialect: &dyn Dialect = match before {
+            "/v1beta" => &GenerateContent,
+            "/v1" if request.has_header("anthropic-version") => &Messages,
+            "" | "/v1" => &Chat,
+            _ => return None,
+        };
+        return match id.strip_prefix('/') {
+            None if id.is_empty() => Some((dialect, Ask::Models)),
+            None => None,
+            Some(id) => Some((dialect, Ask::Model(id))),
+        };
+    }
+    if *method != Method::POST {
+        return None;
+    }
+    let model = request.body["model"].as_str().unwrap_or_default();
+    let stream = request.body["stream"] == true;
+    if path.ends_with("/chat/completions") {
+        return Some((&Chat, Ask::Answer { model, stream }));
+    }
+    if path.ends_with("/v1/messages") {
+        return Some((&Messages, Ask::Answer { model, stream }));
+    }
+    let (_, called) = path.split_once("/models/")?;
+    let (model, action) = called.rsplit_once(':')?;
+    let stream = match action {
+        "streamGenerateContent" => true,
+        "generateContent" => false,
+        _ => return None,
+    };
+    Some((&GenerateContent, Ask::Answer { model, stream }))
+}
+
+/// The answer to a request, and a few words about it.
+fn respond(shared: &Arc<Shared>, method: &Method, request: &Recorded) -> (Response<Body>, String) {
+    let script = &shared.script;
+    if let Some(body) = script.get.get(&request.path).filter(|_| *method == Method::GET) {
+        return (json(200, body), "an entry of `get`".to_owned());
+    }
+    let Some((dialect, ask)) = route(method, request) else {
+        return refusal(&Chat, 404, &format!("{method} {} is not served here", request.path));
+    };
+    match ask {
+        Ask::Models => (json(200, &dialect.models(&script.models)), "the model list".to_owned()),
+        Ask::Model(id) => match script.models.iter().find(|model| *model == id) {
+            Some(id) => (json(200, &dialect.model(id)), "a model".to_owned()),
+            None => refusal(dialect, 404, &format!("model `{id}` not found")),
+        },
+        Ask::Answer { model, stream } => tell(shared, dialect, request, model, stream),
+    }
+}
+
+fn tell(
+    shared: &Arc<Shared>,
+    dialect: &'static dyn Dialect,
+    request: &Recorded,
+    model: &str,
+    stream: bool,
+) -> (Response<Body>, String) {
+    let script = &shared.script;
+    let incoming = Incoming {
+        body: &request.body,
+        query: &request.query,
+        streams: stream,
+        header: request,
+    };
+    if script.strict
+        && let Err(reason) = dialect.check(incoming, script, *locked(&shared.served))
+    {
+        return refusal(dialect, 400, &reason);
     }
     let Some((number, round)) = shared.next_round() else {
-        let length = shared.script.rounds.len();
-        return refusal(400, &format!("the script is over: it has {length} rounds"));
+        let length = script.rounds.len();
+        return refusal(dialect, 400, &format!("the script is over: it has {length} rounds"));
     };
+    let told = format!("round {} of {}", number % script.rounds.len() + 1, script.rounds.len());
     if let Some(Step::Status(status)) = round.steps.first() {
-        return whole(status);
+        return (http_answer(status, dialect), format!("{told}, status {}", status.code));
     }
-    let actions = chat::actions(&round, number, body["model"].as_str().unwrap_or_default());
-    let actions = split(actions, round.split_bytes);
-    let content_type = round.content_type.as_deref().unwrap_or("text/event-stream");
-    response(
-        200,
-        &[("content-type", content_type)],
-        Body::from_stream(play(actions, Arc::clone(shared))),
+    let telling = Telling {
+        round: &round,
+        number,
+        model,
+        request_tokens: estimated_tokens(request.body.to_string().len()),
+    };
+    let (actions, usual_type) = match stream {
+        true => (dialect::stream(dialect, telling), "text/event-stream"),
+        false => (dialect::whole(dialect, telling), "application/json"),
+    };
+    let gates = Arc::clone(shared);
+    let body = play::body(actions, round.split_bytes, move |name| gates.gate(name));
+    let content_type = round.content_type.as_deref().unwrap_or(usual_type);
+    (
+        response(200, &[("content-type", content_type)], Body::from_stream(body)),
+        told,
     )
 }
 
-fn refusal(code: u16, message: &str) -> Response<Body> {
-    let body = json!({"error": {"message": message, "type": "invalid_request_error", "code": null}});
-    whole(&ScriptedStatus::new(code, body))
+fn refusal(dialect: &dyn Dialect, code: u16, reason: &str) -> (Response<Body>, String) {
+    let body = dialect.error(Mishap {
+        code,
+        message: Some(reason),
+        retry_after_seconds: None,
+    });
+    (json(code, &body), format!("{code}: {reason}"))
 }
 
-fn whole(status: &ScriptedStatus) -> Response<Body> {
+fn json(code: u16, body: &Value) -> Response<Body> {
+    response(
+        code,
+        &[("content-type", "application/json")],
+        Body::from(body.to_string()),
+    )
+}
+
+/// The HTTP answer of a script, with the wire's own error object where the script gives no body.
+fn http_answer(status: &ScriptedStatus, dialect: &dyn Dialect) -> Response<Body> {
     let (kind, body) = match &status.body {
         Value::String(text) if text.trim_start().starts_with('<') => ("text/html", text.clone()),
         Value::String(text) => ("text/plain", text.clone()),
-        Value::Null => ("text/plain", String::new()),
+        Value::Null => {
+            let mishap = Mishap {
+                code: status.code,
+                message: status.message.as_deref(),
+                retry_after_seconds: match status.retry_after {
+                    Some(RetryAfter::Body(seconds)) => Some(seconds),
+                    _ => None,
+                },
+            };
+            ("application/json", dialect.error(mishap).to_string())
+        }
         value => ("application/json", value.to_string()),
     };
+    let wait = status.retry_after.as_ref().and_then(retry_after_header);
     let mut headers = vec![("content-type", kind)];
-    headers.extend(
-        status
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str())),
-    );
+    headers.extend(wait.as_ref().map(|(name, value)| (*name, value.as_str())));
+    let own = status.headers.iter();
+    headers.extend(own.map(|(name, value)| (name.as_str(), value.as_str())));
     response(status.code, &headers, Body::from(body))
+}
+
+fn retry_after_header(wait: &RetryAfter) -> Option<(&'static str, String)> {
+    const NAME: &str = "retry-after";
+    Some(match wait {
+        RetryAfter::Seconds(seconds) => (NAME, seconds.to_string()),
+        RetryAfter::Ms(milliseconds) => ("retry-after-ms", milliseconds.to_string()),
+        RetryAfter::DateIn(seconds) => {
+            let seconds = i64::try_from(*seconds).ok().and_then(TimeDelta::try_seconds)?;
+            let date = Utc::now().checked_add_signed(seconds)?;
+            (NAME, date.format("%a, %d %b %Y %H:%M:%S GMT").to_string())
+        }
+        RetryAfter::Header(text) => (NAME, text.clone()),
+        RetryAfter::Body(_) => return None,
+    })
 }
 
 /// A script may name what is no status or header; that is answered, not a panic.
@@ -241,53 +417,5 @@ fn response(code: u16, headers: &[(&str, &str)], body: Body) -> Response<Body> {
         let mut response = Response::new(Body::from(format!("the script cannot be sent: {error}")));
         *response.status_mut() = StatusCode::NOT_IMPLEMENTED;
         response
-    })
-}
-
-/// A piece of a body to send, or something to wait for.
-enum Piece {
-    Bytes(Bytes),
-    Other(Action),
-}
-
-fn split(actions: Vec<Action>, bytes: Option<usize>) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for action in actions {
-        match action {
-            Action::Send(text) => {
-                let text = Bytes::from(text);
-                let size = bytes.unwrap_or(text.len()).max(1);
-                pieces.extend(text.chunks(size).map(|chunk| Piece::Bytes(text.slice_ref(chunk))));
-            }
-            other => pieces.push(Piece::Other(other)),
-        }
-    }
-    pieces.reverse();
-    pieces
-}
-
-/// Plays the pieces, of which the last is the next.
-fn play(pieces: Vec<Piece>, shared: Arc<Shared>) -> impl Stream<Item = io::Result<Bytes>> {
-    stream::unfold((pieces, shared), |(mut pieces, shared)| async move {
-        loop {
-            match pieces.pop()? {
-                Piece::Bytes(bytes) => {
-                    // The server writes what it has while this waits, so that pieces leave one by one.
-                    tokio::task::yield_now().await;
-                    return Some((Ok(bytes), (pieces, shared)));
-                }
-                Piece::Other(Action::WaitMs(milliseconds)) => {
-                    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
-                }
-                Piece::Other(Action::Gate(name)) => shared.gate(&name).cancelled().await,
-                Piece::Other(Action::Stall) => std::future::pending().await,
-                Piece::Other(Action::Reset) => {
-                    // What was sent before must have left.
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                    return Some((Err(io::ErrorKind::ConnectionReset.into()), (pieces, shared)));
-                }
-                Piece::Other(Action::Send(_)) => {}
-            }
-        }
     })
 }

@@ -1,12 +1,15 @@
-//! How an operation ended, truthfully: a run that could not do what the operation is for has failed.
+//! How an operation ended, truthfully: a run that could not do what the operation is for has failed, and says which
+//! bound or refusal was in the way, what is missing, and what allows more.
 //!
 //! Pure but for the question which files the session has changed.
 
 use super::tools::Denial;
 use super::{Job, OperationTask, Outcome};
 use crate::api::{Operation, Problem};
+use crate::limits;
 use crate::provider::{ProviderError, Usage};
-use crate::turn::{TurnEnd, TurnReport};
+use crate::session::journal::cut_text;
+use crate::turn::{Budget, TurnEnd, TurnReport};
 
 /// Judges the last turn of an operation, its refusals, and what its review had to say, in this order.
 pub(super) fn judge(
@@ -21,11 +24,8 @@ pub(super) fn judge(
             let modified = job.recorder.summary().files_modified();
             undone(task.operation, denials, job.approver.has_expired(), &modified).or(found)
         }
-        Ok(TurnEnd::Refused) => Some(Problem::new("model-refused", "The model declined to answer")),
-        Ok(TurnEnd::Exhausted(budget)) => Some(Problem::new(
-            "budget-exhausted",
-            format!("The answer is partial: {budget}"),
-        )),
+        Ok(TurnEnd::Refused) => Some(refused(task.operation)),
+        Ok(TurnEnd::Exhausted(budget)) => Some(exhausted(task, report, *budget)),
         Err(ProviderError::Failed(problem)) => Some(problem.clone()),
         Err(ProviderError::Cancelled) => {
             return Outcome {
@@ -41,17 +41,99 @@ pub(super) fn judge(
     }
 }
 
-/// The session's time was up before `missing`.
+fn refused(operation: Operation) -> Problem {
+    Problem::new(
+        "model-refused",
+        format!("{operation} is incomplete: the model declined to answer, or to go on"),
+    )
+    .with_hint("put the request in other words, or ask another model: `--model MODEL`")
+}
+
+/// The session's time was up before there was a turn.
 pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
     let seconds = task.budget.timeout_seconds.unwrap_or_default();
-    Problem::new(
-        "budget-exhausted",
-        format!(
-            "{} is incomplete: its time of {seconds} s (--timeout) is up; {missing}",
-            task.operation
-        ),
+    incomplete(
+        task,
+        &format!("its time of {seconds} s (--timeout) is up; {missing}"),
+        format!("give it more time: `--timeout {}`", seconds.saturating_mul(2).max(1)),
     )
-    .with_hint("give it more time: `--timeout SECONDS`")
+}
+
+/// Names the bound, its value, and what is missing for it.
+fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
+    let calls = list(&report.undone);
+    let open = match report.undone.is_empty() {
+        true => "the model had not finished its answer".to_owned(),
+        false => format!("not done: {calls}"),
+    };
+    match budget {
+        Budget::Steps => {
+            let steps = task.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
+            let hint = format!(
+                "allow more requests: `--max-steps {}`, or ask for less",
+                steps.saturating_mul(2)
+            );
+            incomplete(
+                task,
+                &format!("its bound of {} (--max-steps) is reached; {open}", requests(steps)),
+                hint,
+            )
+        }
+        Budget::Tokens { needed } => {
+            let max = task.budget.max_tokens.unwrap_or_default();
+            let used = report.usage.input_tokens.saturating_add(report.usage.output_tokens);
+            let missing = match needed {
+                0 => open,
+                needed => format!("the next request would need about {needed} more"),
+            };
+            let enough = used.saturating_add(needed).max(max).saturating_mul(2);
+            let hint = format!("allow more tokens: `--max-tokens {enough}`, or ask for less");
+            let bound = format!("its bound of {max} tokens (--max-tokens) is reached: {used} are used; {missing}");
+            incomplete(task, &bound, hint)
+        }
+        Budget::Time => out_of_time(task, &open),
+        Budget::Output => {
+            let what = match report.undone.is_empty() {
+                true => "its answer; the rest of it is missing".to_owned(),
+                false => format!("a call of {calls} again and again; it was not run"),
+            };
+            let hint = "ask for less at once, or choose a model that may write more: `--model MODEL`";
+            incomplete(
+                task,
+                &format!("the model's output limit cut off {what}"),
+                hint.to_owned(),
+            )
+        }
+        Budget::Repetition => {
+            let times = limits::TOOL_CALL_REPEATS_MAX;
+            let what = format!("the model made the same call of {calls} {times} times with the same result");
+            let hint = "run it again, put the request in other words, or choose another model: `--model MODEL`";
+            incomplete(
+                task,
+                &format!("{what}; what it was looking for is missing"),
+                hint.to_owned(),
+            )
+        }
+    }
+}
+
+fn incomplete(task: &OperationTask, why: &str, hint: String) -> Problem {
+    Problem::new("budget-exhausted", format!("{} is incomplete: {why}", task.operation)).with_hint(hint)
+}
+
+fn requests(count: u32) -> String {
+    match count {
+        1 => "1 request".to_owned(),
+        count => format!("{count} requests"),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| format!("`{}`", cut_text(name, limits::SUMMARY_BYTES_MAX)))
+        .collect();
+    quoted.join(", ")
 }
 
 fn used(report: &TurnReport) -> Option<Usage> {

@@ -14,19 +14,21 @@ use super::tools::SessionTools;
 use super::{Job, OperationTask, Outcome, operation_failed};
 use crate::api::{Event, Problem};
 use crate::config::Api;
-use crate::context::{self, BuildRequest, Packet};
+use crate::context::Packet;
 use crate::limits;
 use crate::operation::{self, Target};
 use crate::provider::{Message, Provider, Usage};
 use crate::session::journal::Work;
+use crate::session::selection::Selecting;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Runs an operation to its end. Everything in it shares the session's deadline.
 pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
     let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
-    let prepared = prepare(job, task, deadline).await?;
     let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
+    let context_tokens = context_tokens(job, &*provider, deadline).await;
+    let prepared = prepare(job, task, deadline, context_tokens).await?;
     let tools = SessionTools::new(job, &prepared.packet);
     let desk = Desk {
         job,
@@ -54,7 +56,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             Next::Ask(follow_up) => follow_up,
         };
         asked += 1;
-        desk.say(&follow_up.heading);
+        desk.announce(&follow_up.heading);
         let spent = Spent::of(&report);
         let mut messages = std::mem::take(&mut report.messages);
         messages.push(Message::User {
@@ -109,7 +111,10 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.deadline = desk.deadline;
     if is_analyst(task) {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
-        turn.context_tokens_max = u64::MAX;
+        turn.context_tokens = u64::MAX;
+    }
+    if let Some(context_tokens) = context_tokens(desk.job, provider, desk.deadline).await {
+        turn.context_tokens = turn.context_tokens.min(context_tokens);
     }
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
@@ -127,6 +132,16 @@ fn is_analyst(task: &OperationTask) -> bool {
     task.settings.provider.api == Api::Analyst
 }
 
+/// What the server tells of the loaded context; a local one is mostly smaller than what we would fill otherwise.
+async fn context_tokens(job: &Job, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
+    tokio::select! {
+        biased;
+        () = job.cancel.cancelled() => None,
+        () = until(deadline) => None,
+        tokens = provider.context_tokens() => tokens,
+    }
+}
+
 struct Prepared {
     target: Target,
     packet: Packet,
@@ -134,32 +149,31 @@ struct Prepared {
 }
 
 /// Finds the target and builds the context, on a blocking thread.
-async fn prepare(job: &Job, task: &OperationTask, deadline: Option<Instant>) -> Result<Prepared, Problem> {
+async fn prepare(
+    job: &Job,
+    task: &OperationTask,
+    deadline: Option<Instant>,
+    context_tokens: Option<u64>,
+) -> Result<Prepared, Problem> {
     let repository = Arc::clone(&job.repository);
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
     let operation = task.operation;
-    let (target, text, focus) = (task.target.clone(), task.task.clone(), task.focus.clone());
-    let (working_directory, vault) = (task.working_directory.clone(), task.settings.vault.clone());
+    // Two thirds of a small context are left for instructions, tools and what they say.
+    let budget_tokens = context_tokens.map_or(limits::PACKET_TOKENS, |tokens| limits::PACKET_TOKENS.min(tokens / 3));
+    let selecting = Selecting {
+        operation,
+        target: task.target.clone(),
+        task: task.task.clone(),
+        focus: task.focus.clone(),
+        working_directory: task.working_directory.clone(),
+        vault: task.settings.vault.clone(),
+        steer: Arc::clone(&task.steer),
+        budget_tokens,
+    };
     let build = move || {
-        let target = operation::resolve_target(
-            operation,
-            target.as_deref(),
-            text.as_deref(),
-            &repository,
-            &working_directory,
-        )?;
-        let request = BuildRequest {
-            repository: &repository,
-            operation,
-            target: &target,
-            focus: focus.as_deref(),
-            vault: vault.as_deref(),
-            budget_tokens: limits::PACKET_TOKENS,
-            cancel: &cancel,
-        };
-        let packet = context::build(&request).map_err(Problem::from)?;
-        let message = operation::user_message(operation, &target, focus.as_deref(), &packet);
+        let (target, packet) = selecting.build(&repository, &cancel)?;
+        let message = operation::user_message(operation, &target, selecting.focus.as_deref(), &packet);
         Ok::<_, Problem>(Prepared {
             target,
             packet,
@@ -172,11 +186,7 @@ async fn prepare(job: &Job, task: &OperationTask, deadline: Option<Instant>) -> 
         () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
         prepared = tokio::task::spawn_blocking(build) => prepared,
     };
-    let mut prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
-    for file in &mut prepared.packet.selected {
-        // What is no number has no place in JSON.
-        file.score = if file.score.is_finite() { file.score } else { 0.0 };
-    }
+    let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
     job.recorder.event(Event::Selection {
         files: prepared.packet.selected.clone(),
     });

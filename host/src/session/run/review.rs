@@ -5,22 +5,30 @@
 //! runs when a turn has ended, however it ended, and decides: the session ends, with words of the host and perhaps a
 //! problem, or the model is asked once more, with the whole conversation, within what is left of the budget.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::architect::Architect;
+use super::refactor::Refactor;
+use super::test_gen::TestGen;
 use super::tools::SessionTools;
 use super::{Job, OperationTask};
-use crate::api::{Operation, Problem};
+use crate::api::{Event, Operation, Problem};
+use crate::limits;
 use crate::operation::Target;
+use crate::operation::verify::{self, Checked};
 use crate::skill::CallReport;
-use crate::turn::TurnReport;
+use crate::turn::{TurnEnd, TurnReport};
 
 /// The operation's own part of a session, with what it must remember from before the turn.
 pub(super) enum Review {
     Explain,
-    Architect,
-    Refactor,
-    TestGen,
+    Architect(Architect),
+    Refactor(Refactor),
+    TestGen(TestGen),
 }
 
 /// What a review may look at and use.
@@ -72,23 +80,53 @@ impl Review {
     pub(super) fn new(operation: Operation) -> Self {
         match operation {
             Operation::Explain => Self::Explain,
-            Operation::Architect => Self::Architect,
-            Operation::Refactor => Self::Refactor,
-            Operation::TestGen => Self::TestGen,
+            Operation::Architect => Self::Architect(Architect::default()),
+            Operation::Refactor => Self::Refactor(Refactor::default()),
+            Operation::TestGen => Self::TestGen(TestGen::default()),
         }
     }
 
     /// Work before the model is asked. What it gives is appended to the first message; it may be empty.
-    pub(super) async fn before(&mut self, _desk: &Desk<'_>) -> Result<String, Problem> {
+    pub(super) async fn before(&mut self, desk: &Desk<'_>) -> Result<String, Problem> {
         match self {
-            Self::Explain | Self::Architect | Self::Refactor | Self::TestGen => Ok(String::new()),
+            Self::Refactor(refactor) => Ok(refactor.before(desk).await),
+            Self::Explain | Self::Architect(_) | Self::TestGen(_) => Ok(String::new()),
         }
     }
 
     /// Looks at the answer after each turn.
-    pub(super) async fn after(&mut self, _desk: &Desk<'_>, _answer: &Answer<'_>) -> Next {
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
         match self {
-            Self::Explain | Self::Architect | Self::Refactor | Self::TestGen => Next::End(Closing::default()),
+            Self::Explain => Next::End(Closing::saying(citations(desk, answer).await)),
+            Self::Architect(architect) => architect.after(desk, answer).await,
+            Self::Refactor(refactor) => refactor.after(desk, answer).await,
+            Self::TestGen(test_gen) => test_gen.after(desk, answer).await,
+        }
+    }
+}
+
+impl Closing {
+    /// Words of the host, and nothing wrong.
+    pub(super) fn saying(text: String) -> Self {
+        Self { text, problem: None }
+    }
+}
+
+/// What the closing line says about the citations of an answer.
+async fn citations(desk: &Desk<'_>, answer: &Answer<'_>) -> String {
+    match desk.check_citations(answer.text).await {
+        Ok(checked) => answer.remark(&checked),
+        Err(why) => why,
+    }
+}
+
+impl Answer<'_> {
+    /// The closing line. Nothing is said about an answer that broke off before it cited anything.
+    pub(super) fn remark(&self, checked: &Checked) -> String {
+        let is_whole = matches!(self.turn.end, Ok(TurnEnd::Complete));
+        match is_whole || checked.total() > 0 {
+            true => checked.line(),
+            false => String::new(),
         }
     }
 }
@@ -97,16 +135,47 @@ impl Desk<'_> {
     /// Adds words of the host to the answer, below a line `---`, so that they never pass for the model's.
     pub(super) fn say(&self, text: &str) {
         let text = text.trim();
-        if text.is_empty() {
-            return;
+        if !text.is_empty() {
+            self.write(format!("{}---\n\n{text}\n", self.paragraph()));
         }
-        let before = match self.job.recorder.output() {
-            output if output.trim().is_empty() => "",
-            output if output.ends_with("\n\n") => "",
+    }
+
+    /// Prepares for more words of the model, below a heading of the host where there is one.
+    pub(super) fn announce(&self, heading: &str) {
+        self.say(heading);
+        self.write(self.paragraph().to_owned());
+    }
+
+    /// An event of its own, at once: collected text could come too late for the report.
+    fn write(&self, content: String) {
+        if !content.is_empty() {
+            self.job.recorder.event(Event::Token { content });
+        }
+    }
+
+    /// What is missing for a new paragraph.
+    fn paragraph(&self) -> &'static str {
+        match self.job.recorder.output() {
+            output if output.trim().is_empty() || output.ends_with("\n\n") => "",
             output if output.ends_with('\n') => "\n",
             _ => "\n\n",
+        }
+    }
+
+    /// Looks up what a text cites, on a blocking thread and for a bounded time. The error is a sentence for the user.
+    pub(super) async fn check_citations(&self, text: &str) -> Result<Checked, String> {
+        let (text, repository) = (text.to_owned(), Arc::clone(&self.job.repository));
+        let cancel = self.job.cancel.child_token();
+        let _guard = cancel.clone().drop_guard();
+        let check = tokio::task::spawn_blocking(move || verify::check(&text, &repository, &cancel));
+        let patience = Duration::from_secs(limits::CITATIONS_SECONDS_MAX);
+        let why = match tokio::time::timeout(patience, check).await {
+            Ok(Ok(Ok(checked))) => return Ok(checked),
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(_)) => "the check failed".to_owned(),
+            Err(_) => format!("it took more than {} s", patience.as_secs()),
         };
-        self.job.recorder.text(&format!("{before}---\n\n{text}\n"));
+        Err(format!("The citations of this answer were not checked: {why}."))
     }
 
     /// Calls a skill for the host itself: under the same policy and on the same record as a call of the model's.

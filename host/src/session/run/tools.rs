@@ -40,7 +40,7 @@ impl Job {
             files: Mutex::new(files),
             cancel: self.cancel.child_token(),
             environment: self.environment.clone(),
-            progress: Arc::new(move |line| recorder.notice(line, None)),
+            progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
         })
     }
 
@@ -274,6 +274,7 @@ impl Observer for SessionTools<'_> {
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
                 estimated: usage.estimated,
+                cost: usage.cost(),
             }),
             Step::Notice(message) => recorder.notice(message, None),
         }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
-use crate::skill::changes::{LeftAlone, recover, undo};
+use crate::skill::changes::{LeftAlone, UndoReport, recover, undo};
 use crate::skill::policy::{Cause, Policy};
 use crate::skill::{Approver, ChangeJournal};
 
@@ -143,6 +143,13 @@ impl Bench {
             write(&self.stage(path), content);
         }
         self.commit(deletions)
+    }
+
+    /// Takes changes back, journalled apart from them. Gives that journal, too.
+    fn undo(&self, changes: &[PreparedChange]) -> (UndoReport, Journal) {
+        let journal = Journal::default();
+        let report = undo(&self.context.repository, changes, &journal).expect("it is journalled");
+        (report, journal)
     }
 
     fn commit(&self, deletions: &[&str]) -> Result<Vec<String>, Failure> {
@@ -283,7 +290,7 @@ fn a_module_becomes_a_package_and_back() {
         .propose(&[("thing/inner", "moved")], &["thing"])
         .expect("committed");
     assert_eq!(bench.text("thing/inner"), "moved");
-    let report = undo(&bench.context.repository, &bench.journal.changes());
+    let (report, _) = bench.undo(&bench.journal.changes());
     assert_eq!(report.restored, ["thing", "thing/inner"]);
     assert_eq!(bench.tree(), [("thing".to_owned(), "file".to_owned())]);
 }
@@ -629,7 +636,7 @@ fn a_file_system_that_cannot_exchange_names_will_do() {
         expected.map(|(path, text)| (path.to_owned(), text.to_owned()))
     );
     let last = bench.journal.changes().pop().expect("a change");
-    assert_eq!(undo(&bench.context.repository, &[last]).left_alone, []);
+    assert_eq!(bench.undo(&[last]).0.left_alone, []);
     let expected = [("a.txt", "a"), ("m.txt", "m"), ("z.txt", "z"), ("zz.txt", "theirs")];
     assert_eq!(
         bench.tree(),
@@ -694,7 +701,8 @@ fn undo_restores_byte_for_byte() {
         .propose(&[("a.txt", "3"), ("x/y/w.txt", "w")], &["c.txt"])
         .expect("committed");
     let changes = bench.journal.changes();
-    let report = undo(&bench.context.repository, &changes);
+    let after = bench.tree();
+    let (report, undone) = bench.undo(&changes);
     assert_eq!(
         report.restored,
         ["a.txt", "c.txt", "keep/b.txt", "x/y/w.txt", "x/y/z.txt"]
@@ -702,13 +710,92 @@ fn undo_restores_byte_for_byte() {
     assert_eq!(report.left_alone, []);
     assert_eq!(bench.tree(), before);
     assert_eq!(mode(&bench.root("c.txt")), 0o600);
-    let again = undo(&bench.context.repository, &changes);
+    let (again, nothing) = bench.undo(&changes);
     assert_eq!(
-        (again.restored.len(), again.left_alone.len()),
-        (5, 0),
+        (again.restored.len(), again.unchanged.len(), again.left_alone.len()),
+        (0, 5, 0),
         "a second undo finds it done"
     );
+    assert!(nothing.notes().is_empty(), "what changes nothing is not journalled");
     assert_eq!(bench.tree(), before);
+
+    // An undo is a change like any other.
+    assert_eq!(undone.notes(), ["prepare", "committed"]);
+    let (again, redone) = bench.undo(&undone.changes());
+    assert_eq!(again.restored.len(), 5);
+    assert_eq!(bench.tree(), after);
+    assert_eq!(bench.undo(&redone.changes()).0.restored.len(), 5);
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
+fn undo_keeps_an_empty_directory_that_was_there_and_removes_those_that_were_made() {
+    let bench = Bench::new(&[("a.txt", "a")]);
+    fs::create_dir(bench.root("there")).expect("a directory is made");
+    let before = bench.tree();
+    bench
+        .propose(&[("there/new/b.txt", "b"), ("there/c.txt", "c"), ("d/e.txt", "e")], &[])
+        .expect("committed");
+    write(&bench.root("d/theirs.txt"), "theirs");
+    let (report, _) = bench.undo(&bench.journal.changes());
+    assert_eq!(report.restored, ["d/e.txt", "there/c.txt", "there/new/b.txt"]);
+    assert_eq!(bench.text("d/theirs.txt"), "theirs");
+    fs::remove_dir_all(bench.root("d")).expect("removed");
+    assert_eq!(bench.tree(), before);
+    assert!(bench.root("there").is_dir());
+}
+
+#[test]
+fn undo_keeps_the_permissions_that_the_user_has_given_since() {
+    let bench = Bench::new(&[("a.txt", "a")]);
+    bench.see("a.txt");
+    bench.propose(&[("a.txt", "b")], &[]).expect("committed");
+    fs::set_permissions(bench.root("a.txt"), fs::Permissions::from_mode(0o700)).expect("the mode is set");
+    assert_eq!(bench.undo(&bench.journal.changes()).0.restored, ["a.txt"]);
+    assert_eq!((bench.text("a.txt").as_str(), mode(&bench.root("a.txt"))), ("a", 0o700));
+}
+
+/// What somebody changes between the look and the change stays, and the rest is taken back all the same.
+#[test]
+fn undo_leaves_alone_what_is_changed_at_the_last_moment() {
+    let bench = Bench::new(&[("a.txt", "a"), ("b.txt", "b")]);
+    for path in ["a.txt", "b.txt"] {
+        bench.see(path);
+    }
+    bench
+        .propose(&[("a.txt", "A"), ("b.txt", "B")], &[])
+        .expect("committed");
+    let journal = Journal::default();
+    let late = bench.root("b.txt");
+    *journal.meanwhile.lock().expect("not poisoned") = Some(Box::new(move || write(&late, "late")));
+    let report = undo(&bench.context.repository, &bench.journal.changes(), &journal).expect("it is journalled");
+    assert_eq!(report.restored, ["a.txt"]);
+    assert_eq!(report.left_alone.len(), 1);
+    assert_eq!(
+        report.left_alone[0].reason,
+        "`b.txt` was changed by somebody else in the meantime"
+    );
+    assert_eq!(journal.notes(), ["prepare", "abandoned", "prepare", "committed"]);
+    assert_eq!((bench.text("a.txt"), bench.text("b.txt")), ("a".into(), "late".into()));
+}
+
+#[test]
+fn an_undo_that_cannot_be_journalled_changes_nothing() {
+    for word in ["prepare", "committed"] {
+        let bench = Bench::new(&[("a.txt", "a")]);
+        bench.see("a.txt");
+        bench
+            .propose(&[("a.txt", "A"), ("d/n.txt", "N")], &[])
+            .expect("committed");
+        let journal = Journal::default();
+        *journal.fail.lock().expect("not poisoned") = Some(word);
+        undo(&bench.context.repository, &bench.journal.changes(), &journal).expect_err("the disk is full");
+        assert_eq!(
+            (bench.text("a.txt"), bench.text("d/n.txt")),
+            ("A".into(), "N".into()),
+            "{word}"
+        );
+    }
 }
 
 #[test]
@@ -724,7 +811,7 @@ fn undo_leaves_alone_what_the_user_changed() {
     write(&bench.root("c.txt"), "the user's");
     fs::remove_file(bench.root("new.txt")).expect("the file is removed");
     fs::create_dir(bench.root("new.txt")).expect("a directory is made");
-    let report = undo(&bench.context.repository, &bench.journal.changes());
+    let (report, _) = bench.undo(&bench.journal.changes());
     assert_eq!(report.restored, ["b.txt"]);
     let left = |path: &str, reason: &str| LeftAlone {
         path: path.to_owned(),
@@ -773,6 +860,7 @@ fn recovery_makes_an_interrupted_change_nothing() {
                     after: Some(state("C")),
                 },
             ],
+            directories: vec!["new".into()],
         };
         if done > 0 {
             fs::rename(bench.root("a.txt"), bench.root(".tool-proposal-id-0")).expect("renamed");

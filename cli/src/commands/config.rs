@@ -1,0 +1,95 @@
+//! `tool config`: every setting, its value and where it comes from. Starts nothing.
+
+use std::process::ExitCode;
+
+use host::config::{self, FileState, Inspection, Origin, Setting};
+use serde_json::Value;
+
+use super::{Context, print_json};
+use crate::error::{Error, code};
+use crate::output::Output;
+
+/// Shows the configuration. The exit code says whether operations can start with it.
+pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let mut inspection = config::inspect(&context.backend.home, &context.backend.environment);
+    inspection.settings.extend(of_the_command_line(context)?);
+    if json {
+        print_json(&inspection, context.output)?;
+    } else {
+        print(&inspection, context.output)?;
+    }
+    Ok(match &inspection.problem {
+        Some(problem) => ExitCode::from(code(&problem.code)),
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// What the flags and the working directory decide.
+fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
+    let (root, _) = context.places()?;
+    let origin = match context.repo {
+        Some(_) => Origin::Flag("--repo"),
+        None => Origin::Default,
+    };
+    Ok([Setting::new("repository", root.to_string_lossy(), origin)])
+}
+
+fn print(inspection: &Inspection, output: Output) -> Result<(), Error> {
+    let state = match inspection.state {
+        FileState::Missing => "  (missing)",
+        FileState::Read => "",
+        FileState::Broken => "  (broken: only what the environment and flags set is shown)",
+    };
+    output.line(&format!("{}{state}\n", inspection.file.display()))?;
+    for line in lines(&inspection.settings, output.columns()) {
+        output.line(&line)?;
+    }
+    if !inspection.forwarded.is_empty() {
+        output.line(&format!("\nsessions also get  {}", inspection.forwarded.join(", ")))?;
+    }
+    for warning in &inspection.warnings {
+        output.warning(warning);
+    }
+    if let Some(problem) = &inspection.problem {
+        output.problem(problem);
+    }
+    Ok(())
+}
+
+/// Key, value, origin in columns; beneath each other where the terminal is too narrow for that.
+fn lines(settings: &[Setting], columns: Option<usize>) -> Vec<String> {
+    let shown: Vec<(&str, String, String)> = settings.iter().map(shown).collect();
+    let widest = |measure: fn(&(&str, String, String)) -> usize| shown.iter().map(measure).max().unwrap_or(0);
+    let key_columns = widest(|(key, _, _)| key.chars().count());
+    // A long value pushes its own origin aside, not everybody's.
+    let value_columns = widest(|(_, value, _)| value.chars().count()).min(40);
+    let origin_columns = widest(|(_, _, origin)| origin.chars().count());
+    if columns.is_some_and(|columns| columns < key_columns + value_columns + origin_columns + 4) {
+        return shown
+            .into_iter()
+            .map(|(key, value, origin)| format!("{key}\n  {value}\n  {origin}").trim_end().to_owned())
+            .collect();
+    }
+    shown
+        .into_iter()
+        .map(|(key, value, origin)| {
+            format!("{key:key_columns$}  {value:value_columns$}  {origin}")
+                .trim_end()
+                .to_owned()
+        })
+        .collect()
+}
+
+fn shown(setting: &Setting) -> (&str, String, String) {
+    let value = match &setting.value {
+        Value::Null => "not set".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let origin = setting.origin.to_string();
+    match setting.secret {
+        true => (&setting.key, format!("{value}, {origin}"), String::new()),
+        false if setting.value.is_null() => (&setting.key, value, String::new()),
+        false => (&setting.key, value, origin),
+    }
+}

@@ -1,0 +1,120 @@
+//! `tool context`: which files an operation would send to the model, and why.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use host::api::{ContextRequest, ContextResult, SelectedFile};
+
+use super::{Context, path_text, print_json, selection};
+use crate::args::Select;
+use crate::error::Error;
+
+/// Asks the backend and prints its answer in one of the three forms.
+pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, Error> {
+    let (root, here) = context.places()?;
+    let repo_path = path_text(&root)?;
+    let request = ContextRequest {
+        operation: select.operation.parse().map_err(|error| Error::new("usage", error))?,
+        // No task means everything: the root as a path.
+        target: Some(select.task.unwrap_or_else(|| repo_path.clone())),
+        repo_path,
+        task: None,
+        focus: select.focus,
+        working_directory: Some(path_text(&here)?),
+        selection: selection(&select.steer),
+    };
+    let mut client = context.backend.connect_or_start().await?;
+    let result: ContextResult = client.post("/api/context", &request).await?;
+    if select.json {
+        return print_json(&result, context.output);
+    }
+    if select.paths {
+        for file in &result.selected_files {
+            context.output.line(&file.path)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.output.answer(&table(&result))?;
+    for notice in &result.notices {
+        context.output.notice(notice, None);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The selection for people: each file with its score, its regions and its reasons, then what was nearly chosen.
+fn table(result: &ContextResult) -> String {
+    let mut text = String::new();
+    for file in &result.selected_files {
+        describe(file, &mut text);
+    }
+    if !result.notes.is_empty() {
+        let _ = writeln!(text, "notes: {}", result.notes.join(", "));
+    }
+    let _ = writeln!(text, "in all some {} tokens", result.tokens);
+    if !result.near_misses.is_empty() {
+        text.push_str("\nnearly chosen:\n");
+        for file in &result.near_misses {
+            describe(file, &mut text);
+        }
+    }
+    text
+}
+
+fn describe(file: &SelectedFile, text: &mut String) {
+    let _ = write!(text, "{}", file.path);
+    if !file.regions.is_empty() {
+        let regions: Vec<String> = file.regions.iter().map(|(from, to)| format!("{from}-{to}")).collect();
+        let _ = write!(text, ":{}", regions.join(","));
+    }
+    let _ = write!(text, "\n  score {:.2}", file.score);
+    if file.tokens > 0 {
+        let _ = write!(text, ", some {} tokens", file.tokens);
+    }
+    text.push('\n');
+    for reason in &file.reasons {
+        let _ = writeln!(text, "  {reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_for_people() {
+        let file = |path: &str, regions: &[(u32, u32)], tokens| SelectedFile {
+            path: path.to_owned(),
+            reasons: vec!["defines `retry`".to_owned(), "imported by the entry point".to_owned()],
+            score: 1.25,
+            regions: regions.to_vec(),
+            tokens,
+        };
+        let result = ContextResult {
+            selected_files: vec![file("src/a.py", &[(1, 40), (90, 120)], 900), file("README.md", &[], 80)],
+            context: String::new(),
+            files_loaded: 2,
+            near_misses: vec![file("src/b.py", &[], 0)],
+            notes: vec!["plan.md".to_owned()],
+            tokens: 1200,
+            notices: Vec::new(),
+        };
+        insta::assert_snapshot!(table(&result), @r"
+        src/a.py:1-40,90-120
+          score 1.25, some 900 tokens
+          defines `retry`
+          imported by the entry point
+        README.md
+          score 1.25, some 80 tokens
+          defines `retry`
+          imported by the entry point
+        notes: plan.md
+        in all some 1200 tokens
+
+        nearly chosen:
+        src/b.py
+          score 1.25
+          defines `retry`
+          imported by the entry point
+        ");
+    }
+}

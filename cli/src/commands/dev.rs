@@ -1,0 +1,98 @@
+//! `tool dev`: a model server that follows a script, on loopback, until it is interrupted.
+//!
+//! It needs no home and no backend; what is said on which wire is the business of `host::provider::script`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use host::api::Problem;
+use host::provider::script::{EXAMPLE, ModelServer, Script};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::Dev;
+use crate::error::Error;
+use crate::output::Output;
+
+/// Runs a helper.
+pub(crate) fn run(dev: &Dev, output: Output) -> Result<ExitCode, Error> {
+    match dev {
+        Dev::ModelServer {
+            script: Some(script),
+            port,
+            log,
+            ..
+        } => serve(read(script)?, *port, *log, output),
+        Dev::ModelServer { script: None, .. } => {
+            output.answer(EXAMPLE)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn read(place: &Path) -> Result<Script, Error> {
+    let text = std::fs::read_to_string(place).map_err(|error| {
+        Problem::new("config-script", format!("Script `{}`: {error}", place.display()))
+            .with_hint("`tool dev model-server --example` prints a script that works")
+    })?;
+    Script::parse(&text).map_err(|problem| {
+        let place = place.display();
+        let hint = problem.hint.as_ref().map(|hint| format!("{place}, {hint}"));
+        Error::Problem(Problem { hint, ..problem })
+    })
+}
+
+fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCode, Error> {
+    let model = script.models.first().map_or("scripted", String::as_str).to_owned();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let server = ModelServer::start_observed(address, script, move |request, told| {
+        if log {
+            output.notice(&format!("{} {} -> {told}", request.method, request.path), None);
+        }
+    });
+    let server = server.map_err(|error| not_started(address, &error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new("runtime", format!("The command could not be set up: {error}")))?;
+    runtime.block_on(async {
+        // Before the address is out: whoever reads it may end this at once.
+        let mut terminate = signal(SignalKind::terminate()).map_err(|error| no_signals(&error))?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| no_signals(&error))?;
+        output.line(&server.root())?;
+        output.progress(&format!("Serving the script until interrupted. {HOW}"));
+        for line in directions(&server.root(), &model) {
+            output.progress(&line);
+        }
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+const HOW: &str = "To use it, one of:";
+
+/// How `tool` is pointed at the server, a line for each wire. Any key will do.
+fn directions(root: &str, model: &str) -> [String; 3] {
+    let hosted = |variable: &str, api: &str| {
+        format!("  export {variable}=scripted; tool init --provider hosted --api {api} --model {model} --url {root}")
+    };
+    [
+        format!("  tool init --provider local --model {model} --url {root}/v1"),
+        hosted("HOSTED_API_KEY", "messages"),
+        hosted("VENDOR_C_API_KEY", "generate-content"),
+    ]
+}
+
+fn not_started(address: SocketAddr, error: &io::Error) -> Error {
+    Problem::new("usage", format!("The model server cannot listen on {address}: {error}"))
+        .with_hint("`--port 0` takes any free port")
+        .into()
+}
+
+fn no_signals(error: &io::Error) -> Error {
+    Error::new("runtime", format!("The command could not be set up: {error}"))
+}

@@ -1,0 +1,56 @@
+//! `tool diff`: what a session changed, as it left it.
+
+use std::process::ExitCode;
+
+use host::api::SessionDiff;
+
+use super::history::with_beginning;
+use super::{Context, path_text, print_json};
+use crate::client::{Client, percent_encoded};
+use crate::error::Error;
+
+/// Shows the diff of a session.
+pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let mut client = context.backend.connect_or_start().await?;
+    let route = route("diff", session, &mut client, context).await?;
+    let diff: SessionDiff = match client.get(&route).await {
+        Ok(diff) => diff,
+        // Nothing to show is no failure.
+        Err(Error::Problem(problem)) if problem.code == "nothing-changed" => {
+            context.output.notice(&problem.message, problem.hint.as_deref());
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(error) => return Err(error),
+    };
+    if json {
+        return print_json(&diff, context.output);
+    }
+    let output = context.output;
+    output.diff(&diff.diff)?;
+    if diff.files.is_empty() {
+        output.notice(&format!("The session {} changed no files.", diff.session_id), None);
+    }
+    if diff.truncated {
+        output.notice("The diff is too long to be shown whole.", None);
+    }
+    for file in &diff.files {
+        if let Some(since) = &file.since {
+            output.notice(
+                &format!("`{}`: {since}; the diff shows what the session left", file.path),
+                None,
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The route to something of a session; `latest` is resolved by the backend, for this repository.
+pub(super) async fn route(what: &str, session: &str, client: &mut Client, context: &Context) -> Result<String, Error> {
+    if session != "latest" {
+        let id = with_beginning(session, client).await?;
+        return Ok(format!("/api/sessions/{id}/{what}"));
+    }
+    let (root, _) = context.places()?;
+    let repository = percent_encoded(&path_text(&root)?);
+    Ok(format!("/api/sessions/latest/{what}?repo_path={repository}"))
+}

@@ -1,0 +1,412 @@
+//! `tool doctor`: what works, what does not, and the command that mends it. Starts no backend.
+//!
+//! Checks come in the order in which things depend on each other; one that needs an earlier, failed one is left out.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use host::api::{BackendStatus, Problem};
+use host::config::{self, Api, ProviderSettings};
+use host::daemon;
+use host::process::toolchain;
+use host::provider;
+use host::skill::SkillHost;
+use serde::Serialize;
+
+use super::{Context, print_json};
+use crate::builtins::BUILTINS;
+use crate::error::{Error, FAILED, USAGE};
+use crate::output::{Output, Status};
+
+/// How a check went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One line of the examination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Check {
+    name: &'static str,
+    status: Verdict,
+    detail: String,
+    /// The command or the step that mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: Verdict::Ok,
+            detail: detail.into(),
+            fix: None,
+        }
+    }
+
+    fn warn(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            status: Verdict::Warn,
+            fix: Some(fix.into()),
+            ..Self::ok(name, detail)
+        }
+    }
+
+    fn of_problem(name: &'static str, status: Verdict, problem: Problem) -> Self {
+        Self {
+            name,
+            status,
+            detail: problem.message,
+            fix: problem.hint,
+        }
+    }
+
+    fn failed(name: &'static str, problem: Problem) -> Self {
+        Self::of_problem(name, Verdict::Fail, problem)
+    }
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Examination {
+    checks: Vec<Check>,
+    /// What the provider can do, with `--probe`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe: Option<serde_json::Value>,
+}
+
+/// Looks at everything.
+pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let mut checks = Checks {
+        list: Vec::new(),
+        json,
+        output: context.output,
+    };
+    let settings = config::load(&context.backend.home, &context.backend.environment);
+    checks.add(configuration(&settings, context))?;
+    let is_configured = settings.is_ok();
+    for check in files(&context.backend.home) {
+        checks.add(check)?;
+    }
+    checks.add(backend(context).await)?;
+    if let Ok(settings) = &settings {
+        checks.add(key(&settings.provider))?;
+        for check in models(&settings.provider, context.output).await {
+            checks.add(check)?;
+        }
+    }
+    checks.add(skills(&context.backend.home))?;
+    for check in surroundings(context)? {
+        checks.add(check)?;
+    }
+    let failed = checks.list.iter().any(|check| check.status == Verdict::Fail);
+    if json {
+        let examination = Examination {
+            checks: checks.list,
+            probe: None,
+        };
+        print_json(&examination, context.output)?;
+    }
+    let _ = probe;
+    Ok(match (is_configured, failed) {
+        (false, _) => ExitCode::from(USAGE),
+        (true, true) => ExitCode::from(FAILED),
+        (true, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// The checks so far: shown one by one, or kept for JSON.
+struct Checks {
+    list: Vec<Check>,
+    json: bool,
+    output: Output,
+}
+
+impl Checks {
+    fn add(&mut self, check: Check) -> Result<(), Error> {
+        if !self.json {
+            self.output.verdict(check.status.name(), check.name, &check.detail)?;
+            if let Some(fix) = &check.fix {
+                self.output.line(&format!("      {:15} hint: {fix}", ""))?;
+            }
+        }
+        self.list.push(check);
+        Ok(())
+    }
+}
+
+fn configuration(settings: &Result<config::Settings, Problem>, context: &Context) -> Check {
+    const NAME: &str = "configuration";
+    match settings {
+        Err(problem) => Check::failed(NAME, problem.clone()),
+        Ok(settings) => match config::exposed(&context.backend.home) {
+            Some(problem) => Check::of_problem(NAME, Verdict::Warn, problem),
+            None => {
+                let (name, model) = (settings.provider.name, &settings.provider.model);
+                let file = config::path(&context.backend.home);
+                Check::ok(NAME, format!("provider {name}, model {model}, {}", file.display()))
+            }
+        },
+    }
+}
+
+/// The folder of the user's state: ours, and nobody else's.
+fn files(home: &Path) -> Vec<Check> {
+    const NAME: &str = "home";
+    let shown = home.display();
+    let Ok(metadata) = std::fs::metadata(home) else {
+        return vec![Check::warn(NAME, format!("`{shown}` does not exist yet"), "tool init")];
+    };
+    let mode = metadata.permissions().mode() & 0o777;
+    if !metadata.is_dir() {
+        let problem = Problem::new("home", format!("`{shown}` is not a folder")).with_hint("set TOOL_HOME to one");
+        return vec![Check::failed(NAME, problem)];
+    }
+    if !writable(home) {
+        let problem = Problem::new("home", format!("`{shown}` cannot be written (mode {mode:o})"))
+            .with_hint(format!("chmod u+rwx '{shown}', or set TOOL_HOME to a folder of yours"));
+        return vec![Check::failed(NAME, problem)];
+    }
+    match mode & 0o022 {
+        0 => vec![Check::ok(NAME, format!("{shown} (mode {mode:o})"))],
+        _ => vec![Check::warn(
+            NAME,
+            format!("others may write to `{shown}` (mode {mode:o})"),
+            format!("chmod 700 '{shown}'"),
+        )],
+    }
+}
+
+/// True where a file can be made in a folder: what the mode says is not all, on a read-only file system for example.
+fn writable(folder: &Path) -> bool {
+    let place = folder.join(format!(".doctor-{}", uuid::Uuid::new_v4().simple()));
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).open(&place);
+    // One that could be made can be removed.
+    made.is_ok() && std::fs::remove_file(&place).is_ok()
+}
+
+async fn backend(context: &Context) -> Check {
+    const NAME: &str = "backend";
+    let (backend, own) = (&context.backend, env!("CARGO_PKG_VERSION"));
+    let wanted = match backend.environment.port() {
+        Ok(port) => port,
+        Err(problem) => return Check::failed(NAME, problem),
+    };
+    if let Some(problem) = daemon::lost(&backend.home) {
+        return Check::failed(NAME, problem);
+    }
+    let Some(record) = daemon::find(&backend.home) else {
+        return not_running(NAME, wanted);
+    };
+    let status = async {
+        backend
+            .connect_running()
+            .await?
+            .get::<BackendStatus>("/api/status")
+            .await
+    };
+    match status.await {
+        Err(Error::Problem(problem)) => Check::failed(NAME, problem),
+        Err(_) => Check::warn(NAME, "it did not answer", "tool service restart"),
+        Ok(status) if status.version != own => Check::warn(
+            NAME,
+            format!("version {} runs on port {}, this is {own}", status.version, status.port),
+            "tool service restart",
+        ),
+        Ok(status) if wanted != 0 && wanted != status.port => Check::warn(
+            NAME,
+            format!(
+                "it runs on port {}, TOOL_BACKEND_PORT or the default says {wanted}",
+                status.port
+            ),
+            "tool service restart",
+        ),
+        Ok(status) => Check::ok(NAME, format!("running on port {}, process {}", status.port, record.pid)),
+    }
+}
+
+/// Nobody needs to start it by hand; but it must be able to start.
+fn not_running(name: &'static str, port: u16) -> Check {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Ok(_) => Check::ok(name, "not running; it starts with the first operation"),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Check::failed(
+            name,
+            Problem::new(
+                "port-in-use",
+                format!("not running, and port {port} is taken by somebody else"),
+            )
+            .with_hint("free the port, or set TOOL_BACKEND_PORT to another (0 takes any free one)"),
+        ),
+        Err(error) => Check::failed(
+            name,
+            Problem::new(
+                "start-failed",
+                format!("not running, and port {port} cannot be bound: {error}"),
+            )
+            .with_hint("set TOOL_BACKEND_PORT to another port (0 takes any free one)"),
+        ),
+    }
+}
+
+fn key(provider: &ProviderSettings) -> Check {
+    let detail = match &provider.api_key {
+        Some(key) => format!(
+            "set, {} characters; `tool config` says from where",
+            key.expose().chars().count()
+        ),
+        // Without the key that it needs, a provider's configuration does not load.
+        None => format!("the provider `{}` needs none", provider.name),
+    };
+    Check::ok("key", detail)
+}
+
+/// Whether the provider answers, and whether it knows the model.
+async fn models(settings: &ProviderSettings, output: Output) -> Vec<Check> {
+    if settings.api == Api::Analyst {
+        return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
+    }
+    let mut status = Status::new(output);
+    status.wait_for(format!("asking {} for its models", settings.url));
+    status.draw();
+    let models = provider::models(settings).await;
+    status.clear();
+    let models = match models {
+        Ok(models) => models,
+        Err(problem) => return vec![Check::failed("provider", problem)],
+    };
+    let reached = Check::ok("provider", format!("{} answers", settings.url));
+    vec![reached, known(&settings.model, &models, settings)]
+}
+
+fn known(model: &str, models: &[String], settings: &ProviderSettings) -> Check {
+    const NAME: &str = "model";
+    if models.iter().any(|other| other == model) {
+        return Check::ok(NAME, model);
+    }
+    if models.is_empty() {
+        return Check::warn(
+            NAME,
+            format!("the provider lists no models, so `{model}` could not be checked"),
+            "tool doctor --probe",
+        );
+    }
+    let some: Vec<&str> = models.iter().take(3).map(String::as_str).collect();
+    Check::warn(
+        NAME,
+        format!(
+            "`{model}` is not among the {} models of the provider, for example {}",
+            models.len(),
+            some.join(", ")
+        ),
+        format!("tool init --provider {} --model MODEL", settings.name),
+    )
+}
+
+fn skills(home: &Path) -> Check {
+    const NAME: &str = "skills";
+    let entries = match SkillHost::new(BUILTINS, home) {
+        Ok(skills) => skills.entries(),
+        Err(error) => return Check::failed(NAME, Problem::new("skill", error.to_string())),
+    };
+    let ready = entries.iter().filter(|entry| entry.state == "ready").count();
+    match entries.iter().find(|entry| entry.state != "ready") {
+        None => Check::ok(NAME, format!("{ready} ready")),
+        Some(waiting) => Check::warn(
+            NAME,
+            format!("{ready} ready; `{}` is {}", waiting.name, waiting.state),
+            match waiting.state.as_str() {
+                "refused" => format!("tool skill remove {}", waiting.name),
+                _ => format!("tool skill trust {}", waiting.name),
+            },
+        ),
+    }
+}
+
+/// The repository here, and what would run its tests.
+fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
+    let (root, _) = context.places()?;
+    let environment = context.backend.environment.forwarded();
+    let repository = match root.join(".git").exists() {
+        true => Check::ok("repository", format!("{}, a git work tree", root.display())),
+        false => Check::warn(
+            "repository",
+            format!(
+                "{} is not in a git work tree: `git_diff` and `git_commit` do not work",
+                root.display()
+            ),
+            "git init",
+        ),
+    };
+    let python = match toolchain::python(&root, &environment) {
+        Some(python) => Check::ok("python", format!("{} ({})", python.version, python.path.display())),
+        None => Check::warn(
+            "python",
+            "Python 3.10+ required but not found: tests of Python projects cannot run",
+            "install Python 3.10 or newer, or make `.venv` with it",
+        ),
+    };
+    let node = match toolchain::program("node", &root, &environment) {
+        Some(node) => Check::ok("node", format!("{} ({})", node.version, node.path.display())),
+        None => Check::warn(
+            "node",
+            "not found: tests of npm projects cannot run",
+            "install Node.js, with npm",
+        ),
+    };
+    Ok(vec![repository, python, node])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::config::ProviderName;
+
+    fn settings() -> ProviderSettings {
+        ProviderSettings {
+            name: ProviderName::Local,
+            api: Api::Chat,
+            url: "http://127.0.0.1:1234/v1".into(),
+            model: "m".into(),
+            api_key: None,
+            text_calls: false,
+            patience: config::Patience::default(),
+        }
+    }
+
+    #[test]
+    fn a_model_that_the_provider_does_not_list_is_a_warning() {
+        let check = known("m", &["a".into(), "b".into()], &settings());
+        assert_eq!(check.status, Verdict::Warn);
+        assert_eq!(check.fix.as_deref(), Some("tool init --provider local --model MODEL"));
+        assert_eq!(known("m", &["m".into()], &settings()).status, Verdict::Ok);
+        assert_eq!(known("m", &[], &settings()).status, Verdict::Warn);
+    }
+
+    #[test]
+    fn a_home_that_others_may_write_is_a_warning() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let set = |mode| std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(mode)).expect("ours");
+        set(0o700);
+        assert_eq!(files(home.path())[0].status, Verdict::Ok);
+        set(0o777);
+        assert_eq!(files(home.path())[0].status, Verdict::Warn);
+        let missing = home.path().join("missing");
+        assert_eq!(files(&missing)[0].fix.as_deref(), Some("tool init"));
+    }
+}

@@ -1,0 +1,134 @@
+//! The events of a session, with what shows while none comes, and the user's interruption.
+
+use host::api::Event;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::client::Events;
+use crate::error::Error;
+use crate::output::{Output, Status, TICK};
+
+/// An event stream at a terminal.
+#[derive(Debug)]
+pub(super) struct Follow {
+    events: Events,
+    waiting: Waiting,
+    interrupts: Signal,
+    tick: Interval,
+}
+
+impl Follow {
+    /// Follows a stream. `model` answers, where one does.
+    pub(super) fn new(events: Events, waiting: Waiting) -> Result<Self, Error> {
+        let interrupts = signal(SignalKind::interrupt())
+            .map_err(|error| Error::new("runtime", format!("Interruptions cannot be noticed: {error}")))?;
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            events,
+            waiting,
+            interrupts,
+            tick,
+        })
+    }
+
+    /// What only the starter of the stream's session may know.
+    pub(super) fn secret(&self) -> String {
+        self.events.secret()
+    }
+
+    /// The session that this stream started.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.events.session()
+    }
+
+    /// What to say of a stream that ended without its terminal event.
+    pub(super) async fn ended_early(&self) -> Error {
+        self.events.ended_early().await
+    }
+
+    /// The next event; `None` at the end of the stream. When this returns, the terminal is free for other lines.
+    pub(super) async fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            let event = tokio::select! {
+                biased;
+                _ = self.interrupts.recv() => Err(Error::Interrupted),
+                event = self.events.next() => event,
+                _ = self.tick.tick() => {
+                    self.waiting.status.draw();
+                    continue;
+                }
+            };
+            if let Ok(Some(event)) = &event {
+                self.waiting.after(event);
+            }
+            if !matches!(event, Ok(Some(Event::Live { .. } | Event::Usage { .. }))) {
+                self.waiting.status.clear();
+            }
+            return event;
+        }
+    }
+}
+
+/// What is being waited for, out of what has happened.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    status: Status,
+    model: String,
+    /// Skills under way.
+    skills: Vec<String>,
+    what: String,
+}
+
+impl Waiting {
+    /// An operation that `model` will answer: it begins with a look at the repository.
+    pub(super) fn operation(model: String, output: Output) -> Self {
+        Self::new("scanning".to_owned(), model, output)
+    }
+
+    /// A call of one skill.
+    pub(super) fn skill(name: &str, output: Output) -> Self {
+        Self::new(name.to_owned(), String::new(), output)
+    }
+
+    fn new(what: String, model: String, output: Output) -> Self {
+        let mut status = Status::new(output);
+        status.wait_for(what.as_str());
+        Self {
+            status,
+            model,
+            skills: Vec::new(),
+            what,
+        }
+    }
+
+    fn after(&mut self, event: &Event) {
+        match event {
+            Event::Live { line } => self.status.detail(line),
+            Event::Selection { .. } => self.wait_for(format!("waiting for {}", self.model)),
+            Event::Token { .. } => self.wait_for(format!("{} is writing", self.model)),
+            Event::Skill { name, .. } => {
+                self.skills.push(name.clone());
+                self.wait_for(self.skills.join(", "));
+            }
+            Event::SkillResult { name, .. } => {
+                if let Some(at) = self.skills.iter().position(|running| running == name) {
+                    self.skills.remove(at);
+                }
+                match self.skills.is_empty() {
+                    true => self.wait_for(format!("waiting for {}", self.model)),
+                    false => self.wait_for(self.skills.join(", ")),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The clock starts anew where something else is waited for.
+    fn wait_for(&mut self, what: String) {
+        if self.what != what {
+            self.status.wait_for(what.as_str());
+            self.what = what;
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `tool man`: manual pages out of the same description as the help.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::args::Arguments;
+use crate::error::Error;
+use crate::output::Output;
+
+/// Prints the page of `tool`, or writes one page a command into a folder.
+pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Error> {
+    match folder {
+        None => print(output)?,
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| Error::file("Could not make the folder", folder, &error))?;
+            clap_mangen::generate_to(Arguments::command(), folder)
+                .map_err(|error| Error::file("Could not write manual pages into", folder, &error))?;
+            output.progress(&format!(
+                "wrote tool.1 and a page for each command into {}",
+                folder.display()
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(output: Output) -> Result<(), Error> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Arguments::command())
+        .render(&mut page)
+        .map_err(|error| Error::new("output", format!("The manual page could not be made: {error}")))?;
+    output.answer(&String::from_utf8_lossy(&page))
+}

@@ -1,0 +1,62 @@
+//! `tool undo`: take back what a session changed.
+
+use std::process::ExitCode;
+
+use host::api::{Problem, UndoResult};
+
+use super::diff::route;
+use super::{Context, print_json};
+use crate::error::{Error, FAILED};
+use crate::output::Output;
+
+/// Takes a session's changes back. Exit code 1 where a file was left as it is.
+pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let mut client = context.backend.connect_or_start().await?;
+    let route = route("undo", session, &mut client, context).await?;
+    let undone: UndoResult = client.post(&route, &serde_json::json!({})).await?;
+    let code = if undone.left.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    };
+    if json {
+        return print_json(&undone, context.output).map(|_| code);
+    }
+    show(&undone, context.output)?;
+    Ok(code)
+}
+
+fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
+    for path in &undone.restored {
+        output.line(&format!("restored  {}", one_line(path)))?;
+    }
+    for left in &undone.left {
+        output.line(&format!("left      {}", one_line(&left.path)))?;
+    }
+    if let Some(id) = &undone.undo_session_id {
+        output.progress(&format!(
+            "the session {} is undone; `tool undo {id}` takes that back",
+            undone.session_id
+        ));
+    }
+    if undone.left.is_empty() {
+        return Ok(());
+    }
+    let files = match undone.left.len() {
+        1 => "One file was left as it is".to_owned(),
+        count => format!("{count} files were left as they are"),
+    };
+    let reasons: Vec<&str> = undone.left.iter().map(|left| left.reason.as_str()).collect();
+    output.problem(
+        &Problem::new("undo-incomplete", format!("{files}: {}", reasons.join("; "))).with_hint(format!(
+            "`tool diff {}` shows what the session had made of it; put that back, or undo it by hand",
+            undone.session_id
+        )),
+    );
+    Ok(())
+}
+
+/// A name on one line, whatever it holds.
+fn one_line(path: &str) -> String {
+    path.replace(['\n', '\t'], " ")
+}

@@ -1,0 +1,99 @@
+//! Where an answer goes: rendered to the terminal, as it is into a pipe, or into a file.
+
+use super::{AnswerFile, Markdown, Output, write_out};
+use crate::error::Error;
+
+/// An answer under way.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Terminal(Box<Markdown>),
+    /// Whether what was written so far ends within a line: progress must not stand on it.
+    Pipe {
+        open_line: bool,
+    },
+    File(AnswerFile),
+}
+
+impl Answer {
+    /// To standard output: rendered where that is a terminal.
+    pub(crate) fn on_standard_output(output: Output) -> Self {
+        let sink = match output.look {
+            Some(look) => Sink::Terminal(Box::new(Markdown::new(look))),
+            None => Sink::Pipe { open_line: false },
+        };
+        Self { sink }
+    }
+
+    /// To standard output, as it is: what programs read.
+    pub(crate) fn unrendered() -> Self {
+        Self {
+            sink: Sink::Pipe { open_line: false },
+        }
+    }
+
+    /// Into a file, which appears at the end.
+    pub(crate) fn into_file(file: AnswerFile) -> Self {
+        Self { sink: Sink::File(file) }
+    }
+
+    /// A piece of the text.
+    pub(crate) fn piece(&mut self, text: &str) -> Result<(), Error> {
+        match &mut self.sink {
+            Sink::Terminal(markdown) => write_out(&markdown.push(text)),
+            Sink::Pipe { open_line } => {
+                let text = super::clean(text);
+                if let Some(last) = text.chars().next_back() {
+                    *open_line = last != '\n';
+                }
+                write_out(&text)
+            }
+            Sink::File(file) => {
+                file.push(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// Something else happens before the text goes on: what is there should be seen by then.
+    pub(crate) fn pause(&mut self) -> Result<(), Error> {
+        match &mut self.sink {
+            // A paragraph that a tool call interrupts has ended.
+            Sink::Terminal(markdown) => write_out(&markdown.push("\n\n")),
+            Sink::Pipe { .. } | Sink::File(_) => Ok(()),
+        }
+    }
+
+    /// The text is over; it may lack its end.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        match &mut self.sink {
+            Sink::Terminal(markdown) => write_out(&markdown.finish()),
+            Sink::Pipe { open_line } => match std::mem::take(open_line) {
+                true => write_out("\n"),
+                false => Ok(()),
+            },
+            Sink::File(_) => Ok(()),
+        }
+    }
+
+    /// The text is over and whole: a file appears now.
+    pub(crate) fn complete(mut self) -> Result<(), Error> {
+        self.end()?;
+        match self.sink {
+            Sink::File(file) => file.write(),
+            Sink::Terminal(_) | Sink::Pipe { .. } => Ok(()),
+        }
+    }
+
+    /// The file that will not appear, where the answer was to go into one.
+    pub(crate) fn unwritten(&self) -> Option<&std::path::Path> {
+        match &self.sink {
+            Sink::File(file) => Some(file.path()),
+            Sink::Terminal(_) | Sink::Pipe { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! How one block of Markdown looks on a terminal.
+//!
+//! Nothing that was written is lost: should a block's rendering lack a letter or a digit of its source (a cell too many
+//! in a row of a table, an entity), the source is shown instead, as it is.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
+
+use super::table::{self, Table};
+use super::wrap::{Line, Look, Span, Style, wrap, write};
+
+/// Columns beyond which lines are hard to read.
+const COLUMNS_MAX: usize = 100;
+
+/// Columns below which nothing is made narrower: deep lists on a narrow terminal run over its edge instead.
+const COLUMNS_MIN: usize = 20;
+
+/// Renders the source of one block, every line ended by a newline.
+pub(super) fn block(source: &str, look: Look, out: &mut String) {
+    let mut reader = Reader {
+        source,
+        look,
+        events: super::parse(source).collect::<Vec<_>>().into_iter().peekable(),
+    };
+    let columns = look.width.clamp(COLUMNS_MIN, COLUMNS_MAX);
+    let rendered = reader.blocks(columns);
+    let lines = if keeps_everything(source, &rendered) {
+        rendered
+    } else {
+        let verbatim = source.trim_matches('\n').lines();
+        verbatim.map(|line| vec![Span::plain(line)]).collect()
+    };
+    for line in &lines {
+        write(line, look.colour, out);
+    }
+}
+
+/// True where every letter and digit of the source is in the lines, as often as there.
+fn keeps_everything(source: &str, lines: &[Line]) -> bool {
+    let mut missing: HashMap<char, i64> = HashMap::new();
+    for character in source.chars().filter(|character| character.is_alphanumeric()) {
+        *missing.entry(character).or_default() += 1;
+    }
+    for character in lines.iter().flatten().flat_map(|span| span.text.chars()) {
+        if let Some(count) = missing.get_mut(&character) {
+            *count -= 1;
+        }
+    }
+    missing.values().all(|&count| count <= 0)
+}
+
+type Events<'a> = std::iter::Peekable<std::vec::IntoIter<(Event<'a>, Range<usize>)>>;
+
+struct Reader<'a> {
+    source: &'a str,
+    look: Look,
+    events: Events<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// The blocks up to the end of whatever holds them, whose end is taken too. Blocks in a tight list item have no
+    /// blank line between them.
+    fn blocks(&mut self, columns: usize) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut is_tight = false;
+        while let Some((event, range)) = self.events.next() {
+            let block = match event {
+                Event::End(_) => break,
+                Event::Start(Tag::Paragraph) => wrap(&self.inline(Style::default()), columns),
+                Event::Start(Tag::Heading { level, .. }) => self.heading(level, columns),
+                Event::Start(Tag::BlockQuote(_)) => prefixed(self.blocks(inner(columns, 2)), "│ ", "│ "),
+                Event::Start(Tag::CodeBlock(kind)) => self.code(&kind),
+                Event::Start(Tag::HtmlBlock) => self.verbatim(Style::default()),
+                Event::Start(Tag::List(_)) => self.list(columns),
+                Event::Start(Tag::Table(alignments)) => table::lines(&self.table(alignments), columns),
+                Event::Rule => vec![vec![Span::new("─".repeat(columns.min(40)), dim())]],
+                // The text of a tight item has no paragraph around it.
+                inline => {
+                    is_tight = true;
+                    wrap(&self.loose_inline(inline, range), columns)
+                }
+            };
+            if !lines.is_empty() && !is_tight {
+                lines.push(Line::new());
+            }
+            lines.extend(block);
+        }
+        lines
+    }
+
+    fn heading(&mut self, level: HeadingLevel, columns: usize) -> Vec<Line> {
+        if self.look.colour {
+            let bold = Style {
+                bold: true,
+                ..Style::default()
+            };
+            return wrap(&self.inline(bold), columns);
+        }
+        let mark = format!("{} ", "#".repeat(level as usize));
+        let lines = wrap(&self.inline(Style::default()), inner(columns, mark.len()));
+        prefixed(lines, &mark, &" ".repeat(mark.len()))
+    }
+
+    fn code(&mut self, kind: &CodeBlockKind<'_>) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if let CodeBlockKind::Fenced(language) = kind
+            && !language.is_empty()
+        {
+            let style = Style { italic: true, ..dim() };
+            lines.push(vec![Span::new(language.to_string(), style)]);
+        }
+        lines.extend(prefixed(self.verbatim(dim()), "    ", "    "));
+        lines
+    }
+
+    /// Lines as they are, up to the end of their block.
+    fn verbatim(&mut self, style: Style) -> Vec<Line> {
+        let mut text = String::new();
+        for (event, _) in self.events.by_ref() {
+            match event {
+                Event::End(TagEnd::CodeBlock | TagEnd::HtmlBlock) => break,
+                Event::Text(piece) | Event::Html(piece) | Event::InlineHtml(piece) => text.push_str(&piece),
+                _ => {}
+            }
+        }
+        let lines = text.trim_end_matches('\n').split('\n');
+        lines
+            .map(|line| vec![Span::new(line.replace('\t', "    "), style)])
+            .collect()
+    }
+
+    fn list(&mut self, columns: usize) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut gap = false;
+        while let Some((Event::Start(Tag::Item), range)) = self.events.next() {
+            let source = &self.source[range];
+            let mark = marker(source);
+            let taken = mark.chars().count();
+            let mut item = self.blocks(inner(columns, taken));
+            if item.is_empty() {
+                item.push(Line::new());
+            }
+            if gap {
+                lines.push(Line::new());
+            }
+            gap = source.ends_with("\n\n");
+            lines.extend(prefixed(item, &mark, &" ".repeat(taken)));
+        }
+        lines
+    }
+
+    fn table(&mut self, alignments: Vec<pulldown_cmark::Alignment>) -> Table {
+        let mut table = Table {
+            alignments,
+            ..Table::default()
+        };
+        let mut row = Vec::new();
+        let mut style = Style {
+            bold: self.look.colour,
+            ..Style::default()
+        };
+        while let Some((event, _)) = self.events.next() {
+            match event {
+                Event::Start(Tag::TableCell) => row.push(self.inline(style)),
+                Event::End(TagEnd::TableHead) => {
+                    table.header = std::mem::take(&mut row);
+                    style = Style::default();
+                }
+                Event::End(TagEnd::TableRow) => table.rows.push(std::mem::take(&mut row)),
+                Event::End(TagEnd::Table) => break,
+                _ => {}
+            }
+        }
+        table
+    }
+
+    /// Inline content up to the end of whatever holds it, whose end is taken too.
+    fn inline(&mut self, style: Style) -> Vec<Span> {
+        let mut spans = Vec::new();
+        while let Some((event, range)) = self.events.next() {
+            if matches!(event, Event::End(_)) {
+                break;
+            }
+            self.inline_event(event, range, style, &mut spans);
+        }
+        spans
+    }
+
+    /// Inline content that nothing holds: as long as there is some.
+    fn loose_inline(&mut self, first: Event<'a>, range: Range<usize>) -> Vec<Span> {
+        let mut spans = Vec::new();
+        self.inline_event(first, range, Style::default(), &mut spans);
+        while let Some((event, range)) = self.events.next_if(|(event, _)| is_inline(event)) {
+            self.inline_event(event, range, Style::default(), &mut spans);
+        }
+        spans
+    }
+
+    fn inline_event(&mut self, event: Event<'a>, range: Range<usize>, style: Style, spans: &mut Vec<Span>) {
+        match event {
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                spans.push(Span::new(text.to_string(), style));
+            }
+            Event::Code(code) => {
+                let style = Style { code: true, ..style };
+                self.marked("`", spans, |_| vec![Span::new(code.to_string(), style)]);
+            }
+            Event::SoftBreak => spans.push(Span::new(" ", style)),
+            Event::HardBreak => spans.push(Span::new("\n", style)),
+            Event::Start(Tag::Strong) => {
+                let style = Style { bold: true, ..style };
+                self.marked("**", spans, |reader| reader.inline(style));
+            }
+            Event::Start(Tag::Emphasis) => {
+                let style = Style { italic: true, ..style };
+                self.marked("*", spans, |reader| reader.inline(style));
+            }
+            Event::Start(Tag::Link {
+                link_type,
+                dest_url,
+                title,
+                ..
+            }) => {
+                spans.extend(self.inline(style));
+                if !matches!(link_type, LinkType::Autolink | LinkType::Email) {
+                    spans.extend(target(&dest_url, &title, style));
+                }
+            }
+            Event::Start(Tag::Image { dest_url, title, .. }) => {
+                spans.extend(self.inline(style));
+                spans.extend(target(&dest_url, &title, style));
+            }
+            Event::Start(_) => spans.extend(self.inline(style)),
+            // Nothing else comes without its extension; should one come, its source is text.
+            _ => spans.push(Span::new(self.source[range].to_owned(), style)),
+        }
+    }
+
+    /// Content that its style makes stand out, or marks where there are no styles.
+    fn marked(&mut self, mark: &str, spans: &mut Vec<Span>, content: impl FnOnce(&mut Self) -> Vec<Span>) {
+        let mark = (!self.look.colour).then(|| Span::plain(mark));
+        spans.extend(mark.clone());
+        spans.extend(content(self));
+        spans.extend(mark);
+    }
+}
+
+fn is_inline(event: &Event<'_>) -> bool {
+    match event {
+        Event::Start(tag) => matches!(
+            tag,
+            Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. }
+        ),
+        Event::End(_) | Event::Rule => false,
+        _ => true,
+    }
+}
+
+fn dim() -> Style {
+    Style {
+        dim: true,
+        ..Style::default()
+    }
+}
+
+/// The address of a link, after its text.
+fn target(url: &str, title: &str, style: Style) -> Option<Span> {
+    let title = match title {
+        "" => String::new(),
+        title => format!(" \"{title}\""),
+    };
+    let text = format!(" ({url}{title})");
+    (text != " ()").then(|| Span::new(text, Style { dim: true, ..style }))
+}
+
+/// The mark of an item: its own number, or a bullet.
+fn marker(item: &str) -> String {
+    let number: String = item.chars().take_while(char::is_ascii_digit).collect();
+    match number.as_str() {
+        "" => "• ".to_owned(),
+        number => format!("{number}. "),
+    }
+}
+
+fn inner(columns: usize, taken: usize) -> usize {
+    columns.saturating_sub(taken).max(COLUMNS_MIN / 2)
+}
+
+/// Puts one text before the first line and another before the rest.
+fn prefixed(lines: Vec<Line>, first: &str, rest: &str) -> Vec<Line> {
+    let before = |(at, line): (usize, Line)| {
+        let prefix = Span::plain(if at == 0 { first } else { rest });
+        std::iter::once(prefix).chain(line).collect()
+    };
+    lines.into_iter().enumerate().map(before).collect()
+}

@@ -1,0 +1,143 @@
+//! Styled text in lines of a width: a word is never broken, and no text is dropped.
+
+use unicode_width::UnicodeWidthStr;
+
+/// How a text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Columns of the terminal.
+    pub(crate) width: usize,
+    /// True where styles may be used; else marks stand for them.
+    pub(crate) colour: bool,
+}
+
+/// How a piece of text stands out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Style {
+    pub(super) bold: bool,
+    pub(super) italic: bool,
+    pub(super) code: bool,
+    pub(super) dim: bool,
+}
+
+/// A piece of text in one style.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) text: String,
+    pub(super) style: Style,
+}
+
+/// A line, without its newline.
+pub(super) type Line = Vec<Span>;
+
+impl Span {
+    pub(super) fn new(text: impl Into<String>, style: Style) -> Self {
+        Self {
+            text: text.into(),
+            style,
+        }
+    }
+
+    pub(super) fn plain(text: impl Into<String>) -> Self {
+        Self::new(text, Style::default())
+    }
+}
+
+/// Columns that spans take.
+pub(super) fn width(spans: &[Span]) -> usize {
+    spans.iter().map(|span| span.text.width()).sum()
+}
+
+/// Columns of the longest word.
+pub(super) fn longest_word(spans: &[Span]) -> usize {
+    words(spans).iter().flatten().map(|word| width(word)).max().unwrap_or(0)
+}
+
+/// Breaks spans into lines of at most `columns`, at white space. A longer word gets a line of its own.
+pub(super) fn wrap(spans: &[Span], columns: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for paragraph in words(spans) {
+        let mut line = Line::new();
+        let mut taken = 0;
+        for word in paragraph {
+            let needed = width(&word);
+            if taken > 0 && taken + 1 + needed > columns {
+                lines.push(std::mem::take(&mut line));
+                taken = 0;
+            } else if taken > 0 {
+                let style = |span: Option<&Span>| span.map(|span| span.style).unwrap_or_default();
+                let (before, after) = (style(line.last()), style(word.first()));
+                line.push(Span::new(" ", if before == after { before } else { Style::default() }));
+                taken += 1;
+            }
+            line.extend(word);
+            taken += needed;
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// The words between hard line breaks; a word may change its style within.
+fn words(spans: &[Span]) -> Vec<Vec<Line>> {
+    let mut paragraphs = vec![Vec::new()];
+    let mut word = Line::new();
+    for span in spans {
+        let mut text = String::new();
+        for character in span.text.chars() {
+            if !is_break(character) {
+                text.push(character);
+                continue;
+            }
+            if !text.is_empty() {
+                word.push(Span::new(std::mem::take(&mut text), span.style));
+            }
+            let paragraph = paragraphs.last_mut().expect("there is always one");
+            if !word.is_empty() {
+                paragraph.push(std::mem::take(&mut word));
+            }
+            if character == '\n' {
+                paragraphs.push(Vec::new());
+            }
+        }
+        if !text.is_empty() {
+            word.push(Span::new(text, span.style));
+        }
+    }
+    if !word.is_empty() {
+        paragraphs.last_mut().expect("there is always one").push(word);
+    }
+    paragraphs
+}
+
+/// White space at which a line may be broken; a no-break space is none.
+fn is_break(character: char) -> bool {
+    character.is_whitespace() && !matches!(character, '\u{a0}' | '\u{202f}' | '\u{2007}')
+}
+
+/// A line as the terminal gets it, without spaces at its end.
+pub(super) fn write(line: &Line, colour: bool, out: &mut String) {
+    let mut written = String::new();
+    for spans in line.chunk_by(|one, other| one.style == other.style) {
+        let codes = codes(spans[0].style);
+        let text: String = spans.iter().map(|span| span.text.as_str()).collect();
+        if !colour || codes.is_empty() || text.trim().is_empty() {
+            written.push_str(&text);
+        } else {
+            written.push_str(&format!("\x1b[{codes}m{text}\x1b[0m"));
+        }
+    }
+    out.push_str(written.trim_end());
+    out.push('\n');
+}
+
+fn codes(style: Style) -> String {
+    let codes = [
+        (style.bold, "1"),
+        (style.dim, "2"),
+        (style.italic, "3"),
+        (style.code, "36"),
+    ];
+    let on: Vec<&str> = codes.into_iter().filter_map(|(on, code)| on.then_some(code)).collect();
+    on.join(";")
+}

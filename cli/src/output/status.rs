@@ -1,0 +1,137 @@
+//! The one line at the bottom of a terminal that says what is being waited for. There is none in a pipe.
+//!
+//! It is drawn only while nothing else is written: whoever writes clears it first.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use unicode_width::UnicodeWidthChar;
+
+use super::{Output, clean, columns};
+
+/// How often the line is brought up to date.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
+
+/// A wait shorter than this is not worth a line.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// What is being waited for.
+#[derive(Debug)]
+pub(crate) struct Status {
+    /// Standard error is a terminal, and the user wants to see what goes on.
+    shown: bool,
+    colour: bool,
+    what: String,
+    /// The newest line of what runs.
+    detail: String,
+    since: Instant,
+    drawn: bool,
+}
+
+impl Status {
+    /// Nothing yet.
+    pub(crate) fn new(output: Output) -> Self {
+        Self {
+            shown: output.moves && !output.quiet,
+            colour: output.colour,
+            what: String::new(),
+            detail: String::new(),
+            since: Instant::now(),
+            drawn: false,
+        }
+    }
+
+    /// From now on this is waited for.
+    pub(crate) fn wait_for(&mut self, what: impl Into<String>) {
+        self.what = what.into();
+        self.detail.clear();
+        self.since = Instant::now();
+    }
+
+    /// The newest line of what runs.
+    pub(crate) fn detail(&mut self, line: &str) {
+        self.detail = line.to_owned();
+    }
+
+    /// Draws the line anew.
+    pub(crate) fn draw(&mut self) {
+        let waited = self.since.elapsed();
+        if !self.shown || self.what.is_empty() || waited < PATIENCE {
+            return;
+        }
+        let line = fit(&text(&self.what, &self.detail, waited), columns().saturating_sub(1));
+        let line = match self.colour {
+            true => format!("\x1b[2m{line}\x1b[0m"),
+            false => line,
+        };
+        self.write(&format!("\r\x1b[K{line}"));
+        self.drawn = true;
+    }
+
+    /// Takes the line away, so that something else can be written.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            self.write("\r\x1b[K");
+        }
+    }
+
+    fn write(&self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        // Standard error that is gone needs no status line.
+        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// `waiting for MODEL … 12 s  the newest line`
+fn text(what: &str, detail: &str, waited: Duration) -> String {
+    let one_line = |text: &str| clean(text).replace(['\n', '\t'], " ");
+    let mut line = format!("{} …", one_line(what));
+    if waited.as_secs() > 0 {
+        line.push_str(&format!(" {} s", waited.as_secs()));
+    }
+    if !detail.trim().is_empty() {
+        line.push_str(&format!("  {}", one_line(detail).trim()));
+    }
+    line
+}
+
+/// As much of a line as fits.
+fn fit(line: &str, columns: usize) -> String {
+    let mut taken = 0;
+    let fits = |character: &char| {
+        taken += character.width().unwrap_or(0);
+        taken <= columns
+    };
+    line.chars().take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_and_how_long() {
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            text("waiting for some-model", "", seconds(12)),
+            "waiting for some-model … 12 s"
+        );
+        assert_eq!(text("scanning", "", Duration::from_millis(600)), "scanning …");
+        assert_eq!(
+            text("run_tests", "  tests/a.py\x1b[2K .\tok ", seconds(5)),
+            "run_tests … 5 s  tests/a.py[2K . ok"
+        );
+    }
+
+    #[test]
+    fn it_keeps_within_the_line() {
+        assert_eq!(fit("waiting for 漢字", 14), "waiting for 漢");
+        assert_eq!(fit("waiting", 3), "wai");
+    }
+}

@@ -1,0 +1,115 @@
+//! What the user says about the selection itself: files that must be in it, and files that must not.
+//!
+//! Patterns are globs on paths from the root; a pattern without a wildcard is a file, or a directory and all below it.
+//! Which of the included files come first is their order; how many there is room for is `select`'s rule.
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::api::{Problem, SelectionRequest};
+use crate::limits::{STEER_PATTERN_BYTES_MAX, STEER_PATTERNS_MAX};
+use crate::operation::codes;
+use crate::repository::FileEntry;
+
+/// See the module. The default steers nothing.
+#[derive(Debug, Default)]
+pub struct Steer {
+    include: Vec<(String, GlobSet)>,
+    exclude: GlobSet,
+}
+
+impl Steer {
+    /// Reads the patterns of a request.
+    pub fn new(request: &SelectionRequest) -> Result<Self, Problem> {
+        let include = request.include.iter().map(|pattern| {
+            let globs = globs(std::slice::from_ref(pattern), "include")?;
+            Ok((pattern.clone(), globs))
+        });
+        if request.include.len() + request.exclude.len() > STEER_PATTERNS_MAX {
+            let message = format!("More than {STEER_PATTERNS_MAX} patterns to include and exclude");
+            return Err(Problem::new(codes::INVALID_REQUEST, message));
+        }
+        Ok(Self {
+            include: include.collect::<Result<_, Problem>>()?,
+            exclude: globs(&request.exclude, "exclude")?,
+        })
+    }
+
+    /// True for a file that may be considered.
+    pub(super) fn keeps(&self, entry: &FileEntry) -> bool {
+        !self.exclude.is_match(&entry.path)
+    }
+
+    /// The files that must be in the selection, in the order of the patterns and then of their paths. A pattern that
+    /// matches nothing is an error: silence would look like consent.
+    pub(super) fn included<'a>(&self, paths: &[&'a str]) -> Result<Vec<&'a str>, Problem> {
+        let mut included = Vec::new();
+        for (pattern, globs) in &self.include {
+            let matching: Vec<&str> = paths.iter().copied().filter(|path| globs.is_match(path)).collect();
+            if matching.is_empty() {
+                let message = format!("File not found: {pattern}");
+                let hint = "`--include` matches no file that can be selected; use a path or a glob from the root";
+                return Err(Problem::new(codes::FILE_NOT_FOUND, message).with_hint(hint));
+            }
+            included.extend(matching);
+        }
+        Ok(included)
+    }
+}
+
+fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
+    let wrong = |pattern: &str, reason: String| {
+        let message = format!("The pattern `{pattern}` of `{option}` cannot be used: {reason}");
+        Problem::new(codes::INVALID_REQUEST, message).with_hint("for example `src/**/*.py`, or `docs`")
+    };
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let normal = pattern.trim_start_matches("./").trim_end_matches('/');
+        if normal.is_empty() || pattern.len() > STEER_PATTERN_BYTES_MAX {
+            return Err(wrong(pattern, "it is empty or too long".to_owned()));
+        }
+        for form in [normal.to_owned(), format!("{normal}/**")] {
+            let glob = globset::GlobBuilder::new(&form).literal_separator(true).build();
+            let glob: Glob = glob.map_err(|error| wrong(pattern, error.kind().to_string()))?;
+            set.add(glob);
+        }
+    }
+    set.build()
+        .map_err(|error| wrong(&patterns.join(", "), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steer(include: &[&str], exclude: &[&str]) -> Result<Steer, Problem> {
+        let owned = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        Steer::new(&SelectionRequest {
+            include: owned(include),
+            exclude: owned(exclude),
+        })
+    }
+
+    #[test]
+    fn a_pattern_is_a_file_a_directory_or_a_glob() {
+        let paths = ["docs/a.md", "src/a.py", "src/b/c.py", "src.py"];
+        let included = |patterns: &[&str]| steer(patterns, &[]).and_then(|steer| steer.included(&paths));
+        assert_eq!(included(&["src"]), Ok(vec!["src/a.py", "src/b/c.py"]));
+        assert_eq!(included(&["./src/"]), Ok(vec!["src/a.py", "src/b/c.py"]));
+        assert_eq!(included(&["src/*.py"]), Ok(vec!["src/a.py"]));
+        assert_eq!(included(&["src.py", "**/*.md"]), Ok(vec!["src.py", "docs/a.md"]));
+        let problem = included(&["gone.py"]).expect_err("there is no such file");
+        assert_eq!(problem.message, "File not found: gone.py");
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_is_named() {
+        for pattern in ["", "./", "a{b", "[z-a]"] {
+            let problem = steer(&[], &[pattern]).expect_err("the pattern is broken");
+            assert_eq!(problem.code, codes::INVALID_REQUEST);
+            assert!(
+                problem.message.contains(&format!("`{pattern}` of `exclude`")),
+                "{problem}"
+            );
+        }
+    }
+}

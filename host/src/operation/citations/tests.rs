@@ -1,0 +1,172 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// What is found, `?` behind what is doubtful.
+fn found(text: &str) -> String {
+    let (citations, _) = parse(text);
+    let shown = citations.iter().map(|citation| {
+        let mark = if citation.is_doubtful { "?" } else { "" };
+        format!("{citation}{mark}")
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_form_is_found() {
+    for (text, expected) in [
+        ("src/a.py:12", "src/a.py:12"),
+        ("See `src/a.py:12`.", "src/a.py:12"),
+        ("(src/a.py:12-20)", "src/a.py:12-20"),
+        ("`src/a.py:12–20`, then", "src/a.py:12-20"),
+        ("src/a.py#L12", "src/a.py:12"),
+        ("src/a.py#L12-L20", "src/a.py:12-20"),
+        ("src/a.py#L12C3-L20C9", "src/a.py:12-20"),
+        ("src/a.py#L12-20", "src/a.py:12-20"),
+        ("src/a.py:L12-L20", "src/a.py:12-20"),
+        ("[the parser](src/a.py#L12)", "src/a.py:12"),
+        ("[src/a.py:12](src/a.py#L12)", "src/a.py:12 src/a.py:12"),
+        (
+            "**src/a.py:12**, src/b.rs:3; lib.rs:4:",
+            "src/a.py:12 src/b.rs:3 lib.rs:4",
+        ),
+        ("| src/a.py:12 | src/b.py:1|", "src/a.py:12 src/b.py:1"),
+        ("file.py:12:5: error", "file.py:12"),
+        ("src/my\\_file.py:12", "src/my_file.py:12"),
+        ("app/[id]/(group)/+page@x.svelte:3", "app/[id]/(group)/+page@x.svelte:3"),
+        ("app/[[...slug]]/page.tsx:3", "app/[[...slug]]/page.tsx:3"),
+        (
+            "Makefile:3 Dockerfile:4 README:1 LICENSE:2",
+            "Makefile:3 Dockerfile:4 README:1 LICENSE:2",
+        ),
+        (
+            "Cargo.lock:10 .github/workflows/ci.yml:2",
+            "Cargo.lock:10 .github/workflows/ci.yml:2",
+        ),
+        (
+            "./src/a.py:1 ../x.py:2 /etc/hosts.conf:3",
+            "./src/a.py:1 ../x.py:2 /etc/hosts.conf:3",
+        ),
+        ("src\\click\\core.py:12", "src/click/core.py:12"),
+        ("C:\\src\\a.py:12", "/src/a.py:12"),
+        ("größe/naïve.py:7", "größe/naïve.py:7"),
+        ("src/a.py:0 src/a.py:20-12", "src/a.py:0 src/a.py:20-12"),
+        ("a.py:99999999999999999999", "a.py:18446744073709551615"),
+        ("bin/tool:12 Thing:3", "bin/tool:12? Thing:3?"),
+    ] {
+        assert_eq!(found(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_one_is_not_taken_for_one() {
+    for text in [
+        "http://host:80/a.py:12",
+        "see https://github.com/x/y/blob/main/src/a.py#L12, and (http://127.0.0.1:8000)",
+        "localhost:8000/docs",
+        "python:3.12",
+        "src/a.py:12abc",
+        "src/a.py:12_000",
+        "std::fs::read",
+        "tests/test_a.py::test_b",
+        "uvicorn main:app",
+        "src/:12",
+        "50 %: 3",
+        "a.py: 12",
+    ] {
+        assert_eq!(found(text), "", "{text}");
+    }
+    for text in [
+        "at 12:30",
+        "12:30:45",
+        "2024-01-01T12:30:45",
+        "localhost:8000",
+        "10.0.0.1:8080",
+        "example.com:443",
+        "version 1.2:3",
+        "text[self.pos:10]",
+        "text[self.f:10]",
+        "click.core:300",
+        "node:18",
+        "ghcr.io/org/app:12",
+        "Note:1",
+        "TCP/IP:80",
+    ] {
+        let (citations, _) = parse(text);
+        assert!(
+            citations.iter().all(|citation| citation.is_doubtful),
+            "{text}: {citations:?}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_of_any_size_costs_a_bounded_amount() {
+    let many = "src/a.py:1 ".repeat(limits::CITATIONS_MAX + 1);
+    let (citations, is_cut) = parse(&many);
+    assert_eq!((citations.len(), is_cut), (limits::CITATIONS_MAX, true));
+    let long = format!("{} src/a.py:1", "é".repeat(limits::CITED_TEXT_BYTES_MAX));
+    assert_eq!(parse(&long), (Vec::new(), true));
+    assert_eq!(parse("src/a.py:1").1, false);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_without_harm(text in any::<String>()) {
+        let (citations, _) = parse(&text);
+        for pair in citations.windows(2) {
+            prop_assert!(pair[0].at.end <= pair[1].at.start);
+        }
+        for citation in citations {
+            prop_assert!(text.get(citation.at.clone()).is_some());
+            prop_assert!(!citation.path.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_citation_is_found_whatever_surrounds_it(
+        folders in proptest::collection::vec("[a-z_][a-z0-9_-]{0,6}", 1..4),
+        name in "[a-z_][a-z0-9_]{0,8}",
+        extension in "(py|rs|ts|go|toml|md)",
+        first in 1..100_000_u64,
+        more in 0..50_u64,
+        around in 0..8_usize,
+        before in "[A-Za-z ,;]{0,12}",
+        after in "[A-Za-z ,;]{0,12}",
+    ) {
+        let path = format!("{}/{name}.{extension}", folders.join("/"));
+        let last = first + more;
+        let lines = if more == 0 { first.to_string() } else { format!("{first}-{last}") };
+        let cited = match around {
+            0 => format!("`{path}:{lines}`"),
+            1 => format!("({path}:{lines})"),
+            2 => format!("[here]({path}#L{lines})"),
+            3 => format!("**{path}:{lines}**"),
+            4 => format!(" {path}:{lines}."),
+            5 => format!(" {path}:{lines},"),
+            6 => format!("\"{path}:{lines}\""),
+            _ => format!("|{path}:{lines}|"),
+        };
+        let text = format!("{before}{cited} {after}");
+        let (citations, _) = parse(&text);
+        prop_assert_eq!(citations.len(), 1, "{}", text);
+        prop_assert_eq!(&citations[0].path, &path);
+        prop_assert_eq!((citations[0].first, citations[0].last), (first, last));
+        prop_assert!(!citations[0].is_doubtful);
+        prop_assert!(cited.contains(&text[citations[0].at.clone()]));
+    }
+
+    #[test]
+    fn hosts_times_and_versions_are_never_certain(
+        host in "[a-z]{1,8}(\\.(com|org|net|io))?",
+        port in 1..65_536_u32,
+        hour in 0..24_u32,
+        minute in 0..60_u32,
+    ) {
+        let text = format!("at {hour:02}:{minute:02} {host}:{port} http://{host}:{port}/a.py:3 v1.{hour}.{minute}:{port}");
+        let (citations, _) = parse(&text);
+        // A host may have the name of a file that everybody knows.
+        prop_assume!(scanner::language(&host).is_none() && !is_document(&host));
+        prop_assert!(citations.iter().all(|citation| citation.is_doubtful), "{text}: {citations:?}");
+    }
+}

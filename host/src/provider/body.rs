@@ -1,0 +1,172 @@
+//! The body of an answer: bytes in, events out, however the bytes were cut.
+//!
+//! Joins the framing with a wire's decoder and settles what no frame holds: a server that sends one JSON value instead
+//! of a stream, one that reports a failure as bare JSON between its events, and one that is no model server at all. No
+//! sockets and no time, so that a test can cut a body at every byte.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::ProviderEvent;
+use super::failure::{Class, Failure, html_title, one_line};
+use super::sse::{Frame, Framer};
+use super::wire::{Decoder, Progress};
+use crate::limits;
+
+/// Where a probe keeps the frames of an answer, to say what was unusual about them.
+pub(super) type Tap = Arc<Mutex<Vec<Frame>>>;
+
+/// A body as far as it came.
+pub(super) struct Body<'a> {
+    decoder: Box<dyn Decoder + Send + 'a>,
+    form: Form,
+    bytes: usize,
+    frames: usize,
+    tap: Option<Tap>,
+}
+
+enum Form {
+    Events {
+        framer: Framer,
+        /// The first bytes, for the case that no event comes.
+        start: Vec<u8>,
+    },
+    /// One JSON value: an error with status 200, or a server that does not stream.
+    Whole(Vec<u8>),
+}
+
+impl<'a> Body<'a> {
+    /// A body of a content type, in lower case; whatever is not JSON is taken for a stream.
+    pub(super) fn new(decoder: Box<dyn Decoder + Send + 'a>, media_type: &str, tap: Option<Tap>) -> Self {
+        let form = match media_type.starts_with("application/json") {
+            true => Form::Whole(Vec::new()),
+            false => Form::Events {
+                framer: Framer::default(),
+                start: Vec::new(),
+            },
+        };
+        Self {
+            decoder,
+            form,
+            bytes: 0,
+            frames: 0,
+            tap,
+        }
+    }
+
+    /// How many bytes came.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many whole events came.
+    pub(super) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// How far it is.
+    pub(super) fn progress(&self) -> Progress {
+        self.decoder.progress()
+    }
+
+    /// Takes the next bytes. True where the answer is over, and nothing more needs to be read.
+    pub(super) fn take(&mut self, chunk: &[u8], events: &mut Vec<ProviderEvent>) -> Result<bool, Failure> {
+        self.bytes += chunk.len();
+        if self.bytes > limits::PROVIDER_ANSWER_BYTES_MAX {
+            let bound = limits::PROVIDER_ANSWER_BYTES_MAX;
+            return Err(Failure::new(Class::Protocol, format!("it exceeds {bound} bytes")));
+        }
+        let mut arrived = Vec::new();
+        let framed = match &mut self.form {
+            Form::Whole(body) => {
+                body.extend_from_slice(chunk);
+                Ok(())
+            }
+            Form::Events { framer, start } => {
+                let room = limits::PROVIDER_ERROR_BYTES_MAX.saturating_sub(start.len());
+                start.extend_from_slice(&chunk[..room.min(chunk.len())]);
+                framer.feed(chunk, &mut arrived)
+            }
+        };
+        // What came before an event that is too large still counts.
+        for frame in &arrived {
+            self.frame(frame, events)?;
+            if self.progress() == Progress::Done {
+                self.decoder.end(events)?;
+                return Ok(true);
+            }
+        }
+        framed.map_err(|error| Failure::new(Class::Protocol, error.to_string()))?;
+        Ok(false)
+    }
+
+    /// No more bytes come.
+    pub(super) fn finish(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let last = match &mut self.form {
+            Form::Whole(body) => Some(whole(body)?),
+            Form::Events { framer, start } => match framer.finish() {
+                None if self.frames == 0 => unframed(start)?,
+                last => last,
+            },
+        };
+        if let Some(frame) = last {
+            self.frame(&frame, events)?;
+        }
+        if let (Form::Events { framer, .. }, Progress::Open) = (&self.form, self.decoder.progress())
+            && let Ok(stray) = whole(framer.stray())
+        {
+            self.frame(&stray, events)?;
+        }
+        self.decoder.end(events)
+    }
+
+    /// The text that is still held back belongs to the reader, also where the answer breaks off; calls never do.
+    pub(super) fn salvage(&mut self, events: &mut Vec<ProviderEvent>) {
+        let mut held = Vec::new();
+        // How it ended is known already, and worse than what this would say.
+        let _ = self.decoder.end(&mut held);
+        events.extend(held.into_iter().filter(|event| matches!(event, ProviderEvent::Text(_))));
+    }
+
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        self.frames += 1;
+        if let Some(tap) = &self.tap {
+            tap.lock().unwrap_or_else(PoisonError::into_inner).push(frame.clone());
+        }
+        self.decoder.frame(frame, events)
+    }
+}
+
+/// A body without a single event: one JSON value all the same, nothing at all, or no model server's.
+fn unframed(start: &[u8]) -> Result<Option<Frame>, Failure> {
+    if start.iter().all(u8::is_ascii_whitespace) || start.starts_with(b":") {
+        return Ok(None);
+    }
+    whole(start).map(Some)
+}
+
+fn whole(body: &[u8]) -> Result<Frame, Failure> {
+    let text = String::from_utf8_lossy(body);
+    let value = match serde_json::from_str(&text) {
+        // One vendor wraps the error of a stream in a list.
+        Ok(Value::Array(items)) => items.into_iter().next().unwrap_or_default(),
+        Ok(value) => value,
+        Err(_) => Value::Null,
+    };
+    match value.is_object() {
+        true => Ok(Frame {
+            event: String::new(),
+            data: value.to_string(),
+        }),
+        false => Err(Failure::not_a_stream(200, &text)),
+    }
+}
+
+/// A page or a word in place of a stream.
+pub(super) fn describe(body: &str) -> String {
+    match html_title(body) {
+        Some(title) => format!("an HTML page, \"{title}\""),
+        None => one_line(body),
+    }
+}

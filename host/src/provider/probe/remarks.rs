@@ -1,0 +1,130 @@
+//! What is unusual about the frames of an answer that was read all the same. Pure, and wide awake: it looks at what
+//! the decoders quietly put right.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::config::Api;
+use crate::provider::sse::Frame;
+
+/// For calls that were read out of text, because the configuration allows it.
+pub(super) const PRINTED: &str = "the model prints its calls as text; they are read out of it (`text_calls`)";
+
+const NO_COUNTS: &str = "no token counts: they are estimated";
+
+/// The remarks on an answer, in no words of the server's.
+pub(super) fn remarks(api: Api, frames: &[Frame]) -> Vec<&'static str> {
+    let chunks: Vec<Value> = frames
+        .iter()
+        .filter_map(|frame| serde_json::from_str(&frame.data).ok())
+        .collect();
+    match api {
+        Api::Chat => chat(frames, &chunks),
+        Api::Messages => messages(&chunks),
+        Api::GenerateContent => match chunks.iter().any(|chunk| chunk["usageMetadata"].is_object()) {
+            true => vec![],
+            false => vec![NO_COUNTS],
+        },
+        Api::Analyst => vec![],
+    }
+}
+
+fn chat(frames: &[Frame], chunks: &[Value]) -> Vec<&'static str> {
+    let choices: Vec<&Value> = chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0")).collect();
+    let entries: Vec<&Value> = choices.iter().flat_map(|choice| entries(choice)).collect();
+    let finish = choices
+        .iter()
+        .filter_map(|choice| choice["finish_reason"].as_str())
+        .next_back();
+    let mut said = Vec::new();
+    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
+    let whole = choices.iter().any(|choice| choice.get("message").is_some());
+    note(whole, "it does not stream");
+    note(!chunks.iter().any(counts), NO_COUNTS);
+    let marked = frames.iter().any(|frame| frame.data.trim() == "[DONE]");
+    note(!marked && !whole, "no end mark: the finish reason ends the answer");
+    note(finish.is_none(), "no finish reason");
+    if entries.is_empty() {
+        return said;
+    }
+    note(finish != Some("tool_calls"), "calls under another finish reason");
+    let named: Vec<&&Value> = entries
+        .iter()
+        .filter(|entry| has_text(&entry["function"]["name"]))
+        .collect();
+    let ids: Vec<&str> = named
+        .iter()
+        .filter_map(|entry| entry["id"].as_str())
+        .filter(|id| !id.is_empty())
+        .collect();
+    note(ids.len() < named.len(), "calls without an identifier: one is made");
+    note(
+        ids.iter().collect::<HashSet<_>>().len() < ids.len(),
+        "calls that share an identifier",
+    );
+    let indices: HashSet<u64> = named.iter().filter_map(|entry| entry["index"].as_u64()).collect();
+    note(
+        indices.len() < named.len(),
+        "calls that their index does not tell apart",
+    );
+    let arguments: Vec<&Value> = entries.iter().map(|entry| &entry["function"]["arguments"]).collect();
+    note(
+        arguments.iter().any(|value| value.is_object()),
+        "arguments as an object instead of its text",
+    );
+    note(
+        !arguments.iter().any(|value| value.is_object() || has_text(value)),
+        "empty arguments: read as `{}`",
+    );
+    let text: String = arguments.iter().filter_map(|value| value.as_str()).collect();
+    note(
+        matches!(serde_json::from_str(&text), Ok(Value::String(_))),
+        "arguments encoded twice",
+    );
+    said
+}
+
+fn entries(choice: &Value) -> Vec<&Value> {
+    let delta = choice.get("delta").or_else(|| choice.get("message"));
+    let calls = delta
+        .and_then(|delta| delta.get("tool_calls"))
+        .and_then(Value::as_array);
+    calls.into_iter().flatten().collect()
+}
+
+fn counts(chunk: &Value) -> bool {
+    let places = ["/usage", "/x_groq/usage", "/choices/0/usage", "/timings"];
+    places
+        .iter()
+        .any(|place| chunk.pointer(place).is_some_and(Value::is_object))
+}
+
+fn has_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.trim().is_empty())
+}
+
+fn messages(chunks: &[Value]) -> Vec<&'static str> {
+    let starts: Vec<&Value> = chunks
+        .iter()
+        .filter(|chunk| chunk["type"] == "content_block_start")
+        .collect();
+    let calls = starts
+        .iter()
+        .filter(|start| start["content_block"]["type"] == "tool_use");
+    let indices: HashSet<Option<u64>> = starts.iter().map(|start| start["index"].as_u64()).collect();
+    let mut said = Vec::new();
+    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
+    note(
+        chunks.iter().any(|chunk| chunk["type"] == "message"),
+        "it does not stream",
+    );
+    let counted = chunks
+        .iter()
+        .any(|chunk| chunk["usage"].is_object() || chunk["message"]["usage"].is_object());
+    note(!counted, NO_COUNTS);
+    note(indices.len() < starts.len(), "blocks that share an index");
+    let unnamed = calls.clone().any(|start| !has_text(&start["content_block"]["id"]));
+    note(unnamed, "calls without an identifier: one is made");
+    said
+}

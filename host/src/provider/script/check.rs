@@ -1,0 +1,100 @@
+//! What the real APIs refuse in a request: one check a wire, each with one sentence for the first thing that is wrong.
+//!
+//! A client that passes here must also pass there, so that this is strict where the APIs are, and says it in much the
+//! same words. Nothing here answers; the server does.
+
+pub(super) mod chat;
+pub(super) mod generate_content;
+pub(super) mod messages;
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+/// The first thing that is wrong, as a sentence.
+type Checked<T = ()> = Result<T, String>;
+
+/// An object with known fields only.
+fn object<'v>(value: &'v Value, place: &str, known: &[&str]) -> Checked<&'v Map<String, Value>> {
+    let fields = value.as_object().ok_or_else(|| format!("{place}: must be an object"))?;
+    match fields.keys().find(|key| !known.contains(&key.as_str())) {
+        Some(unknown) => Err(format!("{place}.{unknown}: unknown field")),
+        None => Ok(fields),
+    }
+}
+
+/// A list with at least one entry.
+fn list<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
+    match value.as_array() {
+        Some(entries) if !entries.is_empty() => Ok(entries),
+        Some(_) => Err(format!("{place}: must not be empty")),
+        None => Err(format!("{place}: must be a list")),
+    }
+}
+
+/// A list that may be absent.
+fn optional_list<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
+    if value.is_null() { Ok(&[]) } else { list(value, place) }
+}
+
+fn text<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
+    value.as_str().ok_or_else(|| format!("{place}: must be a string"))
+}
+
+/// A text that says something.
+fn words<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
+    match text(value, place)? {
+        text if text.trim().is_empty() => Err(format!("{place}: must be non-empty and contain non-whitespace text")),
+        text => Ok(text),
+    }
+}
+
+/// A tool's name.
+fn name<'v>(value: &'v Value, place: &str, longest: usize) -> Checked<&'v str> {
+    let name = text(value, place)?;
+    match is_word(name) && name.len() <= longest {
+        true => Ok(name),
+        false => Err(format!(
+            "{place}: `{name}` does not match ^[a-zA-Z0-9_-]{{1,{longest}}}$"
+        )),
+    }
+}
+
+/// What every wire takes for an id or a name.
+fn is_word(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Each of these once.
+fn unique<'v>(names: impl IntoIterator<Item = &'v str>, place: &str) -> Checked {
+    let mut seen = HashSet::new();
+    match names.into_iter().find(|name| !seen.insert(*name)) {
+        Some(twice) => Err(format!("{place}: `{twice}` must be unique")),
+        None => Ok(()),
+    }
+}
+
+/// A schema of arguments: an object without a union at its top.
+fn schema(schema: &Value, place: &str) -> Checked {
+    if schema["type"] != "object" {
+        return Err(format!("{place}.type: must be \"object\""));
+    }
+    match ["oneOf", "anyOf", "allOf"]
+        .iter()
+        .find(|union| schema.get(**union).is_some())
+    {
+        Some(union) => Err(format!("{place}: does not support {union} at the top level")),
+        None => Ok(()),
+    }
+}
+
+/// `0, 1, 2` as they are shown in a place.
+fn at<'v>(entries: &'v [Value], place: &str) -> impl Iterator<Item = (String, &'v Value)> {
+    entries
+        .iter()
+        .enumerate()
+        .map(move |(index, entry)| (format!("{place}.{index}"), entry))
+}

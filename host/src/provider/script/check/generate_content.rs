@@ -1,0 +1,328 @@
+//! What the generateContent API refuses.
+
+use serde_json::Value;
+
+use super::super::ScriptedCall;
+use super::super::dialect::SIGNATURE;
+use super::{Checked, at, list, name, optional_list, text, unique, words};
+
+const FIELDS: [&str; 8] = [
+    "contents",
+    "systemInstruction",
+    "tools",
+    "toolConfig",
+    "generationConfig",
+    "safetySettings",
+    "cachedContent",
+    "model",
+];
+
+/// What a schema of this API may hold; everything else of JSON Schema is an unknown name.
+const SCHEMA_FIELDS: [&str; 24] = [
+    "type",
+    "format",
+    "title",
+    "description",
+    "nullable",
+    "enum",
+    "maxItems",
+    "minItems",
+    "properties",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "example",
+    "anyOf",
+    "propertyOrdering",
+    "default",
+    "items",
+    "minimum",
+    "maximum",
+    "$defs",
+    "$ref",
+];
+
+const DATA_FIELDS: [&str; 7] = [
+    "text",
+    "functionCall",
+    "functionResponse",
+    "inlineData",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+];
+
+/// The first thing that is wrong with a request. `signed` are the calls that were sent with a signature.
+pub(in super::super) fn check(body: &Value, signed: &[(&ScriptedCall, String)]) -> Checked {
+    known(body, "request", &FIELDS)?;
+    let system = field(body, "systemInstruction");
+    if !system.is_null() {
+        known(system, "system_instruction", &["parts", "role"])?;
+        parts(&system["parts"], "system_instruction")?;
+    }
+    for (place, tool) in at(optional_list(&body["tools"], "tools")?, "tools") {
+        known(
+            tool,
+            &place,
+            &["functionDeclarations", "googleSearch", "codeExecution", "urlContext"],
+        )?;
+        let declarations = optional_list(
+            field(tool, "functionDeclarations"),
+            &format!("{place}.function_declarations"),
+        )?;
+        at(declarations, &format!("{place}.function_declarations"))
+            .try_for_each(|(place, declaration)| function(declaration, &place))?;
+        let names = declarations.iter().filter_map(|function| function["name"].as_str());
+        unique(names, &format!("{place}.function_declarations: the names"))?;
+    }
+    conversation(list(&body["contents"], "contents")?, signed)
+}
+
+/// Fields are written in either of two cases.
+fn field<'v>(value: &'v Value, camel: &str) -> &'v Value {
+    value
+        .get(camel)
+        .or_else(|| value.get(snake(camel)))
+        .unwrap_or(&Value::Null)
+}
+
+fn snake(camel: &str) -> String {
+    camel.chars().fold(String::new(), |mut name, letter| {
+        if letter.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+        name
+    })
+}
+
+fn known(value: &Value, place: &str, fields: &[&str]) -> Checked {
+    let object = value
+        .as_object()
+        .ok_or_else(|| format!("Invalid JSON payload received. `{place}` must be an object"))?;
+    let is_known = |key: &&String| {
+        fields
+            .iter()
+            .any(|field| key.as_str() == *field || **key == snake(field))
+    };
+    match object.keys().find(|key| !is_known(key)) {
+        Some(unknown) => Err(format!(
+            "Invalid JSON payload received. Unknown name \"{unknown}\" at '{place}': Cannot find field."
+        )),
+        None => Ok(()),
+    }
+}
+
+fn function(function: &Value, place: &str) -> Checked {
+    known(
+        function,
+        place,
+        &[
+            "name",
+            "description",
+            "parameters",
+            "parametersJsonSchema",
+            "behavior",
+            "response",
+            "responseJsonSchema",
+        ],
+    )?;
+    name(&function["name"], &format!("{place}.name"), 64)?;
+    let (parameters, json_schema) = (&function["parameters"], field(function, "parametersJsonSchema"));
+    match (parameters.is_null(), json_schema.is_null()) {
+        (false, false) => Err(format!(
+            "{place}: parameters and parameters_json_schema exclude each other"
+        )),
+        (false, true) => {
+            let place = format!("{place}.parameters");
+            if kind(parameters) != "OBJECT" {
+                return Err(format!("{place}: schema should be of type OBJECT"));
+            }
+            schema(parameters, &place)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn kind(schema: &Value) -> String {
+    schema["type"].as_str().unwrap_or_default().to_uppercase()
+}
+
+fn schema(value: &Value, place: &str) -> Checked {
+    known(value, place, &SCHEMA_FIELDS)?;
+    if !value["type"].is_null() && !value["type"].is_string() {
+        return Err(format!(
+            "Invalid value at '{place}.type': Proto field is not repeating, cannot start list."
+        ));
+    }
+    let properties = value["properties"].as_object();
+    if kind(value) == "OBJECT" && properties.is_none_or(serde_json::Map::is_empty) {
+        return Err(format!("{place}.properties: should be non-empty for OBJECT type"));
+    }
+    if !value["enum"].is_null() && kind(value) != "STRING" {
+        return Err(format!("{place}.enum: only allowed for STRING type"));
+    }
+    if kind(value) == "ARRAY" && value["items"].is_null() {
+        return Err(format!("{place}.items: missing field"));
+    }
+    for (place, required) in at(
+        optional_list(&value["required"], &format!("{place}.required"))?,
+        &format!("{place}.required"),
+    ) {
+        let required = text(required, &place)?;
+        if !properties.is_some_and(|properties| properties.contains_key(required)) {
+            return Err(format!("{place}: property `{required}` is not defined"));
+        }
+    }
+    for (name, property) in properties.into_iter().flatten() {
+        schema(property, &format!("{place}.properties[{name}]"))?;
+    }
+    if !value["items"].is_null() {
+        schema(&value["items"], &format!("{place}.items"))?;
+    }
+    at(optional_list(field(value, "anyOf"), place)?, &format!("{place}.any_of"))
+        .try_for_each(|(place, branch)| schema(branch, &place))
+}
+
+fn parts<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
+    let place = format!("{place}.parts");
+    let parts = list(value, &place)?;
+    for (place, part) in at(parts, &place) {
+        let mut fields = DATA_FIELDS.to_vec();
+        fields.extend(["thought", "thoughtSignature", "videoMetadata"]);
+        known(part, &place, &fields)?;
+        let data = DATA_FIELDS.iter().filter(|name| !field(part, name).is_null()).count();
+        if data != 1 {
+            return Err(format!(
+                "{place}.data: required oneof field 'data' must have one initialized field"
+            ));
+        }
+        // The API itself sends an empty text that carries nothing but a signature.
+        if !part["text"].is_null() && field(part, "thoughtSignature").is_null() {
+            words(&part["text"], &format!("{place}.text"))?;
+        }
+        for (key, object) in [("functionCall", "args"), ("functionResponse", "response")] {
+            let function = field(part, key);
+            if function.is_null() {
+                continue;
+            }
+            known(function, &format!("{place}.{}", snake(key)), &["id", "name", object])?;
+            words(&function["name"], &format!("{place}.{}.name", snake(key)))?;
+            if !function[object].is_object() && !(object == "args" && function[object].is_null()) {
+                return Err(format!(
+                    "Invalid value at '{place}.{}.{object}': must be an object",
+                    snake(key)
+                ));
+            }
+        }
+    }
+    Ok(parts)
+}
+
+fn conversation(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Checked {
+    let mut previous = "model";
+    let mut asked: Vec<&Value> = Vec::new();
+    for (place, content) in at(contents, "contents") {
+        known(content, &place, &["role", "parts"])?;
+        let role = match content["role"].as_str() {
+            Some("user" | "function") => "user",
+            Some("model") => "model",
+            _ => return Err(format!("{place}: please use a valid role: user, model.")),
+        };
+        if role == previous {
+            return Err(format!(
+                "{place}: roles must alternate between user and model, beginning with user"
+            ));
+        }
+        let parts = parts(&content["parts"], &place)?;
+        let of = |key| -> Vec<&Value> {
+            parts
+                .iter()
+                .map(|part| field(part, key))
+                .filter(|data| !data.is_null())
+                .collect()
+        };
+        let (calls, responses) = (of("functionCall"), of("functionResponse"));
+        if role == "model" && !responses.is_empty() || role == "user" && !calls.is_empty() {
+            return Err(format!("{place}: calls belong to the model, responses to the user"));
+        }
+        if role == "user" {
+            answered(&asked, &responses, &place)?;
+        }
+        (asked, previous) = (calls, role);
+    }
+    match asked.is_empty() {
+        true => signatures(contents, signed),
+        false => Err("contents: a function call turn must be followed by a function response turn".to_owned()),
+    }
+}
+
+fn answered(asked: &[&Value], responses: &[&Value], place: &str) -> Checked {
+    if asked.is_empty() && !responses.is_empty() {
+        return Err(format!(
+            "{place}: please ensure that function response turn comes immediately after a function call turn"
+        ));
+    }
+    if asked.len() != responses.len() {
+        return Err(format!(
+            "{place}: please ensure that the number of function response parts ({}) is equal to the number of function \
+             call parts of the function call turn ({})",
+            responses.len(),
+            asked.len()
+        ));
+    }
+    let matches = |call: &Value, response: &Value| {
+        call["name"] == response["name"] && (response["id"].is_null() || response["id"] == call["id"])
+    };
+    match asked
+        .iter()
+        .zip(responses)
+        .find(|(call, response)| !matches(call, response))
+    {
+        Some((call, response)) => Err(format!(
+            "{place}: the function response {} ({}) does not answer the function call {} ({})",
+            response["name"], response["id"], call["name"], call["id"]
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A signature that came with a call must come back with it. The same call may have been made again without one.
+fn signatures(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Checked {
+    let parts = contents
+        .iter()
+        .filter_map(|content| content["parts"].as_array())
+        .flatten();
+    let parts: Vec<&Value> = parts.filter(|part| field(part, "functionCall").is_object()).collect();
+    for (sent, signature) in signed {
+        let is_sent = |part: &&&Value| {
+            let call = field(part, "functionCall");
+            call["name"] == sent.name.as_str() && sent.arguments_object().as_ref() == Some(&call["args"])
+        };
+        let mut back = parts
+            .iter()
+            .filter(is_sent)
+            .map(|part| field(part, "thoughtSignature").as_str())
+            .peekable();
+        if back.peek().is_none() {
+            continue;
+        }
+        let ours: Vec<&str> = back.flatten().filter(|back| back.starts_with(SIGNATURE)).collect();
+        if ours.is_empty() {
+            return Err(format!(
+                "contents: function call `{}` is missing a thought_signature",
+                sent.name
+            ));
+        }
+        if !ours.contains(&signature.as_str()) {
+            return Err(format!(
+                "contents: the thought_signature of `{}` is not valid",
+                sent.name
+            ));
+        }
+    }
+    Ok(())
+}

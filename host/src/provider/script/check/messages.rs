@@ -1,0 +1,247 @@
+//! What the Messages API refuses.
+
+use serde_json::Value;
+
+use super::super::dialect::{SIGNATURE, signature};
+use super::{Checked, at, is_word, list, name, object, optional_list, schema, text, unique, words};
+
+const FIELDS: [&str; 16] = [
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "stream",
+    "temperature",
+    "top_k",
+    "top_p",
+    "stop_sequences",
+    "thinking",
+    "metadata",
+    "service_tier",
+    "output_config",
+    "cache_control",
+];
+
+/// Marks for the provider's cache that one request may hold.
+const CACHE_MARKS_MAX: usize = 4;
+
+/// The first thing that is wrong with a request.
+pub(in super::super) fn check(body: &Value) -> Checked {
+    object(body, "request", &FIELDS)?;
+    words(&body["model"], "model")?;
+    if body["max_tokens"].as_u64().is_none_or(|bound| bound == 0) {
+        return Err("max_tokens: must be a positive integer".to_owned());
+    }
+    system(&body["system"])?;
+    tools(&body["tools"])?;
+    conversation(list(&body["messages"], "messages")?)?;
+    match cache_marks(body) {
+        marks if marks > CACHE_MARKS_MAX => Err(format!(
+            "A maximum of {CACHE_MARKS_MAX} blocks with cache_control may be provided. Found {marks}."
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn system(system: &Value) -> Checked {
+    match system {
+        Value::Null | Value::String(_) => Ok(()),
+        blocks => {
+            at(blocks.as_array().map(Vec::as_slice).unwrap_or_default(), "system").try_for_each(|(place, block)| {
+                object(block, &place, &["type", "text", "cache_control", "citations"])?;
+                words(&block["text"], &format!("{place}.text")).map(drop)
+            })
+        }
+    }
+}
+
+fn tools(tools: &Value) -> Checked {
+    let tools = optional_list(tools, "tools")?;
+    for (place, tool) in at(tools, "tools") {
+        object(
+            tool,
+            &place,
+            &["name", "description", "input_schema", "cache_control", "type", "strict"],
+        )?;
+        name(&tool["name"], &format!("{place}.name"), 128)?;
+        schema(&tool["input_schema"], &format!("{place}.input_schema"))?;
+    }
+    unique(
+        tools.iter().filter_map(|tool| tool["name"].as_str()),
+        "tools: the names",
+    )
+}
+
+fn conversation(messages: &[Value]) -> Checked {
+    let mut previous = "assistant";
+    // The calls of the message before, which this one must answer.
+    let mut asked: Vec<&str> = Vec::new();
+    let mut ever_asked: Vec<&str> = Vec::new();
+    for (index, (place, message)) in at(messages, "messages").enumerate() {
+        object(message, &place, &["role", "content"])?;
+        let role = text(&message["role"], &format!("{place}.role"))?;
+        if !matches!(role, "user" | "assistant") {
+            return Err(format!("{place}.role: `{role}` is neither \"user\" nor \"assistant\""));
+        }
+        if role == previous {
+            return Err(format!(
+                "{place}.role: roles must alternate between \"user\" and \"assistant\", beginning with \"user\", and \
+                 all results of one message belong into one"
+            ));
+        }
+        let blocks = blocks(&message["content"], &place)?;
+        if role == "user" {
+            results(blocks, &asked, &place)?;
+            asked.clear();
+        } else {
+            asked = uses(blocks, &place)?;
+            ever_asked.extend(&asked);
+            prefill(blocks, index + 1 == messages.len(), &place)?;
+        }
+        previous = role;
+    }
+    if let Some(id) = asked.first() {
+        return Err(format!(
+            "messages: the tool_use `{id}` of the last message has no tool_result: each tool_use block must have one \
+             in the next message"
+        ));
+    }
+    unique(ever_asked, "messages: the ids of tool_use blocks")
+}
+
+fn blocks<'v>(content: &'v Value, place: &str) -> Checked<&'v [Value]> {
+    let place = format!("{place}.content");
+    if content.is_string() {
+        return words(content, &place).map(|_| &[][..]);
+    }
+    let blocks = list(content, &place)?;
+    for (place, block) in at(blocks, &place) {
+        match block["type"].as_str() {
+            Some("text") => {
+                object(block, &place, &["type", "text", "cache_control", "citations"])?;
+                words(&block["text"], &format!("{place}.text"))?;
+            }
+            Some("tool_use") => tool_use(block, &place)?,
+            Some("tool_result") => tool_result(block, &place)?,
+            Some("thinking") => thinking(block, &place)?,
+            Some("redacted_thinking" | "image" | "document") => {}
+            Some(kind) => return Err(format!("{place}.type: `{kind}` is unknown")),
+            None => return Err(format!("{place}.type: is missing")),
+        }
+    }
+    Ok(blocks)
+}
+
+fn tool_use(block: &Value, place: &str) -> Checked {
+    object(
+        block,
+        place,
+        &["type", "id", "name", "input", "cache_control", "caller"],
+    )?;
+    let id = text(&block["id"], &format!("{place}.id"))?;
+    if !is_word(id) {
+        return Err(format!("{place}.id: `{id}` does not match ^[a-zA-Z0-9_-]+$"));
+    }
+    name(&block["name"], &format!("{place}.name"), 128)?;
+    match block["input"].is_object() {
+        true => Ok(()),
+        false => Err(format!("{place}.input: must be an object")),
+    }
+}
+
+fn tool_result(block: &Value, place: &str) -> Checked {
+    object(
+        block,
+        place,
+        &["type", "tool_use_id", "content", "is_error", "cache_control"],
+    )?;
+    text(&block["tool_use_id"], &format!("{place}.tool_use_id"))?;
+    let inner = block["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    at(inner, &format!("{place}.content"))
+        .filter(|(_, block)| block["type"] == "text")
+        .try_for_each(|(place, block)| words(&block["text"], &format!("{place}.text")).map(drop))
+}
+
+/// A signature of ours belongs to its thinking; others come from a script's own frames and are taken as they are.
+fn thinking(block: &Value, place: &str) -> Checked {
+    object(block, place, &["type", "thinking", "signature"])?;
+    let thinking = text(&block["thinking"], &format!("{place}.thinking"))?;
+    let signed = text(&block["signature"], &format!("{place}.signature"))?;
+    match signed.starts_with(SIGNATURE) && signed != signature(thinking) {
+        true => Err(format!(
+            "{place}: thinking blocks in an assistant message cannot be modified; they must remain as they came"
+        )),
+        false => Ok(()),
+    }
+}
+
+fn results(blocks: &[Value], asked: &[&str], place: &str) -> Checked {
+    let is_result = |block: &&Value| block["type"] == "tool_result";
+    let answered: Vec<&str> = blocks
+        .iter()
+        .filter(is_result)
+        .filter_map(|block| block["tool_use_id"].as_str())
+        .collect();
+    if let Some(stray) = answered.iter().find(|id| !asked.contains(id)) {
+        return Err(format!(
+            "{place}: unexpected tool_use_id in a tool_result block: `{stray}`; each must have a tool_use block in the \
+             message before"
+        ));
+    }
+    if let Some(open) = asked.iter().find(|id| !answered.contains(id)) {
+        return Err(format!(
+            "{place}: the tool_use `{open}` has no tool_result immediately after it; all results of one message belong \
+             into the next"
+        ));
+    }
+    unique(
+        answered.iter().copied(),
+        &format!("{place}: the ids of tool_result blocks"),
+    )?;
+    let first_other = blocks
+        .iter()
+        .position(|block| !is_result(&block))
+        .unwrap_or(blocks.len());
+    match blocks[first_other..].iter().any(|block| is_result(&block)) {
+        true => Err(format!("{place}: tool_result blocks must come first")),
+        false => Ok(()),
+    }
+}
+
+fn uses<'v>(blocks: &'v [Value], place: &str) -> Checked<Vec<&'v str>> {
+    if blocks.iter().any(|block| block["type"] == "tool_result") {
+        return Err(format!("{place}: tool_result blocks can only be in user messages"));
+    }
+    let uses = blocks.iter().filter(|block| block["type"] == "tool_use");
+    Ok(uses.filter_map(|block| block["id"].as_str()).collect())
+}
+
+fn prefill(blocks: &[Value], is_last: bool, place: &str) -> Checked {
+    let end = blocks
+        .last()
+        .and_then(|block| block["text"].as_str())
+        .unwrap_or_default();
+    match is_last && end != end.trim_end() {
+        true => Err(format!(
+            "{place}: final assistant content cannot end with trailing whitespace"
+        )),
+        false => Ok(()),
+    }
+}
+
+fn cache_marks(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => {
+            let own = usize::from(fields.get("cache_control").is_some_and(|mark| !mark.is_null()));
+            // What a schema or an input calls so is no mark.
+            let inner = fields
+                .iter()
+                .filter(|(key, _)| !matches!(key.as_str(), "input" | "input_schema"));
+            own + inner.map(|(_, value)| cache_marks(value)).sum::<usize>()
+        }
+        Value::Array(entries) => entries.iter().map(cache_marks).sum(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,322 @@
+//! What the wires of a scripted server have in common: steps become actions, and each wire has a speaker for its words.
+//!
+//! Waiting, breaking off and raw bytes are the same everywhere and are settled here; nothing here knows a wire's form.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Round, Script, ScriptedCall, ScriptedUsage, Step};
+
+/// What a body is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Action {
+    Send(String),
+    WaitMs(u64),
+    Gate(String),
+    Stall,
+    Reset,
+}
+
+/// The round that is told, and to whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Telling<'a> {
+    pub(super) round: &'a Round,
+    /// Counts rounds from 0.
+    pub(super) number: usize,
+    /// The model that was asked for.
+    pub(super) model: &'a str,
+    /// An estimate of the request's tokens, for a wire that must name some.
+    pub(super) request_tokens: u64,
+}
+
+/// A request as a check needs it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Incoming<'a> {
+    pub(super) body: &'a Value,
+    pub(super) query: &'a str,
+    /// True where the answer is to be a stream.
+    pub(super) streams: bool,
+    pub(super) header: &'a dyn HasHeader,
+}
+
+/// Tells whether a request carries a header.
+pub(super) trait HasHeader: fmt::Debug {
+    fn has_header(&self, name: &str) -> bool;
+}
+
+/// The error object of a wire.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mishap<'a> {
+    pub(super) code: u16,
+    /// Instead of the usual sentence.
+    pub(super) message: Option<&'a str>,
+    /// Where the body says when to come again.
+    pub(super) retry_after_seconds: Option<f64>,
+}
+
+/// A form of request and answer.
+pub(super) trait Dialect: fmt::Debug + Sync {
+    /// Speaks one answer as a stream.
+    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a>;
+
+    /// Says one answer at once.
+    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value;
+
+    /// An error, as the body of an HTTP answer.
+    fn error(&self, mishap: Mishap<'_>) -> Value;
+
+    /// The model list.
+    fn models(&self, ids: &[String]) -> Value;
+
+    /// One entry of it.
+    fn model(&self, id: &str) -> Value;
+
+    /// Why the real API would refuse a request for its form. `told` are the rounds so far.
+    fn check(&self, request: Incoming<'_>, script: &Script, told: usize) -> Result<(), String>;
+}
+
+/// One answer of a dialect, step by step.
+pub(super) trait Speaker {
+    /// What comes before the first word.
+    fn begin(&mut self, out: &mut Out);
+    fn text(&mut self, text: &str, out: &mut Out);
+    fn reasoning(&mut self, text: &str, out: &mut Out);
+    /// The calls of one step.
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out);
+    fn usage(&mut self, usage: ScriptedUsage, out: &mut Out);
+    fn finish(&mut self, reason: &str, out: &mut Out);
+    fn done(&mut self, out: &mut Out);
+    /// An event with JSON of the script's own.
+    fn frame(&mut self, value: &Value, out: &mut Out);
+    /// An error inside the stream.
+    fn error(&mut self, body: &Value, out: &mut Out);
+    /// True where token counts come after the finish, not with it.
+    fn counts_last(&self) -> bool {
+        false
+    }
+}
+
+/// Where a speaker writes.
+#[derive(Debug, Default)]
+pub(super) struct Out(Vec<Action>);
+
+impl Out {
+    pub(super) fn send(&mut self, text: impl Into<String>) {
+        self.0.push(Action::Send(text.into()));
+    }
+
+    /// `data: …` and the blank line that ends an event.
+    pub(super) fn data(&mut self, value: &Value) {
+        self.send(format!("data: {value}\n\n"));
+    }
+
+    /// `event: …`, `data: …` and a blank line.
+    pub(super) fn event(&mut self, name: &str, value: &Value) {
+        self.send(format!("event: {name}\ndata: {value}\n\n"));
+    }
+}
+
+/// The body of a round as a stream.
+pub(super) fn stream(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> {
+    let mut speaker = dialect.speaker(telling);
+    let (mut out, mut begun) = (Out::default(), false);
+    let steps = &telling.round.steps;
+    let proper = !telling.round.ends_by_itself();
+    let counts_from = match proper && speaker.counts_last() {
+        true => steps
+            .iter()
+            .rposition(|step| !matches!(step, Step::Usage(_)))
+            .map_or(0, |last| last + 1),
+        false => steps.len(),
+    };
+    for step in &steps[..counts_from] {
+        if matches!(step, Step::End) {
+            return out.0;
+        }
+        if !begun && speaks(step) {
+            speaker.begin(&mut out);
+            begun = true;
+        }
+        take(step, dialect, speaker.as_mut(), &mut out);
+    }
+    if proper {
+        if !begun {
+            speaker.begin(&mut out);
+        }
+        speaker.finish(natural_end(telling.round), &mut out);
+        for step in &steps[counts_from..] {
+            take(step, dialect, speaker.as_mut(), &mut out);
+        }
+        speaker.done(&mut out);
+    }
+    out.0
+}
+
+/// The reason of a round that does not give one.
+fn natural_end(round: &Round) -> &'static str {
+    match round.tool_calls().next() {
+        Some(_) => "tool_calls",
+        None => "stop",
+    }
+}
+
+/// True for what only an answer that has begun can say.
+fn speaks(step: &Step) -> bool {
+    use Step::{Finish, Pieces, Reasoning, Text, TextCall, ToolCalls, Usage};
+    matches!(
+        step,
+        Text(_) | Pieces(_) | TextCall(_) | Reasoning(_) | ToolCalls(_) | Usage(_) | Finish(_)
+    )
+}
+
+fn take(step: &Step, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out: &mut Out) {
+    match step {
+        Step::Text(text) => speaker.text(text, out),
+        Step::Pieces(pieces) => pieces.iter().for_each(|piece| speaker.text(piece, out)),
+        Step::TextCall(call) => speaker.text(&call.as_text(), out),
+        Step::Reasoning(text) => speaker.reasoning(text, out),
+        Step::ToolCalls(calls) => speaker.calls(calls, out),
+        Step::Usage(usage) => speaker.usage(*usage, out),
+        Step::Finish(reason) => speaker.finish(reason, out),
+        Step::Done => speaker.done(out),
+        Step::DelayMs(milliseconds) => out.0.push(Action::WaitMs(*milliseconds)),
+        Step::Gate(name) => out.0.push(Action::Gate(name.clone())),
+        Step::Comment(text) => out.send(format!(": {text}\n\n")),
+        Step::Frame(value) => speaker.frame(value, out),
+        Step::Raw(text) => out.send(text.clone()),
+        Step::Error(error) => speaker.error(&error_body(error, dialect), out),
+        Step::Stall => out.0.push(Action::Stall),
+        Step::Reset => out.0.push(Action::Reset),
+        Step::End | Step::Status(_) => {}
+    }
+}
+
+/// The short forms of an error become the wire's own object; an object stands as it is.
+fn error_body(error: &Value, dialect: &dyn Dialect) -> Value {
+    let mishap = |code, message| {
+        dialect.error(Mishap {
+            code,
+            message,
+            retry_after_seconds: None,
+        })
+    };
+    match error {
+        Value::Number(code) => {
+            let code = code.as_u64().and_then(|code| u16::try_from(code).ok());
+            mishap(code.unwrap_or(500), None)
+        }
+        Value::String(message) => mishap(500, Some(message)),
+        error => {
+            let mut body = mishap(500, None);
+            body["error"] = error.clone();
+            body
+        }
+    }
+}
+
+/// An answer that is said at once.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) parts: Vec<Part>,
+    pub(super) usage: Option<ScriptedUsage>,
+    pub(super) finish: String,
+}
+
+/// A part of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Part {
+    Text(String),
+    Reasoning(String),
+    Call(ScriptedCall),
+}
+
+impl Said {
+    /// All text of one kind.
+    pub(super) fn joined(&self, kind: fn(&Part) -> Option<&str>) -> String {
+        self.parts.iter().filter_map(kind).collect()
+    }
+
+    pub(super) fn calls(&self) -> impl Iterator<Item = &ScriptedCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    fn text(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some(Part::Text(last)) => last.push_str(text),
+            _ => self.parts.push(Part::Text(text.to_owned())),
+        }
+    }
+}
+
+impl Part {
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_reasoning(&self) -> Option<&str> {
+        match self {
+            Self::Reasoning(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The body of a round as one JSON value. Frames and raw bytes belong to a stream and are left out.
+pub(super) fn whole(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> {
+    let mut said = Said {
+        finish: natural_end(telling.round).to_owned(),
+        ..Said::default()
+    };
+    let mut actions = Vec::new();
+    for step in &telling.round.steps {
+        match step {
+            Step::Text(text) => said.text(text),
+            Step::Pieces(pieces) => pieces.iter().for_each(|piece| said.text(piece)),
+            Step::TextCall(call) => said.text(&call.as_text()),
+            Step::Reasoning(text) => said.parts.push(Part::Reasoning(text.clone())),
+            Step::ToolCalls(calls) => said.parts.extend(calls.iter().cloned().map(Part::Call)),
+            Step::Usage(usage) => said.usage = Some(*usage),
+            Step::Finish(reason) => said.finish.clone_from(reason),
+            Step::DelayMs(milliseconds) => actions.push(Action::WaitMs(*milliseconds)),
+            Step::Gate(name) => actions.push(Action::Gate(name.clone())),
+            Step::Stall => actions.push(Action::Stall),
+            Step::Reset => actions.push(Action::Reset),
+            Step::Error(error) => {
+                actions.push(Action::Send(error_body(error, dialect).to_string()));
+                return actions;
+            }
+            Step::End => return actions,
+            Step::Done | Step::Comment(_) | Step::Frame(_) | Step::Raw(_) | Step::Status(_) => {}
+        }
+    }
+    actions.push(Action::Send(dialect.whole(&said, telling).to_string()));
+    actions
+}
+
+/// A text in so many pieces of about the same length, the last ones empty where it is too short.
+pub(super) fn cut(text: &str, pieces: usize) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    let pieces = pieces.max(1);
+    let bound = |piece: usize| characters.len() * piece / pieces;
+    (0..pieces)
+        .map(|piece| characters[bound(piece)..bound(piece + 1)].iter().collect())
+        .collect()
+}
+
+/// A signature of a text, as wires put it beside thinking: opaque to a client, checkable by us.
+pub(super) fn signature(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(text.as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{SIGNATURE}{hex}==")
+}
+
+/// How our own signatures begin; others come from frames of a script and mean nothing here.
+pub(super) const SIGNATURE: &str = "EqScripted";

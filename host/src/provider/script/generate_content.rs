@@ -1,0 +1,230 @@
+//! generateContent: steps as a stream of partial responses or one response, its errors and its model list.
+
+use serde_json::{Value, json};
+
+use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, signature};
+use super::{Round, Script, ScriptedCall, ScriptedUsage, Step, check};
+
+/// The wire.
+#[derive(Debug)]
+pub(super) struct GenerateContent;
+
+impl Dialect for GenerateContent {
+    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a> {
+        Box::new(Responses {
+            telling,
+            thought: String::new(),
+        })
+    }
+
+    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value {
+        let mut thought = String::new();
+        let mut parts = Vec::new();
+        for part in &said.parts {
+            match part {
+                Part::Text(text) => parts.push(json!({"text": text})),
+                Part::Reasoning(text) => {
+                    thought.push_str(text);
+                    parts.push(json!({"text": text, "thought": true}));
+                }
+                Part::Call(call) => parts.extend(function_call(call, &std::mem::take(&mut thought))),
+            }
+        }
+        let candidate = candidate(&parts, Some(finish_reason(&said.finish)));
+        response(telling, &candidate, said.usage.map(counts))
+    }
+
+    fn error(&self, mishap: Mishap<'_>) -> Value {
+        let (status, message) = words(mishap.code);
+        let message = mishap.message.unwrap_or(message);
+        let mut error = json!({"code": mishap.code, "message": message, "status": status});
+        if let Some(seconds) = mishap.retry_after_seconds {
+            error["details"] = json!([{
+                "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                "retryDelay": format!("{seconds}s"),
+            }]);
+        }
+        json!({"error": error})
+    }
+
+    fn models(&self, ids: &[String]) -> Value {
+        let models: Vec<Value> = ids.iter().map(|id| self.model(id)).collect();
+        json!({"models": models})
+    }
+
+    fn model(&self, id: &str) -> Value {
+        json!({
+            "name": format!("models/{id}"),
+            "version": "001",
+            "displayName": id,
+            "description": "follows a script",
+            "inputTokenLimit": 1_048_576,
+            "outputTokenLimit": 65_536,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        })
+    }
+
+    fn check(&self, request: Incoming<'_>, script: &Script, told: usize) -> Result<(), String> {
+        if request.streams && !request.query.split('&').any(|pair| pair == "alt=sse") {
+            return Err(
+                "without `?alt=sse` the answer would be no stream of events; nobody asks for that here".to_owned(),
+            );
+        }
+        let told = script.told(told);
+        let signed: Vec<(&ScriptedCall, String)> = told.filter_map(signed_call).collect();
+        check::generate_content::check(request.body, &signed)
+    }
+}
+
+/// Status and sentence of an error.
+fn words(code: u16) -> (&'static str, &'static str) {
+    match code {
+        400 => ("INVALID_ARGUMENT", "Request contains an invalid argument."),
+        401 => ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
+        402 => ("FAILED_PRECONDITION", "Billing is not enabled for this project."),
+        403 => ("PERMISSION_DENIED", "The caller does not have permission"),
+        404 => ("NOT_FOUND", "Requested entity was not found."),
+        408 | 504 => ("DEADLINE_EXCEEDED", "Deadline expired before operation could complete."),
+        429 => ("RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
+        503 | 529 => ("UNAVAILABLE", "The model is overloaded. Please try again later."),
+        500.. => ("INTERNAL", "An internal error has occurred. Please retry."),
+        _ => ("INVALID_ARGUMENT", "The request is not valid."),
+    }
+}
+
+fn finish_reason(reason: &str) -> &str {
+    match reason {
+        "stop" | "tool_calls" => "STOP",
+        "length" => "MAX_TOKENS",
+        "content_filter" => "SAFETY",
+        own => own,
+    }
+}
+
+/// The first call after a thought carries the thought's signature, which must come back.
+fn function_call(call: &ScriptedCall, thought: &str) -> Option<Value> {
+    let mut function = json!({});
+    if let Some(id) = call.id.as_ref().filter(|_| !call.no_id) {
+        function["id"] = id.as_str().into();
+    }
+    function["name"] = call.name.as_str().into();
+    function["args"] = call.arguments_object()?;
+    let mut part = json!({"functionCall": function});
+    if !thought.is_empty() {
+        part["thoughtSignature"] = signature(thought).into();
+    }
+    Some(part)
+}
+
+/// The call of a round that was sent with a signature.
+fn signed_call(round: &Round) -> Option<(&ScriptedCall, String)> {
+    let mut thought = String::new();
+    for step in &round.steps {
+        match step {
+            Step::Reasoning(text) => thought.push_str(text),
+            Step::ToolCalls(calls) if !thought.is_empty() => {
+                let call = calls.iter().find(|call| call.arguments_object().is_some())?;
+                return Some((call, signature(&thought)));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn candidate(parts: &[Value], finish: Option<&str>) -> Value {
+    let mut candidate = json!({"content": {"parts": parts, "role": "model"}});
+    if let Some(reason) = finish {
+        candidate["finishReason"] = reason.into();
+    }
+    candidate["index"] = 0.into();
+    candidate
+}
+
+fn response(telling: Telling<'_>, candidate: &Value, counts: Option<Value>) -> Value {
+    let mut response = json!({"candidates": [candidate]});
+    if let Some(counts) = counts {
+        response["usageMetadata"] = counts;
+    }
+    response["modelVersion"] = telling.model.into();
+    response["responseId"] = format!("script-{}", telling.number).into();
+    response
+}
+
+fn counts(usage: ScriptedUsage) -> Value {
+    let mut counts = json!({
+        "promptTokenCount": usage.input,
+        "candidatesTokenCount": usage.output,
+        "totalTokenCount": usage.input + usage.output,
+    });
+    if usage.cached > 0 {
+        counts["cachedContentTokenCount"] = usage.cached.into();
+    }
+    counts
+}
+
+struct Responses<'a> {
+    telling: Telling<'a>,
+    /// Thinking that no signature has followed yet.
+    thought: String,
+}
+
+impl Responses<'_> {
+    fn parts(&self, parts: &[Value], finish: Option<&str>, out: &mut Out) {
+        let counts = self.telling.round.usages().map(|(first, last)| match finish {
+            Some(_) => counts(last),
+            None => json!({"promptTokenCount": first.input, "totalTokenCount": first.input}),
+        });
+        self.event(&response(self.telling, &candidate(parts, finish), counts), out);
+    }
+
+    /// This wire ends its lines as HTTP does.
+    fn event(&self, value: &Value, out: &mut Out) {
+        out.send(format!("data: {value}\r\n\r\n"));
+    }
+}
+
+impl Speaker for Responses<'_> {
+    fn begin(&mut self, _out: &mut Out) {}
+
+    fn text(&mut self, text: &str, out: &mut Out) {
+        self.parts(&[json!({"text": text})], None, out);
+    }
+
+    fn reasoning(&mut self, text: &str, out: &mut Out) {
+        self.thought.push_str(text);
+        self.parts(&[json!({"text": text, "thought": true})], None, out);
+    }
+
+    /// Calls come whole, and all of one step in one list of parts.
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out) {
+        let mut parts = Vec::new();
+        for call in calls {
+            if let Some(part) = function_call(call, &self.thought) {
+                self.thought.clear();
+                parts.push(part);
+            }
+        }
+        if !parts.is_empty() {
+            self.parts(&parts, None, out);
+        }
+    }
+
+    /// Every response carries counts, the last one the final ones.
+    fn usage(&mut self, _usage: ScriptedUsage, _out: &mut Out) {}
+
+    fn finish(&mut self, reason: &str, out: &mut Out) {
+        self.parts(&[json!({"text": ""})], Some(finish_reason(reason)), out);
+    }
+
+    /// The stream ends without a mark.
+    fn done(&mut self, _out: &mut Out) {}
+
+    fn frame(&mut self, value: &Value, out: &mut Out) {
+        self.event(value, out);
+    }
+
+    fn error(&mut self, body: &Value, out: &mut Out) {
+        self.event(body, out);
+    }
+}

@@ -1,0 +1,69 @@
+//! Playing the actions of a body: writes of any size, waits, gates, silence and broken connections.
+
+use std::io;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use futures_util::{Stream, stream};
+use tokio_util::sync::CancellationToken;
+
+use super::dialect::Action;
+
+/// A piece of a body to send, or something to wait for.
+enum Piece {
+    Bytes(Bytes),
+    Other(Action),
+}
+
+fn split(actions: Vec<Action>, bytes: Option<usize>) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for action in actions {
+        match action {
+            Action::Send(text) => {
+                let text = Bytes::from(text);
+                let size = bytes.unwrap_or(text.len()).max(1);
+                pieces.extend(text.chunks(size).map(|chunk| Piece::Bytes(text.slice_ref(chunk))));
+            }
+            other => pieces.push(Piece::Other(other)),
+        }
+    }
+    pieces.reverse();
+    pieces
+}
+
+/// The body of these actions, in writes of so many bytes where they are given. `gate` finds a gate by its name.
+pub(super) fn body<G>(
+    actions: Vec<Action>,
+    bytes: Option<usize>,
+    gate: G,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static
+where
+    G: Fn(&str) -> CancellationToken + Send + 'static,
+{
+    // The last piece is the next.
+    stream::unfold((split(actions, bytes), gate), |(mut pieces, gate)| async move {
+        loop {
+            match pieces.pop()? {
+                Piece::Bytes(bytes) => {
+                    // The server writes what it has while this waits, so that pieces leave one by one.
+                    tokio::task::yield_now().await;
+                    return Some((Ok(bytes), (pieces, gate)));
+                }
+                Piece::Other(Action::WaitMs(milliseconds)) => {
+                    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+                }
+                Piece::Other(Action::Gate(name)) => {
+                    let opened = gate(&name);
+                    opened.cancelled().await;
+                }
+                Piece::Other(Action::Stall) => std::future::pending().await,
+                Piece::Other(Action::Reset) => {
+                    // What was sent before must have left.
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    return Some((Err(io::ErrorKind::ConnectionReset.into()), (pieces, gate)));
+                }
+                Piece::Other(Action::Send(_)) => {}
+            }
+        }
+    })
+}

@@ -1,0 +1,43 @@
+//! The check of an architect's answer: each proposal names a place that exists, or is sent back once.
+//!
+//! What a proposal and a place are, `operation` knows. The correction is streamed below a heading of the host, so that
+//! nothing that was shown is taken back.
+
+use super::review::{Answer, Closing, Desk, FollowUp, Next};
+use crate::operation::correction;
+use crate::operation::proposals::Proposals;
+
+/// What is known of the answer so far.
+#[derive(Default)]
+pub(super) struct Architect {
+    proposals: Proposals,
+    was_asked: bool,
+}
+
+impl Architect {
+    /// Looks at the answer, or at its correction.
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
+        let checked = match desk.check_citations(answer.text).await {
+            Ok(checked) => checked,
+            Err(why) => return Next::End(Closing::saying(why)),
+        };
+        let start = answer.text.len() - answer.turn.text.len();
+        let latest = start..answer.text.len();
+        match self.was_asked {
+            false => self.proposals.take_in(answer.text, latest, &checked),
+            true => self.proposals.correct(answer.text, latest, &checked),
+        }
+        let unplaced = self.proposals.unplaced();
+        let is_elsewhere = self.proposals.is_empty() && checked.holding() > 0;
+        let is_fine = unplaced.is_empty() && (is_elsewhere || !self.proposals.is_empty());
+        if !is_fine && answer.may_ask && !self.was_asked {
+            self.was_asked = true;
+            return Next::Ask(FollowUp {
+                heading: "## Addendum".to_owned(),
+                message: correction(&unplaced),
+            });
+        }
+        let lines = [answer.remark(&checked), self.proposals.line()];
+        Next::End(Closing::saying(lines.join(" ").trim().to_owned()))
+    }
+}

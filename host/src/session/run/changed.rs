@@ -1,0 +1,161 @@
+//! What a session has changed so far, in the words with which its answer ends.
+
+use std::fmt::Write;
+
+use super::review::Desk;
+use crate::limits;
+use crate::session::report;
+use crate::skill::diff::FileDiff;
+
+/// Files that are named one by one; more than these fill a screen, and the diff names them all.
+const FILES_NAMED_MAX: usize = 12;
+
+/// The changed files of a session, compared with its start.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    session: String,
+    pub(super) files: Vec<FileDiff>,
+}
+
+impl Changed {
+    /// Reads what the session's journal holds by now. What cannot be read is missing; the log says so.
+    pub(super) async fn of(desk: &Desk<'_>) -> Self {
+        let recorder = std::sync::Arc::clone(&desk.job.recorder);
+        let session = recorder.summary().id().to_owned();
+        let read = tokio::task::spawn_blocking(move || {
+            recorder.flush()?;
+            let lines = recorder.folder().read()?.lines;
+            recorder.folder().net(&lines)
+        });
+        let files = match read.await {
+            Ok(Ok(files)) => files.iter().map(FileDiff::new).collect(),
+            Ok(Err(error)) => {
+                tracing::warn!(session, %error, "the changes of a session cannot be read");
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        };
+        Self { session, files }
+    }
+
+    /// True where every file is as it was.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Paths that were not there before the session.
+    pub(super) fn created(&self) -> Vec<String> {
+        let created = self.files.iter().filter(|file| file.kind == "created");
+        created.map(|file| file.path.clone()).collect()
+    }
+
+    /// The command that takes it all back.
+    pub(super) fn undo_hint(&self) -> String {
+        format!("`tool undo {}` brings the old state back", self.session)
+    }
+
+    /// `Changed 2 files: …`, with the commands that show them and take them back.
+    pub(super) fn summary(&self, verb: &str) -> String {
+        let named = self.files.iter().take(FILES_NAMED_MAX).map(named);
+        let mut names = named.collect::<Vec<_>>().join(", ");
+        if let more @ 1.. = self.files.len().saturating_sub(FILES_NAMED_MAX) {
+            let _ = write!(names, " and {more} more");
+        }
+        let files = if self.files.len() == 1 { "file" } else { "files" };
+        let id = &self.session;
+        format!(
+            "{verb} {} {files}: {names}. `tool diff {id}` shows the changes, `tool undo {id}` takes them back.",
+            self.files.len()
+        )
+    }
+
+    /// The diff in a fenced block, as far as an answer shows it.
+    pub(super) fn diff(&self) -> String {
+        let whole: String = self.files.iter().map(|file| file.text.as_str()).collect();
+        let shown = first_lines(&whole, limits::ANSWER_DIFF_BYTES_MAX);
+        let mut text = String::new();
+        report::fenced(&mut text, "diff", shown);
+        let left = whole[shown.len()..].lines().count();
+        if left > 0 {
+            let _ = writeln!(text, "\n{left} more lines: `tool diff {}`", self.session);
+        }
+        text
+    }
+}
+
+fn named(file: &FileDiff) -> String {
+    let path: String = file
+        .path
+        .chars()
+        .map(|character| {
+            if character.is_control() || character == '`' {
+                '\u{fffd}'
+            } else {
+                character
+            }
+        })
+        .collect();
+    match (file.kind, file.is_text) {
+        ("created", true) => format!("`{path}` (new, +{})", file.added),
+        ("created", false) => format!("`{path}` (new)"),
+        ("deleted", _) => format!("`{path}` (deleted)"),
+        (_, true) => format!("`{path}` (+{} -{})", file.added, file.removed),
+        (_, false) => format!("`{path}`"),
+    }
+}
+
+/// The whole lines at the beginning of a text that fit.
+fn first_lines(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let end = text.floor_char_boundary(bytes_max);
+    &text[..text[..end].rfind('\n').map_or(end, |at| at + 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, kind: &'static str, text: &str) -> FileDiff {
+        FileDiff {
+            path: path.into(),
+            kind,
+            added: 3,
+            removed: 1,
+            is_text: true,
+            text: text.into(),
+        }
+    }
+
+    fn changed(files: Vec<FileDiff>) -> Changed {
+        Changed {
+            session: "0195".into(),
+            files,
+        }
+    }
+
+    #[test]
+    fn a_summary_names_the_files_and_the_commands() {
+        let changed = changed(vec![
+            file("a.py", "modified", ""),
+            file("b`.py", "created", ""),
+            file("c.py", "deleted", ""),
+        ]);
+        insta::assert_snapshot!(changed.summary("Changed"), @"Changed 3 files: `a.py` (+3 -1), `b\u{fffd}.py` (new, +3), `c.py` (deleted). `tool diff 0195` shows the changes, `tool undo 0195` takes them back.");
+        assert_eq!(changed.created(), ["b`.py"]);
+    }
+
+    #[test]
+    fn a_long_diff_ends_at_a_line_and_says_how_much_is_left() {
+        let line = "+12345678\n";
+        let count = limits::ANSWER_DIFF_BYTES_MAX / line.len() + 5;
+        let text = changed(vec![file("a.py", "modified", &line.repeat(count))]).diff();
+        assert!(text.starts_with("```diff\n+12345678\n"));
+        let left = count - limits::ANSWER_DIFF_BYTES_MAX / line.len();
+        assert!(
+            text.ends_with(&format!("+12345678\n```\n\n{left} more lines: `tool diff 0195`\n")),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! Runs of the project's tests by the host itself: what a run came to, and whether it is worse than another one.
+//!
+//! A run goes the way of every call, by the skill `run_tests` under the session's policy and on its record. What the
+//! skill says is read by its documented form: the verdict on the first line, then numbered failures. Whether tests are
+//! run at all, and what follows, is decided by `refactor` and `test_gen`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::review::Desk;
+use crate::limits;
+use crate::skill::policy::{Decision, Effect};
+use crate::skill::{CallError, CallOutcome};
+
+/// The skill that runs tests.
+pub(super) const SKILL: &str = "run_tests";
+
+/// How tests are allowed that the policy does not allow.
+pub(super) const ALLOW_HINT: &str = "allow it with `--allow run-process`";
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Run {
+    /// The policy does not allow it without asking.
+    NotAllowed,
+    /// The project has no tests.
+    None,
+    /// The session ended, or its time was up, before the run.
+    Stopped,
+    /// The tests cannot be run: the code and the sentence that say why.
+    Impossible { code: String, message: String },
+    /// They were run, or at least the runner was.
+    Ran(Results),
+}
+
+/// What a run said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Results {
+    /// The first line: `PASSED: 7 passed in 0.3 s`.
+    pub(super) verdict: String,
+    /// True where the verdict is so.
+    pub(super) has_passed: bool,
+    /// False where no test was run, or the run had no end.
+    pub(super) has_run: bool,
+    /// True where the time limit of the run ended it.
+    pub(super) timed_out: bool,
+    /// Passed tests; absent where the runner does not count.
+    pub(super) passed: Option<u64>,
+    /// Failed tests and errors; absent where the runner does not count.
+    pub(super) failed: Option<u64>,
+    /// Names of failing tests, as far as they are named.
+    pub(super) failing: BTreeSet<String>,
+    /// All that the skill said.
+    pub(super) text: String,
+}
+
+/// Runs all tests, or those at `paths`.
+pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> Run {
+    // Nobody is asked on behalf of the host: what needs a yes is run when the model asks for it.
+    if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
+        return Run::NotAllowed;
+    }
+    let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
+    if desk.job.cancel.is_cancelled() || is_late {
+        return Run::Stopped;
+    }
+    let mut arguments = json!({"timeout_seconds": limits::SUITE_SECONDS_MAX});
+    if !paths.is_empty() {
+        arguments["paths"] = Value::from(paths);
+    }
+    judge(desk.call(SKILL, arguments).await.result)
+}
+
+fn judge(result: Result<CallOutcome, CallError>) -> Run {
+    match result {
+        Ok(outcome) => Run::Ran(read(outcome.text)),
+        Err(CallError::Cancelled { .. }) => Run::Stopped,
+        Err(CallError::Failure { code, .. }) if code == "not-found" => Run::None,
+        Err(CallError::Failure { code, .. }) if code == "denied" => Run::NotAllowed,
+        Err(error) => Run::Impossible {
+            code: error.verdict().to_owned(),
+            message: error.to_string(),
+        },
+    }
+}
+
+/// Reads what the skill said.
+fn read(text: String) -> Results {
+    let verdict = text.lines().next().unwrap_or_default().to_owned();
+    let (word, rest) = verdict.split_once(": ").unwrap_or((verdict.as_str(), ""));
+    let timed_out = rest.starts_with("timed out");
+    let count = |words: &[&str]| {
+        let counts: Vec<u64> = counted(rest)
+            .filter(|(_, word)| words.contains(word))
+            .map(|(count, _)| count)
+            .collect();
+        counts.into_iter().sum::<u64>()
+    };
+    let counts = counted(rest).next().is_some();
+    Results {
+        has_passed: word == "PASSED",
+        has_run: !timed_out && !rest.starts_with("no tests ran"),
+        timed_out,
+        passed: counts.then(|| count(&["passed", "xfailed", "xpassed"])),
+        failed: counts.then(|| count(&["failed", "error", "errors"])),
+        failing: failing(&text),
+        verdict,
+        text,
+    }
+}
+
+/// The pairs of `2 failed, 5 passed in 0.3 s`.
+fn counted(words: &str) -> impl Iterator<Item = (u64, &str)> {
+    let words = words.rsplit_once(" in ").map_or(words, |(words, _)| words);
+    let words = words.rsplit("so far ").next().unwrap_or(words);
+    words.split(", ").filter_map(|part| {
+        let (count, word) = part.split_once(' ')?;
+        Some((count.parse().ok()?, word))
+    })
+}
+
+/// `3. tests/test_a.py::test_b`, and after `also failed:` the lines `  tests/test_c.py::test_d - message`.
+fn failing(text: &str) -> BTreeSet<String> {
+    let numbered = |line: &str| {
+        let (number, name) = line.split_once(". ")?;
+        number.parse::<u32>().ok()?;
+        Some(name.to_owned())
+    };
+    let mut names: BTreeSet<String> = text.lines().filter_map(numbered).collect();
+    let also = text.lines().skip_while(|line| *line != "also failed:").skip(1);
+    for line in also.take_while(|line| line.starts_with("  ")) {
+        let name = line.split_once(" - ").map_or(line, |(name, _)| name).trim();
+        if !name.starts_with('…') {
+            names.insert(name.to_owned());
+        }
+    }
+    names
+}
+
+/// In which way the tests are worse than they were; nothing where they are not, or where nobody knows.
+pub(super) fn worse(before: &Run, after: &Run) -> Option<String> {
+    let Run::Ran(before) = before else { return None };
+    if !before.has_run {
+        return None;
+    }
+    let after = match after {
+        Run::Ran(after) if after.has_run => after,
+        Run::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
+        Run::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
+        Run::None => return Some("the tests are not found any more".to_owned()),
+        Run::NotAllowed | Run::Stopped => return None,
+    };
+    let fresh: Vec<&String> = after.failing.difference(&before.failing).collect();
+    if let Some(first) = fresh.first() {
+        let more = match fresh.len() {
+            1 => "fails now and did not before".to_owned(),
+            count => format!("and {} more fail now and did not before", count - 1),
+        };
+        return Some(format!("`{first}` {more}"));
+    }
+    let (failed, failed_before) = (after.failed.unwrap_or(0), before.failed.unwrap_or(0));
+    if failed > failed_before {
+        return Some(format!("{failed} tests fail now, and {failed_before} did before"));
+    }
+    let broke = before.has_passed && !after.has_passed;
+    broke.then(|| "the run passed before and fails now".to_owned())
+}
+
+impl Run {
+    /// The run in a line, as the end of `Tests before the change: `.
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::NotAllowed => format!("not run, because `run-process` is not allowed here: {ALLOW_HINT}"),
+            Self::None => "none were found".to_owned(),
+            Self::Stopped => "not run: the session's time was up".to_owned(),
+            Self::Impossible { message, .. } => format!("not run: {message}"),
+            Self::Ran(results) => results.verdict.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(text: &str) -> Run {
+        Run::Ran(read(text.to_owned()))
+    }
+
+    #[test]
+    fn a_report_is_read_by_its_form() {
+        let results = read(
+            "FAILED: 2 failed, 1 error, 3 passed, 1 xfailed in 1.2 s\ncommand: python -m pytest\nexit status 1; \
+             sandbox: none\n\n1. tests/test_a.py::test_b[x in y]\n   assert 1 == 2\n     9. no name\n\n2. tests/test_c.py\n\
+             \nalso failed:\n  tests/test_d.py::test_e - boom - bang\n  … and 3 more\nDetails of these are left out.\n"
+                .to_owned(),
+        );
+        assert_eq!((results.has_passed, results.has_run), (false, true));
+        assert_eq!((results.passed, results.failed), (Some(4), Some(3)));
+        let failing: Vec<_> = results.failing.iter().map(String::as_str).collect();
+        assert_eq!(
+            failing,
+            [
+                "tests/test_a.py::test_b[x in y]",
+                "tests/test_c.py",
+                "tests/test_d.py::test_e"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_did_not_run_is_told_apart_from_what_does_not_count() {
+        for (text, has_run, passed) in [
+            ("PASSED: 7 passed in 0.3 s\n", true, Some(7)),
+            ("PASSED: exit status 0 in 0.1 s\n", true, None),
+            ("FAILED: no tests ran in 0.1 s\n", false, None),
+            ("FAILED: no tests ran, 3 deselected in 0.1 s\n", false, Some(0)),
+            ("FAILED: timed out; so far 2 passed in 300 s\n", false, Some(2)),
+            (
+                "FAILED: 4 passed in 0.2 s (exit status 1, although no test failed)\n",
+                true,
+                Some(4),
+            ),
+        ] {
+            let results = read(text.to_owned());
+            assert_eq!((results.has_run, results.passed), (has_run, passed), "{text}");
+        }
+    }
+
+    #[test]
+    fn worse_is_what_failed_not_before() {
+        let failing = |names: &[&str]| {
+            let mut text = format!("FAILED: {} failed, 5 passed in 1.0 s\n", names.len());
+            for (at, name) in names.iter().enumerate() {
+                text.push_str(&format!("\n{}. {name}\n", at + 1));
+            }
+            ran(&text)
+        };
+        let passed = ran("PASSED: 5 passed in 1.0 s\n");
+        let impossible = Run::Impossible {
+            code: "unavailable".into(),
+            message: "No module named pytest".into(),
+        };
+        let say = |before: &Run, after: &Run| worse(before, after).unwrap_or_default();
+        assert_eq!(say(&passed, &passed), "");
+        assert_eq!(say(&failing(&["a", "b"]), &failing(&["b"])), "");
+        assert_eq!(say(&passed, &failing(&["a"])), "`a` fails now and did not before");
+        assert_eq!(
+            say(&failing(&["a"]), &failing(&["b", "c"])),
+            "`b` and 1 more fail now and did not before"
+        );
+        assert_eq!(
+            say(&passed, &ran("FAILED: exit status 1 in 0.1 s\n")),
+            "the run passed before and fails now"
+        );
+        assert_eq!(
+            say(&passed, &ran("FAILED: no tests ran in 0.1 s\n")),
+            "the tests do not run any more (FAILED: no tests ran in 0.1 s)"
+        );
+        assert_eq!(
+            say(&passed, &impossible),
+            "the tests do not run any more (No module named pytest)"
+        );
+        assert_eq!(say(&passed, &Run::Stopped), "");
+        assert_eq!(say(&Run::NotAllowed, &failing(&["a"])), "", "nobody knows");
+    }
+}

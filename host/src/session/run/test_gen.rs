@@ -1,0 +1,201 @@
+//! The test-gen's own part of a session: the new tests are run, what fails goes back to the model for a bounded number
+//! of rounds, and the closing words say what was written and what passes.
+//!
+//! That only new files are changed is not checked here but enforced where files are changed, in `skill::stage`.
+
+use std::collections::BTreeMap;
+
+use super::changed::Changed;
+use super::review::{Answer, Closing, Desk, FollowUp, Next};
+use super::suite::{self, Results, Run};
+use crate::api::Problem;
+use crate::context;
+use crate::limits;
+use crate::provider::ToolResult;
+use crate::session::journal::cut_text;
+use crate::turn::TurnEnd;
+
+/// What is remembered from round to round.
+#[derive(Debug, Default)]
+pub(super) struct TestGen {
+    rounds: u32,
+    last: Option<Checked>,
+}
+
+/// A run of the new tests, and what they were then.
+#[derive(Debug)]
+struct Checked {
+    /// The session's files, by the digest of what they hold.
+    files: BTreeMap<String, Option<String>>,
+    run: NewTests,
+}
+
+/// How the new tests ended.
+#[derive(Debug, Clone)]
+struct NewTests {
+    run: Run,
+    /// True where they cannot be run by themselves and all tests were run.
+    with_all: bool,
+}
+
+impl TestGen {
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
+        let changed = Changed::of(desk).await;
+        let created = changed.created();
+        if created.is_empty() {
+            return Next::End(nothing_written(answer));
+        }
+        let files = digests(desk);
+        let tests = match self.last.take() {
+            // The model has changed nothing, so nothing has changed.
+            Some(checked) if checked.files == files => checked.run,
+            _ => {
+                let tests = NewTests::run(desk, &created).await;
+                let failing = tests.failing(&created).cloned();
+                if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < limits::TEST_MEND_ROUNDS_MAX)
+                {
+                    self.rounds += 1;
+                    self.last = Some(Checked { files, run: tests });
+                    return Next::Ask(self.mend(&results, &created));
+                }
+                tests
+            }
+        };
+        Next::End(self.closing(&changed, &created, &tests))
+    }
+
+    fn mend(&self, results: &Results, created: &[String]) -> FollowUp {
+        let result = ToolResult {
+            call_id: String::new(),
+            name: suite::SKILL.to_owned(),
+            text: cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX),
+            is_error: false,
+        };
+        let (round, rounds) = (self.rounds, limits::TEST_MEND_ROUNDS_MAX);
+        let files: Vec<String> = created.iter().map(|path| format!("`{path}`")).collect();
+        FollowUp {
+            heading: format!(
+                "The new tests were run: {}. The model is asked to mend them (round {round} of {rounds}).",
+                results.verdict
+            ),
+            message: format!(
+                "The service has run the tests that you wrote:\n\n{}\n\nMend your own mistakes in {}, and change \
+                 nothing else. Where a test is right and the source is wrong, keep the expectation and mark the test \
+                 as an expected failure in the framework's way. Then say in a few sentences what you changed, and \
+                 which defects of the source you found, with citations.",
+                result.labelled(),
+                files.join(", ")
+            ),
+        }
+    }
+
+    fn closing(&self, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
+        let mended = match self.rounds {
+            0 => String::new(),
+            1 => " (after 1 round of mending)".to_owned(),
+            rounds => format!(" (after {rounds} rounds of mending)"),
+        };
+        let text = format!("{}\n\n- New tests: {}{mended}", changed.summary("Wrote"), tests.line());
+        let problem = tests.failing(created).map(|results| {
+            let message = format!("test-gen is incomplete: the new tests do not pass: {}", results.verdict);
+            Problem::new("tests-failing", message)
+                .with_hint(format!("mend or remove the failing tests; {}", changed.undo_hint()))
+        });
+        Closing { text, problem }
+    }
+}
+
+impl NewTests {
+    /// Runs the created tests, and no others where the project's runner can be told so.
+    async fn run(desk: &Desk<'_>, created: &[String]) -> Self {
+        let paths = runnable(created);
+        let run = suite::run(desk, &paths).await;
+        match &run {
+            Run::Impossible { code, .. } if code == "invalid-arguments" => Self {
+                run: suite::run(desk, &[]).await,
+                with_all: true,
+            },
+            _ => Self { run, with_all: false },
+        }
+    }
+
+    /// The results, where a new test fails or none of them runs.
+    fn failing(&self, created: &[String]) -> Option<&Results> {
+        let Run::Ran(results) = &self.run else { return None };
+        let is_new = |name: &String| created.iter().any(|path| name.starts_with(path.as_str()));
+        let fails = match self.with_all {
+            false => !results.has_passed || !results.has_run,
+            // Others may have failed before.
+            true => results.failing.iter().any(is_new),
+        };
+        fails.then_some(results)
+    }
+
+    fn line(&self) -> String {
+        let Run::Ran(results) = &self.run else {
+            return self.run.line();
+        };
+        let counts = match (results.passed, results.failed) {
+            (Some(passed), Some(failed)) => format!("{passed} passed, {failed} failed; {}", results.verdict),
+            _ => results.verdict.clone(),
+        };
+        let unknown = results.passed.is_none();
+        match (self.with_all, unknown) {
+            (true, _) => format!("{counts}; all tests were run, because the project's runner takes no single files"),
+            (false, true) => format!("{counts}; the project's runner does not say which tests it ran"),
+            (false, false) => counts,
+        }
+    }
+}
+
+/// Files that a runner is given: tests, without what only supports them.
+fn runnable(created: &[String]) -> Vec<String> {
+    let supports = |path: &&String| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        matches!(name, "conftest.py" | "__init__.py")
+    };
+    let sources = created
+        .iter()
+        .filter(|path| context::is_source(path) && !supports(path));
+    let (tests, others): (Vec<String>, Vec<String>) =
+        sources.cloned().partition(|path| context::scanner::is_test(path));
+    if tests.is_empty() { others } else { tests }
+}
+
+/// What the session's files hold by now.
+fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
+    let files = desk.job.recorder.summary().files;
+    files.into_iter().map(|(path, file)| (path, file.after)).collect()
+}
+
+/// The end of a session that wrote nothing. A turn that broke off has its own words for that.
+fn nothing_written(answer: &Answer<'_>) -> Closing {
+    let text = match &answer.turn.end {
+        Err(_) | Ok(TurnEnd::Refused) => String::new(),
+        Ok(_) => "No test file was written.".to_owned(),
+    };
+    let problem = Problem::new("nothing-written", "test-gen is incomplete: no test file was written")
+        .with_hint("the answer may say why; run it again, or choose another model");
+    Closing {
+        text,
+        problem: Some(problem),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_is_given_tests_and_not_what_supports_them() {
+        let paths = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
+        let created = paths(&[
+            "tests/conftest.py",
+            "tests/test_a.py",
+            "tests/data.json",
+            "tests/__init__.py",
+        ]);
+        assert_eq!(runnable(&created), ["tests/test_a.py"]);
+        assert_eq!(runnable(&paths(&["check.js"])), ["check.js"], "better than none");
+    }
+}

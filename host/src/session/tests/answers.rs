@@ -1,0 +1,472 @@
+//! What becomes of an answer: the checks of explain and architect, and every way in which a session is incomplete.
+
+use super::*;
+use crate::api::BudgetRequest;
+use crate::session::run;
+
+const CITED: &str = "It prints: `src/main.py:1`.";
+
+impl World {
+    /// The conversations that the model was sent.
+    fn asked(&self) -> Vec<Vec<Message>> {
+        self.engine.asked.lock().expect("no panic").clone()
+    }
+
+    /// Runs an operation that is expected to fail; gives its problem as text, after checking that it is the same
+    /// everywhere, and the output.
+    async fn incomplete(&self, request: ExecuteRequest) -> (String, String) {
+        let (result, events) = self.run(request).await;
+        assert_eq!(result.status, Status::Failed, "{}", result.output);
+        let problem = result.error.expect("a failed session says why");
+        let told = Event::Error {
+            code: problem.code.clone(),
+            message: problem.message.clone(),
+            hint: problem.hint.clone(),
+        };
+        assert_eq!(events.last(), Some(&told));
+        assert_eq!(
+            self.sessions.history(&Filter::default()).sessions[0].status,
+            Status::Failed
+        );
+        let report = fs::read_to_string(self.repository().join(&result.report_path)).expect("it is there");
+        assert!(report.contains("| Status | failed |"), "{report}");
+        assert!(report.contains(&problem.message), "{report}");
+        let hint = problem.hint.expect("every problem of these says what mends it");
+        (
+            format!("{}: {}\n  {hint}", problem.code, problem.message),
+            result.output,
+        )
+    }
+}
+
+fn budgeted(world: &World, operation: Operation, budget: BudgetRequest) -> ExecuteRequest {
+    ExecuteRequest {
+        budget,
+        ..world.request(operation, ".")
+    }
+}
+
+fn look(n: u32) -> Act {
+    Act::Call("read_file", json!({"path": "src/main.py", "offset": n}))
+}
+
+fn message(text: &str) -> Message {
+    Message::User { text: text.to_owned() }
+}
+
+// ---- explain ----
+
+#[tokio::test]
+async fn an_explanation_ends_with_what_its_citations_are_worth() {
+    let say = "See src/main.py:1, [here](README.md#L1), `main.py:1` and src/main.py:9; run it on localhost:8000.";
+    let world = World::new(vec![vec![Act::Say(say)]]);
+    let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
+    assert_eq!(
+        result.status,
+        Status::Complete,
+        "a citation that does not hold is told, not punished"
+    );
+    let closing = "\n\n---\n\n3 of 4 citations hold; does not hold: `src/main.py:9` (the file has 1 line).\n";
+    assert_eq!(result.output, format!("{say}{closing}"));
+    let streamed: String = events.iter().map(history::output_of).collect();
+    assert_eq!(streamed, result.output, "the stream says the same");
+    let report = fs::read_to_string(world.repository().join(&result.report_path)).expect("it is there");
+    assert!(report.contains("3 of 4 citations hold; does not hold"), "{report}");
+}
+
+#[tokio::test]
+async fn an_explanation_that_breaks_off_is_checked_as_far_as_it_came() {
+    let problem = Problem::new("provider-stream", "The provider's answer is incomplete");
+    let world = World::new(vec![vec![Act::Say(CITED), Act::Fail(problem.clone())]]);
+    let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
+    assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
+    assert_eq!(result.output, format!("{CITED}\n\n---\n\n1 of 1 citations hold.\n"));
+}
+
+// ---- architect ----
+
+const PROPOSALS: &str = "Split it.\n\n## 1. Move the print\n\n- **There today:** src/main.py:1\n\n## 2. Add a parser\n\n\
+                         - **There today:** src/parser.py:30\n\n## 3. Write tests\n\n- **There today:** none.\n";
+
+#[tokio::test]
+async fn a_proposal_without_a_place_goes_back_once_and_its_correction_is_an_addendum() {
+    let correction =
+        "## 2. Add a parser\n\n- **There today:** `README.md:1`\n\n## 3. Write tests\n\nWithdrawn: no tests.";
+    let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Say(correction)]]);
+    let (result, events) = world.run(world.request(Operation::Architect, "split it")).await;
+    assert_eq!(result.status, Status::Complete);
+    insta::assert_snapshot!(result.output, @"
+    Split it.
+
+    ## 1. Move the print
+
+    - **There today:** src/main.py:1
+
+    ## 2. Add a parser
+
+    - **There today:** src/parser.py:30
+
+    ## 3. Write tests
+
+    - **There today:** none.
+
+    ---
+
+    ## Addendum
+
+    ## 2. Add a parser
+
+    - **There today:** `README.md:1`
+
+    ## 3. Write tests
+
+    Withdrawn: no tests.
+
+    ---
+
+    2 of 3 citations hold; does not hold: `src/parser.py:30` (there is no such file). Proposal withdrawn: 3.
+    ");
+    let asked = world.asked();
+    assert_eq!(asked.len(), 2);
+    let back = crate::operation::correction(&[
+        unplaced(2, "`src/parser.py:30` does not hold (there is no such file)"),
+        unplaced(3, "it cites no place"),
+    ]);
+    assert_eq!(asked[1][0], asked[0][0], "the conversation goes on");
+    assert_eq!(asked[1][2], message(&back));
+    let usage: Vec<u64> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Usage { input_tokens, .. } => Some(*input_tokens),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(usage, [10, 20], "tokens are counted over both turns");
+}
+
+fn unplaced(number: u32, why: &str) -> crate::operation::proposals::Unplaced {
+    crate::operation::proposals::Unplaced {
+        number,
+        title: String::new(),
+        why: why.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_proposal_that_still_has_no_place_is_named() {
+    let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Say("I stand by all of it.")]]);
+    let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
+    assert_eq!(result.status, Status::Complete);
+    assert_eq!(world.asked().len(), 2, "it is asked once");
+    let closing = "\n\n---\n\n1 of 2 citations hold; does not hold: `src/parser.py:30` (there is no such file). \
+                   Proposals without a verified place: 2 (\"Add a parser\"), 3 (\"Write tests\").\n";
+    assert!(result.output.ends_with(closing), "{}", result.output);
+    assert!(
+        result.output.contains("\n---\n\n## Addendum\n\nI stand by"),
+        "{}",
+        result.output
+    );
+}
+
+#[tokio::test]
+async fn an_answer_with_its_places_is_not_sent_back() {
+    for (say, closing) in [
+        ("## 1. Move the print\n\n- src/main.py:1", "1 of 1 citations hold."),
+        ("It has that already: src/main.py:1.", "1 of 1 citations hold."),
+    ] {
+        let world = World::new(vec![vec![Act::Say(say)]]);
+        let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
+        assert_eq!(result.output, format!("{say}\n\n---\n\n{closing}\n"));
+        assert_eq!(world.asked().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_any_place_is_sent_back_too() {
+    let world = World::new(vec![
+        vec![Act::Say("Use more services.")],
+        vec![Act::Say("## 1. Move the print\n\nsrc/main.py:1")],
+    ]);
+    let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
+    assert_eq!(world.asked()[1][2], message(&crate::operation::correction(&[])));
+    assert!(
+        result.output.ends_with("\n---\n\n1 of 1 citations hold.\n"),
+        "{}",
+        result.output
+    );
+}
+
+#[tokio::test]
+async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() {
+    let closing = "1 of 2 citations hold; does not hold: `src/parser.py:30` (there is no such file). Proposals \
+                   without a verified place: 2 (\"Add a parser\"), 3 (\"Write tests\").\n";
+    let world = World::new(vec![vec![Act::Say(PROPOSALS)]]);
+    let budget = BudgetRequest {
+        max_steps: Some(1),
+        ..BudgetRequest::default()
+    };
+    let (result, _) = world.run(budgeted(&world, Operation::Architect, budget)).await;
+    assert_eq!((result.status, world.asked().len()), (Status::Complete, 1));
+    assert!(result.output.ends_with(closing), "{}", result.output);
+
+    let world = World::new(vec![vec![Act::Say(PROPOSALS)]]);
+    let mut analyst = settings();
+    analyst.provider.api = Api::Analyst;
+    let request = world.request(Operation::Architect, "split it");
+    let start = world.sessions.start(request, analyst, BTreeMap::new()).await;
+    let id = start.expect("the request is right").session_id;
+    world.events(&id).await;
+    let result = world.sessions.result(&id).await.expect("it exists");
+    assert_eq!((result.status, world.asked().len()), (Status::Complete, 1));
+    assert!(result.output.ends_with(closing), "{}", result.output);
+}
+
+#[tokio::test]
+async fn a_correction_that_fails_is_a_failure_and_takes_nothing_back() {
+    let problem = Problem::new("rate-limited", "Rate limit exceeded: 429 Too Many Requests");
+    let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Fail(problem.clone())]]);
+    let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
+    assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
+    assert!(result.output.starts_with(PROPOSALS), "{}", result.output);
+    assert!(
+        result.output.contains("without a verified place: 2"),
+        "{}",
+        result.output
+    );
+}
+
+// ---- bounds and refusals ----
+
+#[tokio::test]
+async fn the_bound_of_steps_ends_with_a_closing_answer_and_says_what_was_not_done() {
+    let world = World::new(vec![
+        vec![Act::Say("Looking."), look(1)],
+        vec![look(2), Act::Call("wait", json!({}))],
+        vec![Act::Say(CITED)],
+    ]);
+    let budget = BudgetRequest {
+        max_steps: Some(2),
+        ..BudgetRequest::default()
+    };
+    let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: its bound of 2 requests (--max-steps) is reached; not done: `read_file`, `wait`
+      allow more requests: `--max-steps 4`, or ask for less
+    ");
+    assert_eq!(
+        output,
+        format!("Looking.\n\n{CITED}\n\n---\n\n1 of 1 citations hold.\n")
+    );
+}
+
+#[tokio::test]
+async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
+    let used = Act::Event(ProviderEvent::Usage(Usage {
+        input_tokens: 4_000,
+        output_tokens: 970,
+        ..Usage::default()
+    }));
+    let world = World::new(vec![vec![Act::Say("Looking."), look(1), used]]);
+    let budget = BudgetRequest {
+        max_tokens: Some(5_000),
+        ..BudgetRequest::default()
+    };
+    let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
+    let needed = regex::Regex::new(r"\d+ more|--max-tokens \d+").expect("a constant");
+    insta::assert_snapshot!(needed.replace_all(&problem, "[N]"), @"
+    budget-exhausted: explain is incomplete: its bound of 5000 tokens (--max-tokens) is reached: 4970 are used; the next request would need about [N]
+      allow more tokens: `[N]`, or ask for less
+    ");
+    assert_eq!(output, "Looking.");
+
+    let world = World::new(vec![]);
+    let budget = BudgetRequest {
+        max_tokens: Some(10),
+        ..BudgetRequest::default()
+    };
+    let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
+    insta::assert_snapshot!(needed.replace_all(&problem, "[N]"), @"
+    budget-exhausted: explain is incomplete: its bound of 10 tokens (--max-tokens) is reached: 0 are used; the next request would need about [N]
+      allow more tokens: `[N]`, or ask for less
+    ");
+    assert_eq!((output.as_str(), world.asked().len()), ("", 0));
+
+    // What is left becomes the bound of the answer, and what that cuts off is this bound's doing.
+    let world = World::new(vec![vec![Act::Say("It pri"), Act::End(StopReason::MaxTokens)]]);
+    let budget = BudgetRequest {
+        max_tokens: Some(3_000),
+        ..BudgetRequest::default()
+    };
+    let (problem, output) = world.incomplete(budgeted(&world, Operation::Explain, budget)).await;
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: its bound of 3000 tokens (--max-tokens) is reached: 13 are used; the model had not finished its answer
+      allow more tokens: `--max-tokens 6000`, or ask for less
+    ");
+    assert_eq!(output, "It pri");
+}
+
+#[tokio::test]
+async fn the_bound_of_time_holds_for_a_silent_model_and_for_a_tool() {
+    let budget = BudgetRequest {
+        timeout_seconds: Some(1),
+        ..BudgetRequest::default()
+    };
+    let silent = World::new(vec![vec![Act::Say("It pri"), Act::Hang]]);
+    let busy = World::new(vec![vec![Act::Say("Looking."), Act::Call("wait", json!({}))]]);
+    let clock = std::time::Instant::now();
+    let (first, second) = tokio::join!(
+        silent.incomplete(budgeted(&silent, Operation::Explain, budget)),
+        busy.incomplete(budgeted(&busy, Operation::Explain, budget)),
+    );
+    assert!(clock.elapsed() < Duration::from_secs(4), "{:?}", clock.elapsed());
+    insta::assert_snapshot!(first.0, @"
+    budget-exhausted: explain is incomplete: its time of 1 s (--timeout) is up; the model had not finished its answer
+      give it more time: `--timeout 2`
+    ");
+    assert_eq!(first.1, "It pri");
+    insta::assert_snapshot!(second.0, @"
+    budget-exhausted: explain is incomplete: its time of 1 s (--timeout) is up; not done: `wait`
+      give it more time: `--timeout 2`
+    ");
+    assert_eq!(second.1, "Looking.");
+}
+
+#[tokio::test]
+async fn the_bound_of_time_holds_for_the_context() {
+    let world = World::new(vec![vec![Act::Say("Never said.")]]);
+    let work = Work::Operation(Operation::Explain);
+    let root = world.repository();
+    let repository = open_repository(&root.to_string_lossy(), &repository::Options::default());
+    let folder = journal::SessionFolder::new(world.home().join("sessions/x"));
+    let mut start = history::tests::start("x", work);
+    start.repository = root.to_string_lossy().into_owned();
+    let recorder = Recorder::create(folder, start).expect("it can be made");
+    let secret = approvals::new_secret();
+    let approver = SessionApprover::new(Arc::default(), Arc::clone(&recorder), secret, false);
+    let request = world.request(Operation::Explain, ".");
+    let job = run::Job {
+        engine: Arc::clone(&world.engine) as _,
+        recorder: Arc::clone(&recorder),
+        approver: Arc::new(approver),
+        repository: repository.expect("it can be opened"),
+        policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
+        environment: BTreeMap::new(),
+        calls: Arc::new(Semaphore::new(1)),
+        cancel: CancellationToken::new(),
+        task: Task::Operation(Box::new(OperationTask {
+            operation: Operation::Explain,
+            target: request.target,
+            task: None,
+            focus: None,
+            working_directory: root,
+            settings: settings(),
+            steer: Arc::default(),
+            budget: BudgetRequest {
+                // No request may say so: here it makes the time be up from the beginning.
+                timeout_seconds: Some(0),
+                ..BudgetRequest::default()
+            },
+        })),
+    };
+    let outcome = run::run(&job).await;
+    let problem = outcome.problem.expect("it failed");
+    assert_eq!(
+        problem.message,
+        "explain is incomplete: its time of 0 s (--timeout) is up; the context was not built, and no model was asked"
+    );
+    assert_eq!(
+        (outcome.status, problem.code.as_str()),
+        (Status::Failed, "budget-exhausted")
+    );
+    assert!(world.asked().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
+    let world = World::new(vec![vec![Act::Say(CITED), Act::End(StopReason::MaxTokens)]]);
+    let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: the model's output limit cut off its answer; the rest of it is missing
+      ask for less at once, or choose a model that may write more: `--model MODEL`
+    ");
+    assert_eq!(output, format!("{CITED}\n\n---\n\n1 of 1 citations hold.\n"));
+
+    let cut_off = || {
+        let call = ProviderEvent::CutOffCall {
+            name: "write_file".to_owned(),
+        };
+        vec![Act::Event(call), Act::End(StopReason::MaxTokens)]
+    };
+    let rounds = (0..limits::CUT_OFF_ROUNDS_MAX).map(|_| cut_off()).collect();
+    let world = World::new(rounds);
+    let (problem, _) = world.incomplete(world.request(Operation::Refactor, "tidy up")).await;
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: refactor is incomplete: the model's output limit cut off a call of `write_file` again and again; it was not run
+      ask for less at once, or choose a model that may write more: `--model MODEL`
+    ");
+}
+
+#[tokio::test]
+async fn a_model_that_goes_in_circles_is_stopped() {
+    let mut rounds = vec![vec![look(1)]; limits::TOOL_CALL_REPEATS_MAX];
+    rounds.push(vec![Act::Say("I am stuck.")]);
+    let world = World::new(rounds);
+    let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
+    insta::assert_snapshot!(problem, @"
+    budget-exhausted: explain is incomplete: the model made the same call of `read_file` 4 times with the same result; what it was looking for is missing
+      run it again, put the request in other words, or choose another model: `--model MODEL`
+    ");
+    assert_eq!(output, "I am stuck.");
+}
+
+#[tokio::test]
+async fn a_model_that_declines_is_told_apart() {
+    let world = World::new(vec![vec![Act::Say("I will not."), Act::End(StopReason::Refusal)]]);
+    let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
+    insta::assert_snapshot!(problem, @"
+    model-refused: explain is incomplete: the model declined to answer, or to go on
+      put the request in other words, or ask another model: `--model MODEL`
+    ");
+    assert_eq!(output, "I will not.");
+}
+
+#[tokio::test]
+async fn a_write_that_was_denied_is_what_a_refactor_was_for() {
+    let write = Act::Call("write_file", json!({"path": "src/main.py", "content": ""}));
+    let world = World::new(vec![vec![write], vec![Act::Say("Done.")]]);
+    let mut request = world.request(Operation::Refactor, ".");
+    request.policy.deny = vec!["write-repository".into()];
+    let (result, events) = world.run(request).await;
+    let problem = result.error.expect("it failed");
+    insta::assert_snapshot!(format!("{}: {}", problem.code, problem.message), @"
+    denied: refactor is incomplete: a change of `src/main.py` was refused: writing is not allowed
+    ");
+    let told =
+        |event: &Event| matches!(event, Event::Notice { message, .. } if message.starts_with("`write_file` was"));
+    assert!(events.iter().any(told));
+}
+
+#[tokio::test]
+async fn waiting_and_what_a_provider_has_to_say_reach_the_user() {
+    let waiting = ProviderEvent::Waiting {
+        reason: "Rate limit exceeded: waiting 2 s before the next attempt".to_owned(),
+    };
+    let noted = ProviderEvent::Notice("The server cut the prompt.".to_owned());
+    let world = World::new(vec![vec![Act::Event(waiting), Act::Event(noted), Act::Say(CITED)]]);
+    let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
+    assert_eq!(result.status, Status::Complete);
+    let notices: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Notice { message, .. } => Some(message.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        notices[notices.len() - 2..],
+        [
+            "Rate limit exceeded: waiting 2 s before the next attempt",
+            "The server cut the prompt."
+        ]
+    );
+}

@@ -1,0 +1,316 @@
+//! What a session changed: shown as a diff, and taken back.
+//!
+//! Both are made from the session's journal, so they work after a restart and show what the session left, whatever
+//! happened since. An undo is a session of its own, with a journal that begins when there is something to change: it
+//! survives a crash like any change, and can itself be undone. Which contents may be replaced is decided by
+//! `skill::changes`, and who may ask by `http`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use super::feed::Recorder;
+use super::history::Summary;
+use super::journal::{self, SessionFolder, Start, Work, cut_text};
+use super::run::Outcome;
+use super::store::{Store, reopen};
+use super::{Sessions, blocking, new_id, unknown};
+use crate::api::{ChangedFile, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
+use crate::limits;
+use crate::repository::Repository;
+use crate::skill::changes::{self, LeftAlone, UndoError, UndoReport};
+use crate::skill::diff::FileDiff;
+use crate::skill::stage::digest;
+use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
+
+impl Sessions {
+    /// The newest session that changed files in a repository and has not been undone. Undos are passed over: whoever
+    /// means one names it.
+    pub fn newest_change(&self, repository: &str) -> Result<String, Problem> {
+        let root = std::fs::canonicalize(repository).unwrap_or_else(|_| repository.into());
+        let summaries = self.summaries();
+        let newest_first: Vec<&Summary> = summaries.values().rev().collect();
+        let undone = undone(&newest_first);
+        let found = newest_first.iter().find(|summary| {
+            let is_undo = matches!(summary.start.work, Work::Undo(_));
+            let is_here = Path::new(&summary.start.repository) == root;
+            is_here && !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
+        });
+        found.map(|summary| summary.id().to_owned()).ok_or_else(|| {
+            let message = format!(
+                "No session has changed files in `{}` that are not undone yet",
+                root.display()
+            );
+            Problem::new("nothing-changed", message).with_hint("`tool history` lists all sessions; name one of them")
+        })
+    }
+
+    /// What a session changed, as it left it.
+    pub async fn diff(&self, id: &str) -> Result<SessionDiff, Problem> {
+        let summary = self.summaries().remove(id).ok_or_else(|| unknown(id))?;
+        let (folder, home) = (self.store.folder(id), self.home.clone());
+        blocking(move || diff(&summary, &folder, &home)).await
+    }
+
+    /// Takes back what a session changed. Goes on to its end where the asker goes away.
+    pub async fn undo(self: &Arc<Self>, id: &str) -> Result<UndoResult, Problem> {
+        if self.is_under_way(id).await {
+            let message = format!("The session `{id}` is still running and cannot be undone");
+            return Err(Problem::new("session-running", message).with_hint("wait for its end, or cancel it"));
+        }
+        self.check_accepting()?;
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        // A daemon that stops waits for it.
+        let (sessions, token) = (Arc::clone(self), self.tasks.token());
+        blocking(move || {
+            let _token = token;
+            sessions.take_back(&summary)
+        })
+        .await
+    }
+
+    /// True where a session runs. One that has just told its end is waited for until it is put away.
+    async fn is_under_way(&self, id: &str) -> bool {
+        let deadline = Instant::now() + Duration::from_millis(limits::OPEN_CHANGE_MS_MAX);
+        while let Some(live) = self.live(id) {
+            if live.recorder.summary().status == Status::Running || Instant::now() > deadline {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        false
+    }
+
+    fn take_back(&self, summary: &Summary) -> Result<UndoResult, Problem> {
+        if summary.files_modified().is_empty() {
+            return Err(nothing_to_undo(summary, "changed no files"));
+        }
+        let changes = load_changes(&self.store.folder(summary.id()), summary)?;
+        let repository = open(summary, &self.home)?;
+        let journal = UndoJournal {
+            store: &self.store,
+            start: undo_start(summary),
+            recorder: OnceLock::new(),
+        };
+        let undone = changes::undo(&repository, &changes, &journal);
+        let undo_session_id = journal.end(undone.as_ref());
+        let report = undone.map_err(|error| problem_of(&error))?;
+        if report.restored.is_empty() && report.left_alone.is_empty() {
+            return Err(nothing_to_undo(
+                summary,
+                "is undone already: its files are as they were before it",
+            ));
+        }
+        let summaries = self.summaries();
+        let left = report.left_alone.into_iter();
+        Ok(UndoResult {
+            session_id: summary.id().to_owned(),
+            repository: summary.start.repository.clone(),
+            undo_session_id,
+            restored: report.restored,
+            unchanged: report.unchanged,
+            left: left
+                .map(|left| explained(left, summary, &summaries, &repository))
+                .collect(),
+        })
+    }
+}
+
+/// A file that was left, with the later session that is the reason, where one is.
+fn explained(
+    left: LeftAlone,
+    undone: &Summary,
+    summaries: &BTreeMap<String, Summary>,
+    repository: &Repository,
+) -> LeftFile {
+    let LeftAlone { path, mut reason } = left;
+    if let Ok(current) = changes::current(repository.handle(), &path, limits::PROPOSAL_BYTES_MAX) {
+        let current = current.map(|state| digest(&state.content));
+        let is_its = |later: &&Summary| {
+            let is_here = later.id() > undone.id() && later.start.repository == undone.start.repository;
+            is_here && later.files.get(&path).is_some_and(|file| file.after == current)
+        };
+        if let Some(later) = summaries.values().rev().find(is_its) {
+            reason.push_str(&format!(", by the session {}: undo that one first", later.id()));
+        }
+    }
+    LeftFile { path, reason }
+}
+
+/// The sessions that are wholly undone, by undos that are not undone themselves.
+fn undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
+    let mut undone = BTreeSet::new();
+    for summary in newest_first {
+        if let Work::Undo(of) = &summary.start.work
+            && summary.problem.is_none()
+            && !undone.contains(summary.id())
+        {
+            undone.insert(of.as_str());
+        }
+    }
+    undone
+}
+
+fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
+    let message = format!("Nothing to undo: the session `{}` {why}", summary.id());
+    Problem::new("nothing-to-undo", message).with_hint("`tool history` shows which sessions changed files")
+}
+
+fn problem_of(error: &UndoError) -> Problem {
+    let problem = Problem::new("undo-failed", capitalised(&error.to_string()));
+    match std::error::Error::source(error) {
+        Some(cause) => problem.with_hint(cause.to_string()),
+        None => problem,
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(characters).collect()
+}
+
+fn open(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
+    reopen(Path::new(&summary.start.repository), home).map_err(|error| {
+        Problem::new("invalid-repository", error.to_string())
+            .with_hint("the session worked there; put the directory back and try again")
+    })
+}
+
+fn unreadable(error: &io::Error) -> Problem {
+    let message = format!("The journal of the session cannot be read: {error}");
+    Problem::new("journal-failed", message).with_hint("see ~/.tool/logs/backend.log")
+}
+
+/// The committed changes of a session with their contents, oldest first.
+fn load_changes(folder: &SessionFolder, summary: &Summary) -> Result<Vec<PreparedChange>, Problem> {
+    let lines = folder.read().map_err(|error| unreadable(&error))?.lines;
+    let changes = journal::committed(&lines).filter(|change| change.root == Path::new(&summary.start.repository));
+    let loaded: io::Result<Vec<_>> = changes.map(|change| folder.load(change)).collect();
+    loaded.map_err(|error| unreadable(&error))
+}
+
+fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
+    let lines = folder.read().map_err(|error| unreadable(&error))?.lines;
+    let changed = folder.net(&lines).map_err(|error| unreadable(&error))?;
+    let repository = open(summary, home).ok();
+    let diffs: Vec<FileDiff> = changed.iter().map(FileDiff::new).collect();
+    let files = diffs.iter().zip(&changed);
+    let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
+    Ok(SessionDiff {
+        session_id: summary.id().to_owned(),
+        repository: summary.start.repository.clone(),
+        truncated: whole.len() > limits::SESSION_DIFF_BYTES_MAX,
+        diff: cut_text(&whole, limits::SESSION_DIFF_BYTES_MAX),
+        files: files
+            .map(|(diff, change)| ChangedFile {
+                path: diff.path.clone(),
+                kind: diff.kind.to_owned(),
+                added: diff.added as u64,
+                removed: diff.removed as u64,
+                is_text: diff.is_text,
+                since: since(change, repository.as_deref()),
+            })
+            .collect(),
+    })
+}
+
+/// What became of a file since the session left it; nothing where it is still that.
+fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String> {
+    let Some(repository) = repository else {
+        return Some("the repository is gone".to_owned());
+    };
+    let size_max = [&change.before, &change.after]
+        .into_iter()
+        .flatten()
+        .map(|state| state.content.len() as u64)
+        .max();
+    let current = changes::current(repository.handle(), &change.path, size_max.unwrap_or(0));
+    let is = |state: &Option<FileState>| {
+        let content = |state: &Option<FileState>| state.as_ref().map(|state| digest(&state.content));
+        current.as_ref().is_ok_and(|current| content(current) == content(state))
+    };
+    if is(&change.after) {
+        return None;
+    }
+    Some(if is(&change.before) {
+        "it is back to what it was before the session".to_owned()
+    } else if matches!(current, Ok(None)) {
+        "it is gone".to_owned()
+    } else {
+        "it has been changed since".to_owned()
+    })
+}
+
+fn undo_start(undone: &Summary) -> Start {
+    Start {
+        session_id: new_id(),
+        work: Work::Undo(undone.id().to_owned()),
+        target: undone.id().to_owned(),
+        focus: None,
+        repository: undone.start.repository.clone(),
+        working_directory: undone.start.working_directory.clone(),
+        provider: String::new(),
+        model: String::new(),
+        policy: PolicyRequest::default(),
+        interactive: false,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// The journal of an undo, which begins with its first change: an undo that changes nothing leaves no session.
+struct UndoJournal<'a> {
+    store: &'a Store,
+    start: Start,
+    recorder: OnceLock<Arc<Recorder>>,
+}
+
+impl UndoJournal<'_> {
+    fn begun(&self) -> io::Result<&Arc<Recorder>> {
+        if let Some(recorder) = self.recorder.get() {
+            return Ok(recorder);
+        }
+        let folder = self.store.folder(&self.start.session_id);
+        let recorder = Recorder::create(folder, self.start.clone())?;
+        Ok(self.recorder.get_or_init(|| recorder))
+    }
+
+    /// Ends the undo's session, where it began; gives its identifier, where it changed anything.
+    fn end(&self, undone: Result<&UndoReport, &UndoError>) -> Option<String> {
+        let recorder = self.recorder.get()?;
+        let problem = match undone {
+            Ok(report) if report.left_alone.is_empty() => None,
+            Ok(report) => {
+                for left in &report.left_alone {
+                    recorder.notice(left.reason.clone(), None);
+                }
+                let message = format!("{} files were left as they are", report.left_alone.len());
+                Some(Problem::new("undo-incomplete", message))
+            }
+            Err(error) => Some(problem_of(error)),
+        };
+        let outcome = problem.map_or_else(Outcome::complete, Outcome::failed);
+        self.store.end(recorder, outcome);
+        let changed = !recorder.summary().files_modified().is_empty();
+        changed.then(|| self.start.session_id.clone())
+    }
+}
+
+impl ChangeJournal for UndoJournal<'_> {
+    fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
+        self.begun()?.prepare(change)
+    }
+
+    fn committed(&self, id: &str) -> io::Result<()> {
+        self.begun()?.committed(id)
+    }
+
+    fn abandoned(&self, id: &str) -> io::Result<()> {
+        self.begun()?.abandoned(id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Diffs and undos of sessions that a scripted model has made.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::*;
+use crate::api::Operation;
+use crate::session::history::Filter;
+use crate::session::tests::{Act, FakeEngine, World};
+
+fn write(path: &str, content: &str) -> Act {
+    Act::Call("write_file", json!({"path": path, "content": content}))
+}
+
+fn refactors(scripts: Vec<Vec<Act>>) -> World {
+    let rounds = scripts.into_iter().flat_map(|calls| [calls, vec![Act::Say("Done.")]]);
+    World::new(rounds.collect())
+}
+
+/// Runs a refactor with the next script, and gives its identifier.
+async fn refactor(world: &World) -> String {
+    let (result, _) = world.run(world.request(Operation::Refactor, "src")).await;
+    result.session_id
+}
+
+fn text(world: &World, path: &str) -> Option<String> {
+    fs::read_to_string(world.repository().join(path)).ok()
+}
+
+fn root(world: &World) -> String {
+    world.repository().to_string_lossy().into_owned()
+}
+
+#[tokio::test]
+async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
+    let world = refactors(vec![vec![
+        write("src/main.py", "print(1)\n"),
+        write("src/new.py", "x = 1\n"),
+    ]]);
+    let id = refactor(&world).await;
+    assert_eq!(world.sessions.newest_change(&root(&world)).as_ref(), Ok(&id));
+
+    let undone = world.sessions.undo(&id).await.expect("it can be undone");
+    assert_eq!(undone.restored, ["src/main.py", "src/new.py"]);
+    assert_eq!((undone.unchanged.len(), undone.left.len()), (0, 0));
+    assert_eq!(text(&world, "src/main.py").as_deref(), Some("print()\n"));
+    assert_eq!(text(&world, "src/new.py"), None);
+    let history = world.sessions.history(&Filter::default()).sessions;
+    assert_eq!(
+        (history.len(), history[0].files_modified),
+        (1, 2),
+        "it tells what the session did"
+    );
+    let problem = world.sessions.newest_change(&root(&world)).expect_err("all is undone");
+    assert_eq!(problem.code, "nothing-changed");
+    let problem = world.sessions.undo(&id).await.expect_err("it is undone");
+    assert_eq!(problem.code, "nothing-to-undo");
+
+    let undo = undone.undo_session_id.expect("it changed files");
+    let redone = world.sessions.undo(&undo).await.expect("it can be undone");
+    assert_eq!(redone.restored, ["src/main.py", "src/new.py"]);
+    assert_eq!(text(&world, "src/main.py").as_deref(), Some("print(1)\n"));
+    assert_eq!(text(&world, "src/new.py").as_deref(), Some("x = 1\n"));
+    assert_eq!(
+        world.sessions.newest_change(&root(&world)).as_ref(),
+        Ok(&id),
+        "it counts again"
+    );
+}
+
+#[tokio::test]
+async fn undos_go_back_session_by_session_also_after_a_restart() {
+    let world = refactors(vec![
+        vec![write("src/main.py", "print(1)\n")],
+        vec![write("src/main.py", "print(2)\n")],
+    ]);
+    let (first, second) = (refactor(&world).await, refactor(&world).await);
+    let left = world.sessions.undo(&first).await.expect("it answers");
+    assert_eq!((left.restored.len(), left.undo_session_id), (0, None));
+    assert_eq!(
+        left.left[0].reason,
+        format!("`src/main.py` has been changed since, by the session {second}: undo that one first")
+    );
+
+    let sessions = || Sessions::with_engine(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
+    for (expected, content) in [(&second, "print(1)\n"), (&first, "print()\n")] {
+        let sessions = sessions();
+        let newest = sessions.newest_change(&root(&world)).expect("there is one");
+        assert_eq!(newest, *expected);
+        sessions.undo(&newest).await.expect("it can be undone");
+        assert_eq!(text(&world, "src/main.py").as_deref(), Some(content));
+    }
+}
+
+#[tokio::test]
+async fn what_the_user_has_changed_since_is_left_and_can_be_undone_later() {
+    let world = refactors(vec![vec![write("src/main.py", "print(1)\n"), write("src/b.py", "b\n")]]);
+    let id = refactor(&world).await;
+    fs::write(world.repository().join("src/main.py"), "the user's\n").expect("it can be written");
+    let undone = world.sessions.undo(&id).await.expect("it answers");
+    assert_eq!(undone.restored, ["src/b.py"]);
+    assert_eq!(undone.left.len(), 1);
+    assert_eq!(undone.left[0].reason, "`src/main.py` has been changed since");
+    assert_eq!(text(&world, "src/main.py").as_deref(), Some("the user's\n"));
+
+    assert_eq!(
+        world.sessions.newest_change(&root(&world)).as_ref(),
+        Ok(&id),
+        "it is not wholly undone"
+    );
+    fs::write(world.repository().join("src/main.py"), "print(1)\n").expect("it can be written");
+    let undone = world.sessions.undo(&id).await.expect("it can be undone");
+    assert_eq!(
+        (undone.restored, undone.unchanged),
+        (vec!["src/main.py".to_owned()], vec!["src/b.py".to_owned()])
+    );
+    assert_eq!(text(&world, "src/main.py").as_deref(), Some("print()\n"));
+}
+
+#[tokio::test]
+async fn a_diff_shows_what_the_session_left_and_says_what_became_of_it() {
+    let world = refactors(vec![vec![
+        write("src/main.py", "print(1)\n"),
+        write("src/main.py", "print(2)\n"),
+        write("src/new.py", "x = 1\n"),
+    ]]);
+    let id = refactor(&world).await;
+    fs::write(world.repository().join("src/main.py"), "the user's\n").expect("it can be written");
+    let diff = world.sessions.diff(&id).await.expect("it exists");
+    insta::assert_snapshot!(diff.diff, @r"
+    diff --git a/src/main.py b/src/main.py
+    --- a/src/main.py
+    +++ b/src/main.py
+    @@ -1 +1 @@
+    -print()
+    +print(2)
+    diff --git a/src/new.py b/src/new.py
+    new file mode 100644
+    --- /dev/null
+    +++ b/src/new.py
+    @@ -0,0 +1 @@
+    +x = 1
+    ");
+    let files: Vec<_> = diff
+        .files
+        .iter()
+        .map(|file| {
+            (
+                file.path.as_str(),
+                file.kind.as_str(),
+                file.added,
+                file.removed,
+                file.since.as_deref(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        files,
+        [
+            ("src/main.py", "modified", 1, 1, Some("it has been changed since")),
+            ("src/new.py", "created", 1, 0, None),
+        ]
+    );
+    fs::remove_file(world.repository().join("src/new.py")).expect("it can be removed");
+    let diff = world.sessions.diff(&id).await.expect("it exists");
+    assert_eq!(
+        diff.files[1].since.as_deref(),
+        Some("it is back to what it was before the session")
+    );
+}
+
+#[tokio::test]
+async fn a_running_session_is_shown_but_not_undone() {
+    let world = World::new(vec![vec![write("src/main.py", "print(1)\n")], vec![Act::Hang]]);
+    let started = world.start(world.request(Operation::Refactor, "src")).await;
+    let id = started.session_id;
+    let clock = std::time::Instant::now();
+    while world.sessions.diff(&id).await.expect("it exists").files.is_empty() {
+        assert!(clock.elapsed().as_secs() < 10, "it never changed anything");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    let problem = world.sessions.undo(&id).await.expect_err("it runs");
+    assert_eq!(problem.code, "session-running");
+    assert_eq!(
+        problem.message,
+        format!("The session `{id}` is still running and cannot be undone")
+    );
+    world.sessions.cancel(&id).expect("it runs");
+    world.idle().await;
+    world
+        .sessions
+        .undo(&id)
+        .await
+        .expect("what a cancelled session changed can be undone");
+    assert_eq!(text(&world, "src/main.py").as_deref(), Some("print()\n"));
+}
+
+#[tokio::test]
+async fn a_session_without_changes_has_an_empty_diff_and_nothing_to_undo() {
+    let world = World::new(vec![vec![Act::Say("It prints.")]]);
+    let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
+    assert_eq!(result.status, Status::Complete);
+    let diff = world.sessions.diff(&result.session_id).await.expect("it exists");
+    assert_eq!((diff.diff.as_str(), diff.files.len()), ("", 0));
+    let problem = world
+        .sessions
+        .undo(&result.session_id)
+        .await
+        .expect_err("nothing changed");
+    assert_eq!(problem.code, "nothing-to-undo");
+    for problem in [
+        world.sessions.undo("nosuch").await.expect_err("there is none"),
+        world.sessions.diff("nosuch").await.expect_err("there is none"),
+    ] {
+        assert_eq!(problem.code, "not-found");
+    }
+}

@@ -1,0 +1,167 @@
+//! On a terminal: the answer is rendered, a line says what is being waited for, and colours are a choice.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use host::provider::script::{Round, Step};
+use serde_json::json;
+
+use crate::providers::scripted;
+use crate::support::{Finished, Home, finish, folder};
+
+/// Runs a program on a pseudo-terminal of so many columns and prints what it wrote there; its exit code is passed on.
+const PTY: &str = r"
+import fcntl, os, pty, struct, sys, termios
+columns, program = int(sys.argv[1]), sys.argv[2:]
+pid, master = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+    os.execv(program[0], program)
+written = b''
+while True:
+    try:
+        piece = os.read(master, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    written += piece
+sys.stdout.buffer.write(written)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+/// Runs `tool` on a terminal.
+#[expect(clippy::disallowed_methods, reason = "a terminal is made by a program of its own")]
+fn on_terminal(
+    home: &Home,
+    directory: &Path,
+    columns: u16,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Finished {
+    let tool = home.tool(directory, &[]);
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", PTY, &columns.to_string(), env!("CARGO_BIN_EXE_tool")])
+        .args(arguments)
+        .current_dir(directory)
+        .env_clear()
+        .env("TERM", "xterm")
+        .stdin(Stdio::null());
+    for (name, value) in tool.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command.envs(variables.iter().copied());
+    finish(command.output().expect("there is Python"))
+}
+
+const ANSWER: &str = "# Crates\n\nThe module `app.py` counts **crates**, and it does so in a single function that is \
+                      short.\n\n| Name | Lines |\n|---|---:|\n| count | 2 |\n";
+
+fn repository() -> tempfile::TempDir {
+    folder(&[("app.py", "def count(crates):\n    return len(crates)\n")])
+}
+
+#[test]
+fn an_answer_is_rendered_within_the_width() {
+    let (_server, home) = scripted([Round::text(ANSWER)]);
+    let repository = repository();
+    let shown = on_terminal(&home, repository.path(), 60, &["explain", ".", "--quiet"], &[]).expect(0);
+    let begin = "\x1b[1mCrates\x1b[0m\r\n\r\nThe module \x1b[36mapp.py\x1b[0m counts \x1b[1mcrates\x1b[0m, and it does \
+                 so in a\r\nsingle function that is short.\r\n\r\n\x1b[1mName\x1b[0m   \x1b[1mLines\x1b[0m\r\n";
+    assert!(shown.stdout.starts_with(begin), "{:?}", shown.stdout);
+    assert!(shown.stdout.contains("\r\ncount      2\r\n"), "{:?}", shown.stdout);
+}
+
+#[test]
+fn a_result_is_rendered_too_and_marks_stand_in_for_colours() {
+    let (_server, home) = scripted([Round::text(ANSWER)]);
+    let repository = repository();
+    home.run(repository.path(), &["explain", "."]).expect(0);
+    let shown = on_terminal(&home, repository.path(), 40, &["results"], &[("NO_COLOR", "1")]).expect(0);
+    let begin =
+        "# Crates\r\n\r\nThe module `app.py` counts **crates**,\r\nand it does so in a single function\r\nthat is";
+    assert!(shown.stdout.starts_with(begin), "{:?}", shown.stdout);
+    assert!(!shown.stdout.contains('\x1b'), "{:?}", shown.stdout);
+}
+
+#[test]
+fn a_dumb_terminal_gets_plain_lines() {
+    let (_server, home) = scripted([Round::text(ANSWER)]);
+    let repository = repository();
+    let shown = on_terminal(&home, repository.path(), 40, &["explain", "."], &[("TERM", "dumb")]).expect(0);
+    assert!(
+        shown
+            .stdout
+            .contains("The module `app.py` counts **crates**, and it does so in a single"),
+        "{:?}",
+        shown.stdout
+    );
+    assert!(!shown.stdout.contains('\x1b'), "{:?}", shown.stdout);
+}
+
+#[test]
+fn a_line_says_what_is_waited_for_and_goes_away() {
+    let (server, home) = scripted([Round::new([Step::Gate("go on".into()), Step::Text("Done.\n".into())])]);
+    let repository = repository();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while server.requests().iter().all(|request| request.method != "POST") {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1600));
+            server.release("go on");
+        });
+        let shown = on_terminal(&home, repository.path(), 80, &["explain", "."], &[]).expect(0);
+        assert!(
+            shown.stdout.contains("waiting for scripted … 1 s"),
+            "{:?}",
+            shown.stdout
+        );
+        let (_, after) = shown.stdout.rsplit_once("waiting for scripted").expect("it is there");
+        let cleared = after.find("\r\x1b[K").expect("the line is taken away");
+        assert!(
+            after.find("Done.").is_some_and(|answer| cleared < answer),
+            "{:?}",
+            shown.stdout
+        );
+    });
+}
+
+/// What tests print is seen while they run, and stays on the screen once: in the answer.
+#[test]
+fn what_a_run_prints_stays_on_the_screen_once() {
+    let home = Home::offline();
+    let manifest = json!({"name": "crates", "scripts": {"test": "echo counting && sleep 1 && echo counted"}});
+    let repository = folder(&[("package.json", &manifest.to_string())]);
+    let arguments = ["skill", "call", "run_tests", "--allow", "run-process"];
+    let shown = on_terminal(&home, repository.path(), 80, &arguments, &[]);
+    let kept: Vec<&str> = shown
+        .stdout
+        .split('\n')
+        .map(|line| line.rsplit("\x1b[K").next().unwrap_or(""))
+        .collect();
+    let times = kept.iter().filter(|line| line.trim_end() == "counted").count();
+    assert_eq!(times, 1, "{:?}", shown.stdout);
+}
+
+#[test]
+fn a_list_fits_a_narrow_terminal() {
+    let home = Home::offline();
+    let repository = repository();
+    home.run(repository.path(), &["explain", "."]).expect(0);
+    for arguments in [&["skill", "list"][..], &["history"][..], &["config"][..]] {
+        let shown = on_terminal(&home, repository.path(), 60, arguments, &[]).expect(0);
+        let place = repository.path().to_string_lossy().into_owned();
+        let own = home.path().to_string_lossy().into_owned();
+        for line in shown
+            .stdout
+            .lines()
+            .filter(|line| !line.contains(&place) && !line.contains(&own))
+        {
+            assert!(line.trim_end().chars().count() <= 60, "tool {arguments:?}: {line:?}");
+        }
+    }
+}
