@@ -28,11 +28,11 @@ Examples:
 )]
 pub(crate) struct Arguments {
     /// Repository root [default: the nearest git work tree, else the working directory]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub(crate) repo: Option<PathBuf>,
 
     /// Print nothing but the answer and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 901)]
     pub(crate) quiet: bool,
 
     #[command(subcommand)]
@@ -87,7 +87,7 @@ Examples:
 Examples:
   tool refactor \"replace the hand-written retry loop\" --focus src/client
   tool refactor src/legacy.py
-  tool refactor src/legacy.py --allow run-process    tests run without asking
+  tool refactor src/legacy.py --require-sandbox      nothing runs outside of a full sandbox
   git log -1 --format=%B | tool refactor -")]
     Refactor {
         /// A task, or a path; `-` reads a task from standard input
@@ -106,7 +106,7 @@ Examples:
         after_help = "\
 Examples:
   tool test-gen src/parser.py
-  tool test-gen src/parser.py --allow run-process    the tests run without asking"
+  tool test-gen src/parser.py --require-sandbox      nothing runs outside of a full sandbox"
     )]
     TestGen {
         /// Source file
@@ -240,7 +240,13 @@ Examples:
     },
 
     /// Helpers for trying things out and for tests of your own
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool dev model-server --example > script.json
+  tool dev model-server --script script.json --port 1234"
+    )]
     Dev(Dev),
 
     /// Print a completion script for a shell

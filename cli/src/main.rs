@@ -43,16 +43,12 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     // These need nothing of the user's: no home, no configuration.
     match &arguments.command {
         Command::Contain { inner } => return Ok(contain::helper(*inner)),
+        Command::SandboxProbes(probes) => return commands::probes::run(probes, output),
         Command::Completions { shell } => return commands::completions::run(*shell, output),
         Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
         Command::Reference => return commands::reference::run(output),
+        Command::Dev(dev) => return commands::dev::run(dev, output),
         _ => {}
-    }
-    if let args::Command::Dev(dev) = &arguments.command {
-        return commands::dev::run(dev, output);
-    }
-    if let Command::SandboxProbes(probes) = &arguments.command {
-        return commands::probes::run(probes, output);
     }
     let backend = Backend::new(environment)?;
     if let Command::Daemon { port } = arguments.command {

@@ -422,6 +422,15 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 /// Context of a model that does not tell its own (the specification's 200,000 tokens).
 pub const CONTEXT_TOKENS: u64 = 200_000;
 
+/// Estimated tokens of a conversation in such a context: a fifth is left for the answer, and for the error of the
+/// estimate.
+pub const CONVERSATION_TOKENS_MAX: u64 = conversation_tokens(CONTEXT_TOKENS);
+
+/// See [`CONVERSATION_TOKENS_MAX`].
+pub const fn conversation_tokens(context_tokens: u64) -> u64 {
+    context_tokens / 5 * 4
+}
+
 /// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
 pub const TOOL_RESULTS_KEPT: usize = 4;
 

@@ -17,10 +17,15 @@ pub use cache::ModelCache;
 /// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
 /// repetitions. The analyst offers itself.
 pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem> {
+    models_with(settings, &Options::default()).await
+}
+
+/// The same by way of a proxy, where the options name one.
+pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Result<Vec<String>, Problem> {
     if settings.api == Api::Analyst {
         return Ok(vec![settings.model.clone()]);
     }
-    let provider = over_http(settings, &Options::default())?;
+    let provider = over_http(settings, options)?;
     let builder = provider.request(Method::GET, provider.wire().models_path())?;
     let bound = Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX);
     let body = super::http::fetch(builder, bound)

@@ -551,7 +551,10 @@ async fn a_refused_write_fails_a_refactor_but_not_an_explain() {
     let (result, _) = world.run(request).await;
     assert_eq!(result.status, Status::Failed);
     assert_eq!(result.error.expect("there is an error").code, "denied");
-    assert_eq!(result.output, "Done.", "what was said is kept");
+    assert_eq!(
+        result.output, "Done.\n\n---\n\nNothing was changed.\n",
+        "what was said is kept"
+    );
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures_util::stream;
 use serde_json::json;
 
 use super::*;
@@ -80,7 +82,7 @@ impl Fakes {
 
 impl Tools for Fakes {
     fn specs(&self) -> Vec<ToolSpec> {
-        ["echo", "slow", "forever", "read_file", "fail"]
+        ["echo", "slow", "busy", "forever", "read_file", "fail"]
             .map(|name| ToolSpec {
                 name: name.into(),
                 description: String::new(),
@@ -98,7 +100,7 @@ impl Tools for Fakes {
                 running.1 = running.1.max(running.0);
             }
             match call.name.as_str() {
-                "slow" => tokio::time::sleep(Duration::from_millis(50)).await,
+                "slow" | "busy" => tokio::time::sleep(Duration::from_millis(50)).await,
                 "forever" => self.stopped.cancelled().await,
                 "fail" => tokio::time::sleep(Duration::from_millis(10)).await,
                 _ => {}
@@ -111,6 +113,10 @@ impl Tools for Fakes {
                 is_error: call.name == "fail",
             }
         })
+    }
+
+    fn is_ordered(&self, name: &str) -> bool {
+        name == "slow"
     }
 
     fn stop(&self) {
@@ -279,8 +285,8 @@ async fn chat_15_unknown_tools_and_wrong_case_are_answered_with_the_nearest_name
     let answers = results(&ran.report.messages[2]);
     assert_eq!(
         answers[0].1,
-        "There is no tool named `Read_File`. Did you mean `read_file`? The tools are `echo`, `slow`, `forever`, \
-         `read_file`, `fail`."
+        "There is no tool named `Read_File`. Did you mean `read_file`? The tools are `echo`, `slow`, `busy`, \
+         `forever`, `read_file`, `fail`."
     );
     assert!(!answers[1].1.contains("Did you mean"), "{}", answers[1].1);
     assert!(answers.iter().all(|answer| answer.2));
@@ -592,6 +598,35 @@ async fn cancel_ends_a_silent_model_at_once() {
     assert!(started.elapsed() < Duration::from_secs(2));
 }
 
+#[tokio::test]
+async fn calls_that_change_something_run_in_the_order_in_which_they_were_made() {
+    let ran = run_script(vec![
+        vec![
+            call("a", "slow", "{\"n\":1}"),
+            call("b", "slow", "{\"n\":2}"),
+            call("c", "echo", "{}"),
+            call("d", "slow", "{\"n\":3}"),
+            stop(StopReason::ToolUse),
+        ],
+        vec![text("Done."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(ran.tools.ran(), ["a", "c", "b", "d"]);
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
+    // A call that ends the turn early does not hold up those that wait behind it.
+    let provider = Scripted::new(vec![vec![
+        call("a", "slow", "{}"),
+        call("b", "slow", "{}"),
+        stop(StopReason::ToolUse),
+    ]]);
+    let ran = run_with(provider, |turn| {
+        turn.deadline = Some(Instant::now() + Duration::from_millis(10));
+    })
+    .await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
+    assert_eq!(ran.report.undone, ["slow", "slow"]);
+}
+
 /// Ignores every sign that it should stop.
 struct Deaf;
 
@@ -633,7 +668,7 @@ async fn cancel_leaves_no_call_without_an_answer() {
 #[tokio::test]
 async fn calls_run_at_the_same_time_but_not_all_and_a_flood_is_refused() {
     let mut round: Vec<_> = (0..limits::TOOL_CALLS_PER_ROUND_MAX + 1)
-        .map(|n| call(&format!("c{n}"), "slow", &format!("{{\"n\":{n}}}")))
+        .map(|n| call(&format!("c{n}"), "busy", &format!("{{\"n\":{n}}}")))
         .collect();
     round.push(stop(StopReason::ToolUse));
     let ran = run_script(vec![round, vec![text("Done."), stop(StopReason::EndTurn)]]).await;

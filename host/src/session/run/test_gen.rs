@@ -43,7 +43,7 @@ impl TestGen {
         let changed = Changed::of(desk).await;
         let created = changed.created();
         if created.is_empty() {
-            return Next::End(nothing_written(answer));
+            return Next::End(nothing_written(desk, answer));
         }
         let files = digests(desk);
         let tests = match self.last.take() {
@@ -169,12 +169,14 @@ fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
 }
 
 /// The end of a session that wrote nothing. A turn that broke off has its own words for that.
-fn nothing_written(answer: &Answer<'_>) -> Closing {
+fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>) -> Closing {
     let text = match &answer.turn.end {
         Err(_) | Ok(TurnEnd::Refused) => String::new(),
         Ok(_) => "No test file was written.".to_owned(),
     };
-    let problem = Problem::new("nothing-written", "test-gen is incomplete: no test file was written")
+    let source = desk.target.path().unwrap_or("the source file");
+    let message = format!("test-gen is incomplete: no test file was written for `{source}`");
+    let problem = Problem::new("nothing-written", message)
         .with_hint("the answer may say why; run it again, or choose another model");
     Closing {
         text,
