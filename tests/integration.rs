@@ -3,6 +3,7 @@
 mod answers;
 mod automation;
 mod cli;
+mod clients;
 mod commands;
 mod conformance;
 mod help;

@@ -43,10 +43,8 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
         Command::Completions { shell } => return commands::completions::run(*shell, output),
         Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
         Command::Reference => return commands::reference::run(output),
+        Command::Dev(dev) => return commands::dev::run(dev, output),
         _ => {}
-    }
-    if let args::Command::Dev(dev) = &arguments.command {
-        return commands::dev::run(dev, output);
     }
     let backend = Backend::new(environment)?;
     if let Command::Daemon { port } = arguments.command {

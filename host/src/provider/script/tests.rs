@@ -99,7 +99,7 @@ fn messages_are_told_in_numbered_blocks() {
     data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm."}}
 
     event: content_block_delta
-    data: {"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"EqScripted6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81=="}}
+    data: {"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"ScriptedSign6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81"}}
 
     event: content_block_stop
     data: {"type":"content_block_stop","index":0}
@@ -160,7 +160,7 @@ fn generate_content_is_told_in_partial_responses() {
 
     data: {"candidates":[{"content":{"parts":[{"text":"look."}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":90,"totalTokenCount":90},"modelVersion":"tiny","responseId":"script-0"}
 
-    data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"read_file","args":{"path":"a.py"}},"thoughtSignature":"EqScripted6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81=="},{"functionCall":{"name":"list_files","args":{}}}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":90,"totalTokenCount":90},"modelVersion":"tiny","responseId":"script-0"}
+    data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"read_file","args":{"path":"a.py"}},"thoughtSignature":"ScriptedSign6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81"},{"functionCall":{"name":"list_files","args":{}}}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":90,"totalTokenCount":90},"modelVersion":"tiny","responseId":"script-0"}
 
     data: {"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":90,"candidatesTokenCount":12,"totalTokenCount":102,"cachedContentTokenCount":40},"modelVersion":"tiny","responseId":"script-0"}
     "#);
@@ -170,8 +170,8 @@ fn generate_content_is_told_in_partial_responses() {
 #[test]
 fn each_wire_says_an_answer_at_once_too() {
     insta::assert_snapshot!(at_once(&Chat, conversation()), @r#"{"id":"chatcmpl-script-0","object":"chat.completion","created":1760000000,"model":"tiny","choices":[{"index":0,"message":{"role":"assistant","content":"Let me look.","refusal":null,"reasoning_content":"Hm.","tool_calls":[{"id":"call_0_0","type":"function","function":{"name":"read_file","arguments":"{\"path\":\"a.py\"}"}},{"id":"call_0_1","type":"function","function":{"name":"list_files","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":90,"completion_tokens":12,"total_tokens":102,"prompt_tokens_details":{"cached_tokens":40}}}"#);
-    insta::assert_snapshot!(at_once(&Messages, conversation()), @r#"{"id":"msg_script_0","type":"message","role":"assistant","model":"tiny","content":[{"type":"thinking","thinking":"Hm.","signature":"EqScripted6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81=="},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"toolu_0_0","name":"read_file","input":{"path":"a.py"}},{"type":"tool_use","id":"toolu_0_1","name":"list_files","input":{}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":50,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"output_tokens":12,"service_tier":"standard"}}"#);
-    insta::assert_snapshot!(at_once(&GenerateContent, conversation()), @r#"{"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true},{"text":"Let me look."},{"functionCall":{"name":"read_file","args":{"path":"a.py"}},"thoughtSignature":"EqScripted6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81=="},{"functionCall":{"name":"list_files","args":{}}}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":90,"candidatesTokenCount":12,"totalTokenCount":102,"cachedContentTokenCount":40},"modelVersion":"tiny","responseId":"script-0"}"#);
+    insta::assert_snapshot!(at_once(&Messages, conversation()), @r#"{"id":"msg_script_0","type":"message","role":"assistant","model":"tiny","content":[{"type":"thinking","thinking":"Hm.","signature":"ScriptedSign6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81"},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"toolu_0_0","name":"read_file","input":{"path":"a.py"}},{"type":"tool_use","id":"toolu_0_1","name":"list_files","input":{}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":50,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"output_tokens":12,"service_tier":"standard"}}"#);
+    insta::assert_snapshot!(at_once(&GenerateContent, conversation()), @r#"{"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true},{"text":"Let me look."},{"functionCall":{"name":"read_file","args":{"path":"a.py"}},"thoughtSignature":"ScriptedSign6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81"},{"functionCall":{"name":"list_files","args":{}}}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":90,"candidatesTokenCount":12,"totalTokenCount":102,"cachedContentTokenCount":40},"modelVersion":"tiny","responseId":"script-0"}"#);
 }
 
 #[test]
@@ -539,7 +539,7 @@ fn generate_content_requests_are_held_to_the_wire() {
         ("/contents/0/parts/0", json!({})),
         ("/contents/0/parts/0/text", json!("")),
         ("/contents/1/parts/0", json!({"functionCall": {"name": "read_file", "args": {"path": "a.py"}}})),
-        ("/contents/1/parts/0/thoughtSignature", json!("EqScripted00==")),
+        ("/contents/1/parts/0/thoughtSignature", json!("ScriptedSign00")),
         ("/contents/1/parts/0/functionCall/args", json!("{}")),
         ("/contents/2/parts", json!([answer("read_file")])),
         ("/contents/2/parts/0", answer("other")),

@@ -35,6 +35,7 @@ pub(super) enum Review {
 pub(super) struct Desk<'a> {
     pub(super) job: &'a Job,
     pub(super) task: &'a OperationTask,
+    /// What the request points at, found.
     pub(super) target: &'a Target,
     pub(super) tools: &'a SessionTools<'a>,
     /// The end of the session's time.
