@@ -6,6 +6,7 @@ mod cli;
 mod clients;
 mod commands;
 mod conformance;
+mod contain;
 mod help;
 mod operations;
 mod overview;

@@ -51,7 +51,7 @@ impl fmt::Debug for Secret {
 }
 
 /// The three providers of the specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderName {
     /// A vendor's own API.
@@ -222,6 +222,8 @@ pub struct PolicySettings {
     pub allow: Vec<String>,
     /// Effects that are denied; wins over `allow`.
     pub deny: Vec<String>,
+    /// Nothing runs outside of a full sandbox.
+    pub require_sandbox: bool,
 }
 
 /// The file, as written.

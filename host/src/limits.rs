@@ -222,6 +222,12 @@ pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// told that the backend is busy.
 pub const SESSIONS_RUNNING_MAX: usize = 256;
 
+/// Longest time that a request may give its session: a day. Whoever means longer means without a bound.
+pub const SESSION_SECONDS_MAX: u64 = 86_400;
+
+/// Most tokens that a request may give its session: a billion, which no day of any model reaches.
+pub const SESSION_TOKENS_MAX: u64 = 1_000_000_000;
+
 /// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
 pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
 
@@ -281,6 +287,10 @@ pub const SUMMARY_BYTES_MAX: usize = 200;
 
 /// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// How much of a body is taken that is too large already: a client that is still sending would see a broken connection
+/// instead of the answer.
+pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;
@@ -537,6 +547,58 @@ pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
 /// current model takes it; an older one names its own maximum, which then counts.
 pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 
+// ---- process: contain ----
+
+/// What a helper is told: a command line, an environment and the hidden paths of a large tree are far below it.
+pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What a helper says in a run: some lines.
+pub const CONTAIN_MESSAGES_BYTES_MAX: u64 = 64 * 1024;
+
+/// The root file system of a run: mount points and some files of `/etc`.
+pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Files and directories of it.
+pub const CONTAIN_ROOT_INODES_MAX: u64 = 16 * 1024;
+
+/// What a run may write into its repository; it lies in memory. Build products of a large project fit, a disk does not.
+pub const CONTAIN_TREE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Files and directories that a run may make there: more than the largest `node_modules`.
+pub const CONTAIN_TREE_INODES_MAX: u64 = 512 * 1024;
+
+/// Home, temporary files and shared memory of a run together; they lie in memory.
+pub const CONTAIN_SCRATCH_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Files and directories of these.
+pub const CONTAIN_SCRATCH_INODES_MAX: u64 = 256 * 1024;
+
+/// Processes and threads of a run. Suites with a worker for each of 64 cores stay below it.
+pub const CONTAIN_TASKS_MAX: u64 = 2048;
+
+/// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
+pub const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Addresses of one process. Browsers and node reserve up to a tebibyte that they never use.
+pub const CONTAIN_ADDRESSES_MAX: u64 = 2 * 1024 * 1024 * 1024 * 1024;
+
+/// Open files of one process: what programs assume where they ask for many.
+pub const CONTAIN_FILES_OPEN_MAX: u64 = 64 * 1024;
+
+/// Memory that one process may keep from being swapped out: what kernels allow by default.
+pub const CONTAIN_LOCKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Time between two counts of what a run uses. A process that allocates as fast as it can gets some hundred MiB ahead.
+pub const CONTAIN_WATCH_MS: i64 = 50;
+
+/// Time for trying out whether a sandbox works; it takes some ten milliseconds.
+pub const CONTAIN_PROBE_SECONDS_MAX: u64 = 10;
+
+/// Entries of a repository that are looked at for hidden ones before a run, installed packages included.
+pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
+
+/// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
+pub const CONTAIN_ROUNDS_MAX: u32 = 200;
 // ---- answers ----
 
 /// Citations of one answer that are checked. The longest honest answers have some hundred.

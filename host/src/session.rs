@@ -31,12 +31,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem,
-    ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, PolicyRequest,
+    Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
 use crate::context::{self, Steer};
 use crate::limits;
+use crate::process::contain;
 use crate::provider::analyst;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::SkillHost;
@@ -130,7 +131,7 @@ impl Sessions {
             settings.provider.model = model;
         }
         let policy_request = run::merged(&settings.policy, &request.policy);
-        let policy = Policy::new(Cause::Operation(request.operation), &policy_request)?;
+        let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
         let steer = Arc::new(Steer::new(&request.selection)?);
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
@@ -185,7 +186,7 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         self.check_skill(name)?;
         let policy_request = run::merged(&settings, &request.policy);
-        let policy = Policy::new(Cause::SkillCall, &policy_request)?;
+        let policy = policy(Cause::SkillCall, &policy_request).await?;
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let root = repository.root().to_string_lossy().into_owned();
@@ -337,11 +338,17 @@ impl Sessions {
 
     /// Cancels a running session.
     pub fn cancel(&self, id: &str) -> Result<(), Problem> {
-        if let Some(live) = self.live(id) {
+        // Between its last event and the end of its task a session is still live, and has ended for everybody else.
+        let live = self
+            .live(id)
+            .filter(|live| live.recorder.summary().status == Status::Running);
+        if let Some(live) = live {
             live.cancel.cancel();
             return Ok(());
         }
-        self.store.summary(id).ok_or_else(|| unknown(id))?;
+        if self.live(id).is_none() {
+            self.store.summary(id).ok_or_else(|| unknown(id))?;
+        }
         Err(Problem::new("session-ended", format!("The session `{id}` has ended")))
     }
 
@@ -605,18 +612,25 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
     }
 }
 
-/// A bound of nothing is a mistake, not a wish.
+/// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
 fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
-    let zero = [
-        ("max_steps", budget.max_steps == Some(0)),
-        ("max_tokens", budget.max_tokens == Some(0)),
-        ("timeout_seconds", budget.timeout_seconds == Some(0)),
+    let bounds = [
+        ("max_steps", budget.max_steps.map(u64::from), u64::from(u32::MAX)),
+        ("max_tokens", budget.max_tokens, limits::SESSION_TOKENS_MAX),
+        ("timeout_seconds", budget.timeout_seconds, limits::SESSION_SECONDS_MAX),
     ];
-    match zero.iter().find(|(_, is_zero)| *is_zero) {
-        Some((field, _)) => Err(
-            Problem::new("invalid-request", format!("`budget.{field}` must be at least 1"))
-                .with_hint("leave it out for the usual bound"),
-        ),
+    let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
+    match bounds.into_iter().find(is_wrong) {
+        Some((field, Some(0), _)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at least 1"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        Some((field, _, max)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at most {max}"),
+        )
+        .with_hint("leave it out for the usual bound")),
         None => Ok(()),
     }
 }
@@ -630,6 +644,13 @@ fn shown_target(request: &ExecuteRequest) -> String {
         (None, Some(task)) => task,
         (None, None) => ".".to_owned(),
     }
+}
+
+/// The policy of a session on this machine. Trying out for the first time what the machine allows takes a moment.
+async fn policy(cause: Cause, request: &PolicyRequest) -> Result<Policy, Problem> {
+    let policy = Policy::new(cause, request)?;
+    let request = request.clone();
+    blocking(move || policy.contained(&request, contain::available())).await
 }
 
 fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {

@@ -35,7 +35,11 @@ fn words(line: &str) -> Vec<String> {
 fn check(line: &str, shown_in: &str) {
     let parsed = Arguments::try_parse_from(words(line));
     let problem = parsed.err().filter(|error| error.use_stderr());
-    assert!(problem.is_none(), "{shown_in} shows `{line}`: {}", problem.expect("it is one"));
+    assert!(
+        problem.is_none(),
+        "{shown_in} shows `{line}`: {}",
+        problem.expect("it is one")
+    );
 }
 
 /// From the word `tool` on, where a line runs it.

@@ -86,6 +86,7 @@ deny = ["install"]
     policy.reveal = [] (default)
     policy.allow = [] (default)
     policy.deny = ["install"] (from /h/config.toml)
+    policy.require_sandbox = false (default)
     "#);
 }
 
@@ -127,6 +128,7 @@ fn defaults_are_shown_as_such() {
     policy.reveal = [] (default)
     policy.allow = [] (default)
     policy.deny = [] (default)
+    policy.require_sandbox = false (default)
     "#);
 }
 
