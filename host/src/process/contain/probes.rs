@@ -312,8 +312,11 @@ impl Scene {
     }
 }
 
-/// Every entry with its kind, mode, inode, time and content.
-fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, (u32, u64, i64, Vec<u8>)>> {
+/// Kind and mode, inode, time and content of an entry.
+type Entry = (u32, u64, i64, Vec<u8>);
+
+/// Every entry of a tree.
+fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
