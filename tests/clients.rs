@@ -13,7 +13,14 @@ use crate::support::{Home, finish, fixture_path};
 /// Runs one of the scripts beside this file with the clients' interpreter. It meets nothing but loopback.
 #[expect(clippy::disallowed_methods, reason = "the test runs the clients")]
 fn python(script: &str, arguments: &[&str]) -> String {
-    let interpreter = fixture_path("clients/.venv/bin/python");
+    let clients = fixture_path("clients").join(".venv");
+    // Written last: an installation that broke off is none.
+    assert!(
+        clients.join("ready").exists(),
+        "{} is not complete: run scripts/fixtures",
+        clients.display()
+    );
+    let interpreter = clients.join("bin/python");
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../tests/clients")
         .join(script);

@@ -349,12 +349,12 @@ fn an_output_file_appears_once_the_operation_is_complete() {
     );
 
     let refused = home
-        .run(repository.path(), &["explain", "nosuchfile", "-o", "ANSWER.md"])
+        .run(repository.path(), &["explain", "nosuchfile", "-qo", "ANSWER.md"])
         .expect(1);
     assert!(
         refused
             .stderr
-            .contains("`ANSWER.md` was not written: the operation is not complete."),
+            .contains("hint: `ANSWER.md` was not written, since the operation is not complete; `tool results "),
         "{}",
         refused.stderr
     );

@@ -237,7 +237,7 @@ async fn requests_that_make_no_sense_say_why() {
             400,
             "tagret",
         ),
-        ("/scan", json!({"repo_path": "/proc"}), 400, "/proc"),
+        ("/scan", json!({"repo_path": "/proc"}), 403, "/proc"),
         ("/scan", json!({}), 400, "repo_path"),
     ] {
         let (got, answer) = curl.post(path, &body).await;

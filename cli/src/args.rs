@@ -637,3 +637,6 @@ Examples:
         example: bool,
     },
 }
+
+#[cfg(test)]
+mod tests;

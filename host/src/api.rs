@@ -5,6 +5,15 @@
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
+
+mod changes;
+mod event;
+mod read;
+mod schema;
+
+pub use changes::{ChangedFile, LeftFile, SessionDiff, UndoResult};
+pub use event::{ArchitectureEvent, Event, Receipt, SelectedFile};
 
 /// A point in time, written as ISO 8601 in UTC.
 pub type Timestamp = DateTime<Utc>;
@@ -15,7 +24,7 @@ pub fn now() -> Timestamp {
 }
 
 /// One of the four things that the service does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Explains structure and components.
@@ -61,7 +70,7 @@ impl std::str::FromStr for Operation {
 }
 
 /// Where a session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Started, not ended.
@@ -75,15 +84,17 @@ pub enum Status {
 }
 
 /// What went wrong, in the one form that HTTP errors, `error` events and the command line share.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// Stable, kebab-case; see `operation::codes` for the list.
+    /// Stable, kebab-case: what programs decide by.
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", examples("invalid-request"))]
     pub code: String,
     /// The specification's sentence where it has one.
     pub message: String,
     /// What mends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub hint: Option<String>,
 }
 
@@ -106,22 +117,23 @@ impl Problem {
 }
 
 /// The body of every HTTP error.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     /// What went wrong.
     pub error: Problem,
 }
 
 /// Body of POST /scan.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScanRequest {
-    /// Absolute path to the repository.
+    /// Absolute path to the repository. What lies there and is ignored by git, hidden or skipped is not counted.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
 }
 
 /// Answer of POST /scan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScanResult {
     /// Number of files that the service would consider.
     pub files: u64,
@@ -132,18 +144,21 @@ pub struct ScanResult {
 }
 
 /// Body of POST /execute and POST /stream.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecuteRequest {
     /// What to do.
     pub operation: Operation,
-    /// A path, or a task for architect and refactor.
+    /// A path relative to the repository root, or a task for architect and refactor. explain: a file or a directory, by
+    /// default the whole repository. test-gen: a source file. That a path does not exist is told by the stream.
     #[serde(default)]
     pub target: Option<String>,
-    /// Absolute path to the repository root.
+    /// Absolute path to the repository root. Paths in requests and answers are relative to it.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
     /// Asserts which provider is enabled; another one answers 409.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<crate::config::ProviderName>)]
     pub provider: Option<String>,
     /// A task description beside the target, or instead of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,35 +166,46 @@ pub struct ExecuteRequest {
     /// Narrows the target or the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// Where `session-reports/` is made; default: the repository root.
+    /// Where `session-reports/` is made: an existing directory of the user, absolute; default: the repository root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub working_directory: Option<String>,
-    /// Overrides the configured model for this session.
+    /// Overrides the configured model for this session; an empty one does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// True where somebody will answer `approval` events.
+    /// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.
     #[serde(default)]
+    #[schema(default = false)]
     pub interactive: bool,
-    /// Effects to allow or to deny beyond the operation's defaults.
-    #[serde(default)]
+    /// Effects to allow or to deny beyond the operation's defaults. Without the token a request can only narrow.
+    #[serde(default, deserialize_with = "read::object")]
     pub policy: PolicyRequest,
-    /// The starter's environment, kept in memory for this session only.
+    /// The starter's environment, kept in memory for this session only. Taken from the holder of the token alone.
     #[serde(default)]
     pub overrides: Overrides,
     /// True: the session is cancelled when the last stream of it closes before the end.
     #[serde(default)]
+    #[schema(default = false)]
     pub attached: bool,
     /// Files that must be in the selection, and files that must not.
-    #[serde(default, skip_serializing_if = "SelectionRequest::is_unset")]
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "SelectionRequest::is_unset"
+    )]
     pub selection: SelectionRequest,
     /// What the session may cost; each bound that is absent has its default.
-    #[serde(default, skip_serializing_if = "BudgetRequest::is_unset")]
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "BudgetRequest::is_unset"
+    )]
     pub budget: BudgetRequest,
 }
 
 /// What the user says about the selection of files. Patterns are globs from the root; one without a wildcard is a file,
 /// or a directory and all below it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectionRequest {
     /// Taken first, in this order, as far as there is room.
@@ -198,7 +224,7 @@ impl SelectionRequest {
 }
 
 /// Body of POST /context.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextRequest {
     /// Whose rule chooses.
@@ -207,6 +233,7 @@ pub struct ContextRequest {
     #[serde(default)]
     pub target: Option<String>,
     /// Absolute path to the repository root.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
     /// A task description beside the target, or instead of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,14 +243,19 @@ pub struct ContextRequest {
     pub focus: Option<String>,
     /// What paths are relative to before the root; default: the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub working_directory: Option<String>,
     /// Files that must be in the selection, and files that must not.
-    #[serde(default, skip_serializing_if = "SelectionRequest::is_unset")]
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "SelectionRequest::is_unset"
+    )]
     pub selection: SelectionRequest,
 }
 
 /// Answer of POST /context: what a session would send to the model, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContextResult {
     /// The chosen files, best first.
     pub selected_files: Vec<SelectedFile>,
@@ -242,17 +274,20 @@ pub struct ContextResult {
 }
 
 /// What a session may cost. Reaching a bound ends it with what there is by then, as failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetRequest {
     /// Requests to the model that may ask for tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[schema(minimum = 1, maximum = 4294967295_u32)]
     pub max_steps: Option<u32>,
     /// Input and output tokens of all requests together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[schema(minimum = 1, maximum = 1_000_000_000)]
     pub max_tokens: Option<u64>,
     /// Wall time of the whole session in seconds, tools included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[schema(minimum = 1, maximum = 86400)]
     pub timeout_seconds: Option<u64>,
 }
 
@@ -264,14 +299,16 @@ impl BudgetRequest {
 }
 
 /// Effects by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRequest {
     /// Effects to allow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
     pub allow: Vec<String>,
     /// Effects to deny; wins over `allow`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
     pub deny: Vec<String>,
     /// Protected paths that this session may propose, each exact and relative to the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -303,88 +340,101 @@ impl std::fmt::Debug for Overrides {
 }
 
 /// Answer of POST /execute.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SessionStart {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub session_id: String,
-    /// `running`.
+    /// `running`: everything that can be wrong with a request alone has been checked.
     pub status: Status,
     /// One-time secret that answers this session's approvals; only its starter ever gets it.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub approval_secret: String,
 }
 
 /// Answer of GET /models.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Models {
     /// All three, in the order hosted, local, router.
+    #[schema(min_items = 3, max_items = 3)]
     pub providers: Vec<ProviderEntry>,
 }
 
 /// One provider.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProviderEntry {
-    /// `hosted`, `local` or `router`.
+    /// Which of the three.
+    #[schema(value_type = crate::config::ProviderName)]
     pub name: String,
     /// True for exactly one.
     pub enabled: bool,
-    /// Model identifiers.
+    /// Model identifiers: the configured one first, then what the enabled provider offers by its own list, where it could
+    /// be reached. Empty where none is configured.
     pub models: Vec<String>,
 }
 
 /// Answer of GET /tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tasks {
-    /// Running first, then newest first.
+    /// Running first, then newest first; the last 100.
+    #[schema(max_items = 100)]
     pub tasks: Vec<TaskEntry>,
 }
 
 /// One task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskEntry {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub session_id: String,
     /// What it does.
     pub operation: Operation,
     /// What it was pointed at.
     pub target: String,
     /// When it started.
+    #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
     /// Where it stands.
     pub status: Status,
 }
 
 /// Answer of GET /history, and the content of `session_history.json`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct History {
     /// Newest first, at most 100.
+    #[schema(max_items = 100)]
     pub sessions: Vec<HistoryEntry>,
 }
 
 /// One ended session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEntry {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub id: String,
     /// What it did.
     pub operation: Operation,
     /// When it started.
+    #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
     /// When it ended.
+    #[schema(value_type = String, format = DateTime)]
     pub completed: Timestamp,
-    /// How many files it changed.
+    /// How many files it changed: a count here, an array of paths in a result.
     pub files_modified: u64,
     /// Identifier of the model used.
     pub provider: String,
-    /// How it ended.
+    /// How it ended: `complete`, `failed` or `cancelled`.
     pub status: Status,
     /// Absolute path of the repository.
     pub repository: String,
 }
 
 /// Answer of GET /results/{session_id}.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionResult {
     /// Identifier of the session.
+    #[schema(format = "uuid")]
     pub session_id: String,
     /// What it did.
     pub operation: Operation,
@@ -396,95 +446,40 @@ pub struct SessionResult {
     pub files_modified: Vec<String>,
     /// The session log: relative to the root, absolute where it lies outside; empty until it is written.
     pub report_path: String,
-    /// What failed, where it failed.
+    /// What failed, where it failed; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Problem)]
     pub error: Option<Problem>,
 }
 
-/// Answer of GET /sessions/{session_id}/diff.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionDiff {
-    /// Identifier of the session.
-    pub session_id: String,
-    /// Absolute path of the repository.
-    pub repository: String,
-    /// What the session changed, as it left it: a unified diff of all files in git's form.
-    pub diff: String,
-    /// True where the diff was too long and ends early.
-    #[serde(default)]
-    pub truncated: bool,
-    /// Every changed file, by path.
-    pub files: Vec<ChangedFile>,
-}
-
-/// One file that a session changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedFile {
-    /// Relative to the root.
-    pub path: String,
-    /// `created`, `modified` or `deleted`.
-    pub kind: String,
-    /// Lines added; 0 where the file is no text.
-    pub added: u64,
-    /// Lines removed; 0 where the file is no text.
-    pub removed: u64,
-    /// False where a content is binary or not UTF-8: the diff says so and does not show it.
-    pub is_text: bool,
-    /// What became of it since, where it is not what the session left.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-}
-
-/// Answer of POST /sessions/{session_id}/undo.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UndoResult {
-    /// Identifier of the session whose changes were taken back.
-    pub session_id: String,
-    /// Absolute path of the repository.
-    pub repository: String,
-    /// The undo as a session of its own, which can be undone; absent where no file was changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undo_session_id: Option<String>,
-    /// Paths that are now as they were before the session.
-    pub restored: Vec<String>,
-    /// Paths that already were.
-    pub unchanged: Vec<String>,
-    /// Paths that are not, because somebody else has changed them since.
-    pub left: Vec<LeftFile>,
-}
-
-/// A file that an undo did not take back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftFile {
-    /// Relative to the root.
-    pub path: String,
-    /// A sentence without its full stop.
-    pub reason: String,
-}
-
 /// Answer of GET /api/status.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackendStatus {
-    /// `running`.
+    /// Always `running`: who does not run does not answer.
+    #[schema(pattern = "^running$")]
     pub status: String,
     /// Version of the binary.
     pub version: String,
     /// Process id.
     pub pid: u32,
     /// Port it listens on.
+    #[schema(minimum = 1, maximum = 65535)]
     pub port: u16,
     /// When it started.
+    #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
     /// Sessions under way.
     pub sessions_running: u64,
-    /// The enabled provider, where the configuration names one.
+    /// The enabled provider; null where no valid configuration names one.
+    #[schema(value_type = Option<crate::config::ProviderName>, required)]
     pub provider: Option<String>,
-    /// The model it uses.
+    /// The model it uses; null where no valid configuration names one.
+    #[schema(required)]
     pub model: Option<String>,
 }
 
 /// One skill, in GET /skills.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SkillEntry {
     /// Name that calls it.
     pub name: String,
@@ -493,204 +488,61 @@ pub struct SkillEntry {
     /// What it does.
     pub description: String,
     /// Names of the effects it asks for.
+    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
     pub effects: Vec<String>,
-    /// SHA-256 of the component, hexadecimal.
+    /// SHA-256 of the component, hexadecimal; empty where it could not be read.
+    #[schema(pattern = "^([0-9a-f]{64})?$")]
     pub digest: String,
     /// `builtin` or `team`.
+    #[schema(pattern = "^(builtin|team)$")]
     pub origin: String,
     /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one) or `refused`.
+    #[schema(pattern = "^(ready|untrusted|changed|refused)$")]
     pub state: String,
-    /// Why it is not ready.
+    /// Why it is not ready; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub reason: Option<String>,
     /// JSON Schema of its arguments; null where it is not known.
+    #[schema(value_type = Option<Object>, required)]
     pub parameters: Value,
 }
 
 /// Answer of GET /skills.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Skills {
     /// Built-in first, then by name.
     pub skills: Vec<SkillEntry>,
 }
 
 /// Body of POST /skills/{name}/call. The answer is an event stream whose last event but one is `outcome`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillCallRequest {
-    /// JSON object.
+    /// The arguments, as the schema in `parameters` of the skill says. What does not fit it is told by the stream.
+    #[schema(value_type = Object)]
     pub arguments: Value,
     /// Absolute path to the repository root.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
     /// True where somebody will answer `approval` events.
     #[serde(default)]
+    #[schema(default = false)]
     pub interactive: bool,
     /// Effects to allow or to deny.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read::object")]
     pub policy: PolicyRequest,
-    /// The starter's environment.
+    /// The starter's environment. Taken from the holder of the token alone.
     #[serde(default)]
     pub overrides: Overrides,
 }
 
 /// Body of POST /approvals/{id}.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalAnswer {
-    /// The session's one-time secret.
+    /// The one-time secret that the session's starter was given: `approval_secret`, or the header `X-Approval-Secret`.
     pub secret: String,
-    /// True grants it.
+    /// True grants it, false refuses it.
     pub approve: bool,
-}
-
-/// What one skill call cost and how it ended. Kept in the journal for every call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Receipt {
-    /// Name of the skill.
-    pub skill: String,
-    /// SHA-256 of its component.
-    pub digest: String,
-    /// The arguments as they were given.
-    pub arguments: Value,
-    /// Effects that were granted to this call.
-    pub grants: Vec<String>,
-    /// Wall time, time inside host calls included, in microseconds.
-    pub wall_us: u64,
-    /// Highest sum of the call's linear memories, in bytes.
-    pub peak_memory_bytes: u64,
-    /// Bytes that the call read through the boundary.
-    pub bytes_in: u64,
-    /// Bytes that it gave back.
-    pub bytes_out: u64,
-    /// Paths of its proposal.
-    pub files_proposed: Vec<String>,
-    /// `ok`, or the failure's code, or `trap`, `timeout`, `memory`, `cancelled`.
-    pub verdict: String,
-}
-
-/// One file that the context engine chose.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SelectedFile {
-    /// Relative to the root.
-    pub path: String,
-    /// Why, in words.
-    pub reasons: Vec<String>,
-    /// Comparable within one selection only.
-    pub score: f64,
-    /// Line ranges that were sent, first and last line inclusive, from 1; empty means the whole file.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub regions: Vec<(u32, u32)>,
-    /// Estimated tokens of what was sent.
-    pub tokens: u64,
-}
-
-/// What happened, as clients of a stream see it in the reference form.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
-    /// Which files were chosen.
-    Selection {
-        /// Best first.
-        files: Vec<SelectedFile>,
-    },
-    /// Model output.
-    Token {
-        /// A piece of text.
-        content: String,
-    },
-    /// A skill is executed.
-    Skill {
-        /// Its name.
-        name: String,
-        /// Its arguments; values cut at 4 KiB.
-        args: Value,
-    },
-    /// A skill call ended.
-    SkillResult {
-        /// Its name.
-        name: String,
-        /// `ok` or the failure's code.
-        verdict: String,
-        /// One line for people.
-        summary: String,
-        /// Milliseconds.
-        duration_ms: u64,
-    },
-    /// Tokens used so far.
-    Usage {
-        /// Input tokens of all rounds.
-        input_tokens: u64,
-        /// Output tokens of all rounds.
-        output_tokens: u64,
-        /// True where the provider did not report them and these are our own estimate.
-        estimated: bool,
-        /// What the provider says that they cost so far, in US dollars; absent where it says nothing.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        cost: Option<f64>,
-    },
-    /// Something that the user should know and that is not the answer.
-    Notice {
-        /// Stable, where it is an error that did not end the session.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        code: Option<String>,
-        /// A sentence.
-        message: String,
-        /// What to do about it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        hint: Option<String>,
-    },
-    /// A line that a run under way has printed. The skill's answer holds it again, with what came before and after.
-    Live {
-        /// The line, without control characters.
-        line: String,
-    },
-    /// Somebody must say yes or no.
-    Approval {
-        /// For POST /approvals/{id}.
-        id: String,
-        /// Name of the effect.
-        effect: String,
-        /// One line: what will happen.
-        title: String,
-        /// The exact diff or argument vector.
-        detail: String,
-        /// Unanswered by then means no.
-        expires: Timestamp,
-    },
-    /// The outcome of POST /skills/{name}/call.
-    Outcome {
-        /// What the model would read.
-        text: String,
-        /// True where there is more.
-        truncated: bool,
-        /// Asks for the rest.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        cursor: Option<String>,
-        /// Paths that were changed.
-        files_modified: Vec<String>,
-        /// What it cost.
-        receipt: Box<Receipt>,
-    },
-    /// The session ended without failure. Terminal.
-    Complete {
-        /// Identifier of the session.
-        session_id: String,
-    },
-    /// The session failed. Terminal.
-    Error {
-        /// Stable code.
-        code: String,
-        /// What went wrong.
-        message: String,
-        /// What mends it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        hint: Option<String>,
-    },
-}
-
-impl Event {
-    /// True for the one event that ends a session's stream.
-    pub fn is_terminal(&self) -> bool {
-        matches!(self, Self::Complete { .. } | Self::Error { .. })
-    }
 }

@@ -9,6 +9,7 @@ mod changes;
 mod error;
 mod gate;
 mod listener;
+mod openapi;
 mod service;
 mod sessions;
 mod skills;
@@ -18,20 +19,24 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::{delete, get, post};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Overrides, Problem, Timestamp};
 use crate::config::{self, Environment, PolicySettings, ServerSettings, Settings};
 use crate::limits;
+use crate::provider::ModelCache;
 use crate::session::Sessions;
 use crate::skill::SkillHost;
 use auth::Caller;
 use error::ApiError;
+use openapi::Table;
 
 pub use auth::proof;
 pub use listener::Peer;
@@ -56,14 +61,14 @@ pub struct Parts {
     pub environment: Environment,
 }
 
-/// [`Parts`], shared by all requests.
+/// [`Parts`], shared by all requests, with the model lists that were asked for.
 #[derive(Clone)]
-pub struct AppState(Arc<Parts>);
+pub struct AppState(Arc<Parts>, Arc<ModelCache>);
 
 impl AppState {
     /// Shares the parts.
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(parts), Arc::default())
     }
 
     fn sessions(&self) -> &Arc<Sessions> {
@@ -84,6 +89,10 @@ impl AppState {
 
     fn home(&self) -> &Path {
         &self.0.home
+    }
+
+    fn models(&self) -> &ModelCache {
+        &self.1
     }
 
     /// The environment of a request's starter: what it sent, else the daemon's own.
@@ -141,49 +150,63 @@ fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> R
 
 /// All routes behind the gate.
 pub fn router(state: AppState) -> Router {
+    let (routes, _) = routes().finish();
     Router::new()
-        .merge(routes())
-        .nest("/api", routes())
+        .merge(routes.clone())
+        .nest("/api", routes)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(axum::middleware::from_fn_with_state(state.clone(), gate::gate))
         .with_state(state)
 }
 
-fn routes() -> Router<AppState> {
-    Router::new()
-        .route("/scan", post(service::scan))
-        .route("/context", post(service::context))
-        .route("/models", get(service::models))
-        .route("/status", get(service::status))
-        .route("/identity", get(service::identity))
-        .route("/execute", post(sessions::execute))
-        .route(
-            "/stream",
-            get(sessions::stream_by_query).post(sessions::execute_and_stream),
-        )
-        .route("/stream/{session_id}", get(sessions::stream_by_path))
-        .route("/tasks", get(sessions::tasks))
-        .route("/history", get(sessions::history))
-        .route("/results/{session_id}", get(sessions::result))
-        .route("/sessions/{session_id}", delete(sessions::cancel))
-        .route("/sessions/{session_id}/diff", get(changes::diff))
-        .route("/sessions/{session_id}/undo", post(changes::undo))
-        .route("/approvals/{id}", post(sessions::answer))
-        .route("/skills", get(skills::list))
-        .route("/skills/{name}/call", post(skills::call))
+/// Every route, once. Those of `http` that are not here do not exist.
+fn routes() -> Table {
+    Table::new()
+        .with(service::__path_scan, service::scan)
+        .with(sessions::__path_execute, sessions::execute)
+        .with(sessions::__path_stream_by_query, sessions::stream_by_query)
+        .with(sessions::__path_execute_and_stream, sessions::execute_and_stream)
+        .with(sessions::__path_stream_by_path, sessions::stream_by_path)
+        .with(service::__path_context, service::context)
+        .with(service::__path_models, service::models)
+        .with(sessions::__path_tasks, sessions::tasks)
+        .with(sessions::__path_history, sessions::history)
+        .with(sessions::__path_result, sessions::result)
+        .with(sessions::__path_cancel, sessions::cancel)
+        .with(changes::__path_diff, changes::diff)
+        .with(changes::__path_undo, changes::undo)
+        .with(sessions::__path_answer, sessions::answer)
+        .with(skills::__path_list, skills::list)
+        .with(skills::__path_call, skills::call)
+        .with(service::__path_status, service::status)
+        .with(service::__path_identity, service::identity)
+        .with(service::__path_description, service::description)
 }
 
-async fn no_route(uri: axum::http::Uri) -> ApiError {
-    ApiError(Problem::new(
-        "not-found",
-        format!("There is nothing at `{}`", uri.path()),
-    ))
+/// The OpenAPI description of all routes, as it is served at `/openapi.json`.
+pub fn description() -> Bytes {
+    static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| {
+        let (_, document) = routes().finish();
+        let mut text = document.to_pretty_json().expect("a description has string keys only");
+        text.push('\n');
+        text.into()
+    });
+    DESCRIPTION.clone()
 }
 
-async fn no_method(method: axum::http::Method, uri: axum::http::Uri) -> ApiError {
+async fn no_route(uri: Uri) -> ApiError {
+    let message = format!("There is nothing at `{}`", uri.path());
+    ApiError(Problem::new("not-found", message).with_hint("GET /openapi.json describes every route"))
+}
+
+/// For a method that a path does not take; the router adds those that it takes as `Allow`.
+async fn no_method(method: Method, uri: Uri) -> Response {
+    if method == Method::OPTIONS {
+        return StatusCode::NO_CONTENT.into_response();
+    }
     let message = format!("`{}` cannot be asked with {method}", uri.path());
-    ApiError(Problem::new("method-not-allowed", message))
+    ApiError(Problem::new("method-not-allowed", message)).into_response()
 }
 
 /// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.

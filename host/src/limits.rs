@@ -222,6 +222,12 @@ pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// told that the backend is busy.
 pub const SESSIONS_RUNNING_MAX: usize = 256;
 
+/// Longest time that a request may give its session: a day. Whoever means longer means without a bound.
+pub const SESSION_SECONDS_MAX: u64 = 86_400;
+
+/// Most tokens that a request may give its session: a billion, which no day of any model reaches.
+pub const SESSION_TOKENS_MAX: u64 = 1_000_000_000;
+
 /// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
 pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
 
@@ -281,6 +287,10 @@ pub const SUMMARY_BYTES_MAX: usize = 200;
 
 /// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// How much of a body is taken that is too large already: a client that is still sending would see a broken connection
+/// instead of the answer.
+pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;

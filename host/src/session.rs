@@ -338,11 +338,17 @@ impl Sessions {
 
     /// Cancels a running session.
     pub fn cancel(&self, id: &str) -> Result<(), Problem> {
-        if let Some(live) = self.live(id) {
+        // Between its last event and the end of its task a session is still live, and has ended for everybody else.
+        let live = self
+            .live(id)
+            .filter(|live| live.recorder.summary().status == Status::Running);
+        if let Some(live) = live {
             live.cancel.cancel();
             return Ok(());
         }
-        self.store.summary(id).ok_or_else(|| unknown(id))?;
+        if self.live(id).is_none() {
+            self.store.summary(id).ok_or_else(|| unknown(id))?;
+        }
         Err(Problem::new("session-ended", format!("The session `{id}` has ended")))
     }
 
@@ -606,18 +612,25 @@ fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
     }
 }
 
-/// A bound of nothing is a mistake, not a wish.
+/// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
 fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
-    let zero = [
-        ("max_steps", budget.max_steps == Some(0)),
-        ("max_tokens", budget.max_tokens == Some(0)),
-        ("timeout_seconds", budget.timeout_seconds == Some(0)),
+    let bounds = [
+        ("max_steps", budget.max_steps.map(u64::from), u64::from(u32::MAX)),
+        ("max_tokens", budget.max_tokens, limits::SESSION_TOKENS_MAX),
+        ("timeout_seconds", budget.timeout_seconds, limits::SESSION_SECONDS_MAX),
     ];
-    match zero.iter().find(|(_, is_zero)| *is_zero) {
-        Some((field, _)) => Err(
-            Problem::new("invalid-request", format!("`budget.{field}` must be at least 1"))
-                .with_hint("leave it out for the usual bound"),
-        ),
+    let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
+    match bounds.into_iter().find(is_wrong) {
+        Some((field, Some(0), _)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at least 1"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        Some((field, _, max)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at most {max}"),
+        )
+        .with_hint("leave it out for the usual bound")),
         None => Ok(()),
     }
 }

@@ -264,14 +264,14 @@ impl Session {
         }
     }
 
+    /// Said even where the rest is quiet: whoever wanted a file must not take an old one for the answer.
     fn say_unwritten(&self) {
         if let Some(file) = self.answer.unwritten() {
-            let message = format!("`{}` was not written: the operation is not complete.", file.display());
-            let hint = format!(
-                "`tool results {}` shows what there is of the answer",
+            self.output.hint(&format!(
+                "`{}` was not written, since the operation is not complete; `tool results {}` shows what there is",
+                file.display(),
                 self.start.session_id
-            );
-            self.output.notice(&message, Some(&hint));
+            ));
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Reading what a request carries: JSON bodies and query strings, bounded, with errors that say what was wrong.
+//! Reading what a request carries: JSON bodies, query strings and paths, bounded, with errors that say what was wrong.
 
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
@@ -55,6 +57,59 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
     }
 }
 
+/// The one variable part of a path, decoded.
+pub(super) struct PathOf(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathOf {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        let Path(value) = path.map_err(|rejection| problem_of("path", &rejection.body_text()))?;
+        Ok(Self(value))
+    }
+}
+
+/// Refuses an address whose path or query is not UTF-8 once decoded, or has a `%` that begins no byte: what is decoded
+/// into something else than was meant is better not decoded.
+pub(super) fn check_encoding(uri: &Uri) -> Result<(), Problem> {
+    for (what, text) in [("path", uri.path()), ("query", uri.query().unwrap_or_default())] {
+        if !is_well_encoded(text) {
+            let message = format!("Invalid {what}: `{text}` is not UTF-8 in percent-encoding");
+            return Err(Problem::new("invalid-request", message));
+        }
+    }
+    Ok(())
+}
+
+fn is_well_encoded(text: &str) -> bool {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part
+            .get(..2)
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
+            return false;
+        };
+        bytes.push(byte);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    std::str::from_utf8(&bytes).is_ok()
+}
+
+/// Refuses query parameters, for routes that take none: whoever sends one expects something of it.
+pub(super) async fn no_query(request: Request, next: Next) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    let name = query.split(['=', '&']).next().unwrap_or_default();
+    if query.is_empty() {
+        return next.run(request).await;
+    }
+    let problem = Problem::new("invalid-request", format!("Invalid query: unknown parameter `{name}`"))
+        .with_hint("this route takes none");
+    ApiError(problem).into_response()
+}
+
 /// True for `application/json` and its kin, whatever parameters follow.
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -66,21 +121,30 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut received) = (Vec::new(), 0);
     let mut stream = body.into_data_stream();
     while let Some(piece) = stream.next().await {
         let piece = piece.map_err(|error| Problem::new("invalid-request", format!("The body broke off: {error}")))?;
-        if bytes.len() + piece.len() > limits::BODY_BYTES_MAX {
-            let message = format!("The body is larger than {} bytes", limits::BODY_BYTES_MAX);
-            return Err(Problem::new("body-too-large", message));
+        received += piece.len();
+        if received <= limits::BODY_BYTES_MAX {
+            bytes.extend_from_slice(&piece);
+        } else if received > limits::BODY_DRAINED_BYTES_MAX {
+            break;
         }
-        bytes.extend_from_slice(&piece);
+    }
+    if received > limits::BODY_BYTES_MAX {
+        let message = format!("The body is larger than {} bytes", limits::BODY_BYTES_MAX);
+        return Err(Problem::new("body-too-large", message));
     }
     Ok(bytes)
 }
 
 /// Parses a body, or says where and why that was not possible.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // An array of the fields' values would be read too, and is no body that anybody describes.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(problem_of("body", "an array where an object is expected"));
+    }
     serde_json::from_slice(bytes).map_err(|error| problem_of("body", &error.to_string()))
 }
 
@@ -114,8 +178,20 @@ mod tests {
         let (message, hint) = problem(r#"{"operation": "explain"}"#);
         assert!(message.contains("missing field `repo_path`"), "{message}");
         assert_eq!(hint, None);
+        let (message, _) = problem(r#"["explain", ".", "/r"]"#);
+        assert!(message.contains("an object is expected"), "{message}");
         let (message, _) = problem("{");
         assert!(message.contains("line 1 column 1"), "{message}");
+    }
+
+    #[test]
+    fn an_address_is_utf_8_in_percent_encoding() {
+        for right in ["/", "/a%20b", "/%C3%A9?x=%00", "/?q=%25", "/?a+b&c=d=e"] {
+            assert!(check_encoding(&right.parse().expect("an address")).is_ok(), "{right}");
+        }
+        for wrong in ["/%", "/%2", "/%zz", "/%+1", "/%ff", "/%c3%28", "/?x=%", "/?x=%fe"] {
+            assert!(check_encoding(&wrong.parse().expect("an address")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,39 +1,86 @@
 //! What a session changed: its diff, and taking it back.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::AppState;
-use super::body::QueryOf;
+use super::body::{PathOf, QueryOf};
 use super::error::Answer;
-use crate::api::{Problem, SessionDiff, UndoResult};
+use super::openapi::Refused;
+use crate::api::{ErrorBody, Problem, SessionDiff, UndoResult};
 
 /// In place of an identifier: the newest session that changed files in the repository of the query.
 const LATEST: &str = "latest";
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct ChangesQuery {
-    /// Absolute path to the repository; needed with `latest`.
+    /// Absolute path to the repository; needed with `latest`, and of no meaning without it.
     #[serde(default)]
+    #[param(nullable = false)]
     repo_path: Option<String>,
 }
 
-/// GET /sessions/{session_id}/diff
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "only its description is used")]
+struct ChangesPath {
+    /// Identifier of the session; or `latest`, the newest that changed files in the repository of the query.
+    session_id: String,
+}
+
+/// Show what a session changed
+///
+/// As it left the files, whatever became of them since.
+#[utoipa::path(
+    get,
+    path = "/sessions/{session_id}/diff",
+    operation_id = "diff",
+    tag = "changes",
+    params(ChangesPath, ChangesQuery),
+    responses(
+        (status = 200, description = "The changes; none for a session that changed no file.", body = SessionDiff),
+        Refused,
+        (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no \
+            session changed files there.", body = ErrorBody),
+        (status = 409, description = "`session-running`: it has not ended.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn diff(
     State(state): State<AppState>,
-    Path(id): Path<String>,
+    PathOf(id): PathOf,
     QueryOf(query): QueryOf<ChangesQuery>,
 ) -> Answer<Json<SessionDiff>> {
     let id = resolve(&state, id, query)?;
     Ok(Json(state.sessions().diff(&id).await?))
 }
 
-/// POST /sessions/{session_id}/undo
+/// Take back what a session changed
+///
+/// Every file that is as the session left it becomes what it was before, byte for byte; one that somebody has changed
+/// since is left alone and named. The undo is a session of its own, which can be undone.
+#[utoipa::path(
+    post,
+    path = "/sessions/{session_id}/undo",
+    operation_id = "undo",
+    tag = "changes",
+    params(ChangesPath, ChangesQuery),
+    responses(
+        (status = 200, description = "What was taken back, and what was not.", body = UndoResult),
+        Refused,
+        (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no \
+            session changed files there. `invalid-repository`: its repository is gone.", body = ErrorBody),
+        (status = 409, description = "`session-running`: it has not ended. `nothing-to-undo`: it changed no file. \
+            `undo-failed`: the files cannot be written.", body = ErrorBody),
+        (status = 503, description = "`busy`, `stopping`, `journal-failed`: not now.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn undo(
     State(state): State<AppState>,
-    Path(id): Path<String>,
+    PathOf(id): PathOf,
     QueryOf(query): QueryOf<ChangesQuery>,
 ) -> Answer<Json<UndoResult>> {
     let id = resolve(&state, id, query)?;

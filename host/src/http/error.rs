@@ -37,14 +37,17 @@ fn status(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
         "forbidden" | "host-not-allowed" | "origin-not-allowed" => StatusCode::FORBIDDEN,
-        "not-found" | "nothing-changed" => StatusCode::NOT_FOUND,
+        "refused-repository" | "scan-failed" | "file-not-accessible" => StatusCode::FORBIDDEN,
+        "not-found" | "file-not-found" | "nothing-changed" => StatusCode::NOT_FOUND,
+        "invalid-repository" | "empty-repository" => StatusCode::NOT_FOUND,
         "method-not-allowed" => StatusCode::METHOD_NOT_ALLOWED,
-        "provider-mismatch" | "session-ended" | "session-running" | "nothing-to-undo" => StatusCode::CONFLICT,
+        "provider-mismatch" | "session-ended" | "session-running" => StatusCode::CONFLICT,
+        "nothing-to-undo" | "undo-failed" => StatusCode::CONFLICT,
         "body-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
         "unsupported-media-type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "rate-limited" => StatusCode::TOO_MANY_REQUESTS,
-        // The request is right and would work, were the backend configured or idle.
-        "busy" | "stopping" => StatusCode::SERVICE_UNAVAILABLE,
+        // The request is right and would work, were the backend configured, idle or able to write.
+        "busy" | "stopping" | "journal-failed" => StatusCode::SERVICE_UNAVAILABLE,
         code if code.starts_with("config-") => StatusCode::SERVICE_UNAVAILABLE,
         "scan-timeout" => StatusCode::GATEWAY_TIMEOUT,
         "internal" => StatusCode::INTERNAL_SERVER_ERROR,

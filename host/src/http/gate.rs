@@ -3,15 +3,19 @@
 //! A web page in the user's browser and another user of the machine are the ones to keep out. The decisions are pure
 //! functions of headers and settings.
 
+use std::future::Future;
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 
 use super::AppState;
 use super::auth::{self, Caller};
+use super::body::check_encoding;
 use super::error::ApiError;
 use super::listener::Peer;
 use crate::api::Problem;
@@ -33,15 +37,24 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
     if let Some(origin) = origin.as_ref().filter(|_| is_preflight(&request)) {
         return finish(preflight(request.headers()), Some(origin));
     }
-    let response = match identify(&state, &request) {
+    let caller = identify(&state, &request);
+    let response = match caller.and_then(|caller| check_encoding(request.uri()).map(|()| caller)) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            answered(next.run(request)).await
         }
         Err(problem) => ApiError(problem).into_response(),
     };
     tracing::info!(%method, path, status = response.status().as_u16(), "request");
     finish(response, origin.as_ref())
+}
+
+/// The answer of the routes. A panic in one is a bug, and is answered as one instead of with a broken connection.
+async fn answered(answer: impl Future<Output = Response>) -> Response {
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("a request was not answered: its handler panicked");
+        ApiError(Problem::new("internal", "The backend failed; its log says more")).into_response()
+    })
 }
 
 /// Checks Host and Origin. Answers with the listed origin that the request names, where it names one.

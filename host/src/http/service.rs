@@ -1,18 +1,42 @@
-//! What is not about one session: scan, models, status, identity.
+//! What is not about one session: scan, models, status, identity, and the description of it all.
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::AppState;
 use super::auth::proof;
 use super::body::{JsonBody, QueryOf};
 use super::error::Answer;
+use super::openapi::{Refused, RefusedBody, RefusedRepository};
 use crate::api::{
-    BackendStatus, ContextRequest, ContextResult, Models, Overrides, Problem, ProviderEntry, ScanRequest, ScanResult,
+    BackendStatus, ContextRequest, ContextResult, ErrorBody, Models, Overrides, Problem, ProviderEntry, ScanRequest,
+    ScanResult,
 };
+use crate::config::ProviderSummary;
 
-/// POST /scan
+/// Count the files, directories and languages of a repository
+///
+/// Counts what an operation would see. Directories that hold no source of the project (`.git`, `node_modules`,
+/// `__pycache__`, `venv`, `.venv`, `env`, `dist`, `build`), what git ignores and what is hidden are left out.
+#[utoipa::path(
+    post,
+    path = "/scan",
+    operation_id = "scan",
+    tag = "repository",
+    request_body = ScanRequest,
+    responses(
+        (status = 200, description = "The counts.", body = ScanResult),
+        Refused, RefusedBody, RefusedRepository,
+        (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
+            `empty-repository`: it holds no files.", body = ErrorBody),
+        (status = 504, description = "`scan-timeout`: the scan took longer than 60 s, as repositories of far more than \
+            10,000 files may.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn scan(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<ScanRequest>,
@@ -21,7 +45,22 @@ pub(super) async fn scan(
     Ok(Json(state.sessions().scan(request, policy).await?))
 }
 
-/// POST /context
+/// Show what an operation would send
+///
+/// The files that the context engine would choose, why, and the text that would go to the model. Starts nothing.
+#[utoipa::path(
+    post,
+    path = "/context",
+    operation_id = "context",
+    tag = "repository",
+    request_body = ContextRequest,
+    responses(
+        (status = 200, description = "The selection.", body = ContextResult),
+        Refused, RefusedBody, RefusedRepository,
+        (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
+            `empty-repository`: it holds no files. `file-not-found`: there is no such target.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn context(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<ContextRequest>,
@@ -32,20 +71,53 @@ pub(super) async fn context(
     Ok(Json(state.sessions().context(request, policy, vault).await?))
 }
 
-/// GET /models
+/// List the providers and their models
+///
+/// All three providers; of the enabled one also the models that it offers by its own list. That list is asked for at
+/// most 2 s and then kept for some minutes; a provider that cannot be reached costs its list, not the answer. Providers
+/// that are not enabled are never asked.
+#[utoipa::path(
+    get,
+    path = "/models",
+    operation_id = "models",
+    tag = "service",
+    responses(
+        (status = 200, description = "The providers.", body = Models),
+        Refused,
+        (status = 503, description = "`config-missing`, `config-invalid` and the like: there is no valid configuration.",
+            body = ErrorBody),
+    ),
+)]
 pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>> {
     let settings = state.settings(&state.environment(&Overrides::default()))?;
-    let providers = settings.providers.into_iter().map(|provider| ProviderEntry {
-        name: provider.name.to_string(),
-        enabled: provider.enabled,
-        models: provider.model.into_iter().collect(),
-    });
-    Ok(Json(Models {
-        providers: providers.collect(),
-    }))
+    let discovered = state.models().of(&settings.provider).await;
+    let entry = |provider: ProviderSummary| {
+        let mut models: Vec<String> = provider.model.into_iter().collect();
+        if provider.enabled {
+            let configured = models.first().cloned();
+            let others = discovered.iter().filter(|model| configured.as_ref() != Some(model));
+            models.extend(others.cloned());
+        }
+        ProviderEntry {
+            name: provider.name.to_string(),
+            enabled: provider.enabled,
+            models,
+        }
+    };
+    let providers = settings.providers.into_iter().map(entry).collect();
+    Ok(Json(Models { providers }))
 }
 
-/// GET /status
+/// How the backend is
+///
+/// The specification names this route as `/api/status`.
+#[utoipa::path(
+    get,
+    path = "/status",
+    operation_id = "status",
+    tag = "service",
+    responses((status = 200, description = "It runs.", body = BackendStatus), Refused),
+)]
 pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus> {
     let settings = state.settings(&state.environment(&Overrides::default())).ok();
     let provider = settings.map(|settings| settings.provider);
@@ -61,22 +133,39 @@ pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus>
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct IdentityQuery {
+    /// Random hexadecimal digits, new for each question.
+    #[param(min_length = 32, max_length = 256, pattern = "^[0-9a-fA-F]{32,256}$")]
     nonce: String,
 }
 
 /// Answer of GET /identity.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct Identity {
-    /// See [`proof`].
+    /// HMAC-SHA256, hexadecimal, with the token as key, of `tool-daemon`, the port and the nonce, a space between each.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     proof: String,
+    /// Process id.
     pid: u32,
+    /// Version of the binary.
     version: &'static str,
 }
 
-/// GET /identity
+/// Prove that the server holds the token
+///
+/// Port 8000 is also the default of other servers: a client asks this before it sends the token or anything else.
+#[utoipa::path(
+    get,
+    path = "/identity",
+    operation_id = "identity",
+    tag = "service",
+    params(IdentityQuery),
+    security(()),
+    responses((status = 200, description = "The proof.", body = Identity), Refused),
+)]
 pub(super) async fn identity(
     State(state): State<AppState>,
     QueryOf(query): QueryOf<IdentityQuery>,
@@ -91,4 +180,16 @@ pub(super) async fn identity(
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
     }))
+}
+
+/// This description
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    operation_id = "openapi",
+    tag = "service",
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object), Refused),
+)]
+pub(super) async fn description() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], super::description()).into_response()
 }

@@ -1,24 +1,44 @@
 //! Sessions: start, follow, list, cancel, and answer their questions.
 
 use axum::Json;
-use axum::extract::{ConnectInfo, Extension, Path, State};
+use axum::extract::{ConnectInfo, Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
 
 use super::auth::Caller;
-use super::body::{JsonBody, QueryOf};
+use super::body::{JsonBody, PathOf, QueryOf};
 use super::error::Answer;
 use super::listener::Peer;
+use super::openapi::{Followed, Refused, RefusedBody, RefusedRepository, Started};
 use super::sse::{self, Form, Style};
 use super::{AppState, check_reach, visible_to_recipes};
-use crate::api::{ApprovalAnswer, ExecuteRequest, History, Problem, SessionResult, SessionStart, Tasks};
+use crate::api::{ApprovalAnswer, ErrorBody, ExecuteRequest, History, Problem, SessionResult, SessionStart, Tasks};
 use crate::session::history::Filter;
 
 /// Where the peer is known: not in tests without a socket.
 pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;
 
-/// POST /execute
+/// Start an operation
+///
+/// Answers once the request is known to be right; what goes wrong later is told by the stream and by the result.
+#[utoipa::path(
+    post,
+    path = "/execute",
+    operation_id = "execute",
+    tag = "sessions",
+    request_body = ExecuteRequest,
+    responses(
+        (status = 200, description = "The session has started.", body = SessionStart, links(
+            ("follow" = (operation_id = "stream", parameters(("session_id" = "$response.body#/session_id")))),
+            ("result" = (operation_id = "results", parameters(("session_id" = "$response.body#/session_id")))),
+            ("cancel" = (operation_id = "cancel", parameters(("session_id" = "$response.body#/session_id")))),
+        )),
+        Refused, RefusedBody, RefusedRepository,
+        (status = 409, description = "`provider-mismatch`: `provider` is not the enabled one.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn execute(
     State(state): State<AppState>,
     Extension(caller): Extension<Option<Caller>>,
@@ -38,32 +58,55 @@ async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest
         .await
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct StyleQuery {
+    /// How events are written; default: the reference form, at `/stream/{session_id}` the architecture form.
     #[serde(default)]
+    #[param(inline, nullable = false)]
     form: Option<Form>,
+    /// True for bare `data:` lines: no `id:` and no comments that keep the connection alive.
     #[serde(default)]
+    #[param(schema_with = Switch::names)]
     strict: Option<Switch>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
+    /// Identifier of the session.
     session_id: String,
+    /// How events are written; default: the reference form, at `/stream/{session_id}` the architecture form.
     #[serde(default)]
+    #[param(inline, nullable = false)]
     form: Option<Form>,
+    /// True for bare `data:` lines: no `id:` and no comments that keep the connection alive.
     #[serde(default)]
+    #[param(schema_with = Switch::names)]
     strict: Option<Switch>,
 }
 
 /// `1` or `true`; `0` or `false`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 enum Switch {
     #[serde(rename = "1", alias = "true")]
     On,
     #[serde(rename = "0", alias = "false")]
     Off,
+}
+
+impl Switch {
+    fn names() -> utoipa::openapi::schema::Object {
+        let names = utoipa::openapi::ObjectBuilder::new().schema_type(utoipa::openapi::Type::String);
+        names
+            .enum_values(Some(["1", "true", "0", "false"]))
+            .description(Some(
+                "`1` for bare `data:` lines: no `id:`, and no comments that keep the connection alive.",
+            ))
+            .build()
+    }
 }
 
 fn style(form: Option<Form>, default: Form, strict: Option<Switch>) -> Style {
@@ -73,7 +116,21 @@ fn style(form: Option<Form>, default: Form, strict: Option<Switch>) -> Style {
     }
 }
 
-/// GET /stream?session_id=…
+/// Follow a session
+///
+/// From its first event on, whenever the stream is opened, also after the session has ended; with `Last-Event-ID` from
+/// the event after that one.
+#[utoipa::path(
+    get,
+    path = "/stream",
+    operation_id = "stream",
+    tag = "sessions",
+    params(StreamQuery, LastEventId),
+    responses(
+        Followed, Refused,
+        (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn stream_by_query(
     State(state): State<AppState>,
     peer: MaybePeer,
@@ -84,19 +141,46 @@ pub(super) async fn stream_by_query(
     follow(&state, &query.session_id, &headers, style, peer)
 }
 
-/// GET /stream/{session_id}
+/// Follow a session, in the architecture form
+///
+/// As GET /stream, with the session in the path and the other form as the default.
+#[utoipa::path(
+    get,
+    path = "/stream/{session_id}",
+    operation_id = "streamBySession",
+    tag = "sessions",
+    params(SessionPath, StyleQuery, LastEventId),
+    responses(
+        Followed, Refused,
+        (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn stream_by_path(
     State(state): State<AppState>,
     peer: MaybePeer,
     headers: HeaderMap,
-    Path(session_id): Path<String>,
+    PathOf(session_id): PathOf,
     QueryOf(query): QueryOf<StyleQuery>,
 ) -> Answer<Response> {
     let style = style(query.form, Form::Architecture, query.strict);
     follow(&state, &session_id, &headers, style, peer)
 }
 
-/// POST /stream
+/// Start an operation and follow it
+///
+/// POST /execute and GET /stream in one call. The session goes on when the stream is closed, unless it is `attached`.
+#[utoipa::path(
+    post,
+    path = "/stream",
+    operation_id = "executeAndStream",
+    tag = "sessions",
+    params(StyleQuery),
+    request_body = ExecuteRequest,
+    responses(
+        Started, Refused, RefusedBody, RefusedRepository,
+        (status = 409, description = "`provider-mismatch`: `provider` is not the enabled one.", body = ErrorBody),
+    ),
+)]
 pub(super) async fn execute_and_stream(
     State(state): State<AppState>,
     Extension(caller): Extension<Option<Caller>>,
@@ -107,6 +191,23 @@ pub(super) async fn execute_and_stream(
     let session = start(&state, caller, request).await?;
     let style = style(query.form, Form::Reference, query.strict);
     started_stream(&state, &session, style, peer)
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "only its description is used")]
+struct SessionPath {
+    /// Identifier of the session.
+    session_id: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its description is used")]
+struct LastEventId {
+    /// The `id:` of the last event that was seen; what is no number counts as none.
+    #[param(rename = "Last-Event-ID", required = false)]
+    last_event_id: String,
 }
 
 /// Follows a session that this request has started; what only its starter may know is in the headers.
@@ -129,33 +230,101 @@ fn follow(state: &AppState, id: &str, headers: &HeaderMap, style: Style, peer: M
     Ok(sse::response(stream, style, peer.map(|Extension(peer)| peer)))
 }
 
-/// GET /tasks
+/// List the recent tasks
+///
+/// The operations among the last 100 kept sessions, running ones first, then the newest first. Parameters narrow the
+/// list; what they leave out does not count as one of the 100.
+#[utoipa::path(
+    get,
+    path = "/tasks",
+    operation_id = "tasks",
+    tag = "sessions",
+    params(Filter),
+    responses((status = 200, description = "The tasks.", body = Tasks), Refused),
+)]
 pub(super) async fn tasks(State(state): State<AppState>, QueryOf(filter): QueryOf<Filter>) -> Json<Tasks> {
     Json(Tasks {
         tasks: state.sessions().tasks(&filter),
     })
 }
 
-/// GET /history
+/// List the ended sessions
+///
+/// The operations that have ended, of all directories, the newest first, at most 100. Parameters narrow the list; what
+/// they leave out does not count as one of the 100.
+#[utoipa::path(
+    get,
+    path = "/history",
+    operation_id = "history",
+    tag = "sessions",
+    params(Filter),
+    responses((status = 200, description = "The sessions.", body = History), Refused),
+)]
 pub(super) async fn history(State(state): State<AppState>, QueryOf(filter): QueryOf<Filter>) -> Json<History> {
     Json(state.sessions().history(&filter))
 }
 
-/// GET /results/{session_id}
-pub(super) async fn result(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Json<SessionResult>> {
+/// What became of a session
+///
+/// While it runs, its status is `running` and the output is what there is so far.
+#[utoipa::path(
+    get,
+    path = "/results/{session_id}",
+    operation_id = "results",
+    tag = "sessions",
+    params(SessionPath),
+    responses(
+        (status = 200, description = "The result.", body = SessionResult),
+        Refused,
+        (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn result(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Json<SessionResult>> {
     Ok(Json(state.sessions().result(&id).await?))
 }
 
-/// DELETE /sessions/{session_id}: answers once the session is told; its stream says when it has ended.
-pub(super) async fn cancel(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Response> {
+/// Cancel a session
+///
+/// Answers once the session is told; its stream says when it has ended, which takes at most some seconds.
+#[utoipa::path(
+    delete,
+    path = "/sessions/{session_id}",
+    operation_id = "cancel",
+    tag = "sessions",
+    params(SessionPath),
+    responses(
+        (status = 202, description = "It is told to end."),
+        Refused,
+        (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
+        (status = 409, description = "`session-ended`: it has ended already.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn cancel(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Response> {
     state.sessions().cancel(&id)?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-/// POST /approvals/{id}
+/// Answer an approval
+///
+/// An `approval` event of an `interactive` session asks whether an effect may happen; unanswered by its `expires`, it
+/// may not.
+#[utoipa::path(
+    post,
+    path = "/approvals/{id}",
+    operation_id = "answerApproval",
+    tag = "sessions",
+    params(("id" = String, Path, description = "Identifier of the approval, as its event says.")),
+    request_body = ApprovalAnswer,
+    responses(
+        (status = 204, description = "The answer is taken."),
+        Refused, RefusedBody,
+        (status = 404, description = "`not-found`: there is no such approval, or it is answered or expired.",
+            body = ErrorBody),
+    ),
+)]
 pub(super) async fn answer(
     State(state): State<AppState>,
-    Path(id): Path<String>,
+    PathOf(id): PathOf,
     JsonBody(answer): JsonBody<ApprovalAnswer>,
 ) -> Answer<Response> {
     state.sessions().answer(&id, &answer)?;

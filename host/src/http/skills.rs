@@ -1,34 +1,60 @@
 //! Skills: list them, and call one.
 
 use axum::Json;
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, State};
 use axum::response::Response;
 
 use super::auth::Caller;
-use super::body::JsonBody;
+use super::body::{JsonBody, PathOf};
 use super::error::Answer;
+use super::openapi::{Refused, RefusedBody, RefusedRepository, Started};
 use super::sessions::{MaybePeer, started_stream};
 use super::sse::{Form, Style};
 use super::{AppState, check_reach, visible_to_recipes};
-use crate::api::{SkillCallRequest, Skills};
+use crate::api::{Problem, SkillCallRequest, Skills};
 
-/// GET /skills
+/// List the skills
+///
+/// The built-in twelve and the team's own, with what each asks for and whether it may be used.
+#[utoipa::path(
+    get,
+    path = "/skills",
+    operation_id = "skills",
+    tag = "skills",
+    responses((status = 200, description = "The skills.", body = Skills), Refused),
+)]
 pub(super) async fn list(State(state): State<AppState>) -> Json<Skills> {
     Json(Skills {
         skills: state.sessions().skills(),
     })
 }
 
-/// POST /skills/{name}/call
+/// Call one skill
+///
+/// Runs it in its sandbox, as a session of its own that ends when nobody follows it any more. The stream is in the
+/// reference form; its last event but one is `outcome`, with what a model would read and the receipt. A call that did
+/// not work ends with `error`.
+#[utoipa::path(
+    post,
+    path = "/skills/{name}/call",
+    operation_id = "callSkill",
+    tag = "skills",
+    params(("name" = String, Path, description = "Name of the skill.", example = "read_file")),
+    request_body = SkillCallRequest,
+    responses(Started, Refused, RefusedBody, RefusedRepository),
+)]
 pub(super) async fn call(
     State(state): State<AppState>,
     Extension(caller): Extension<Option<Caller>>,
     peer: MaybePeer,
-    Path(name): Path<String>,
+    PathOf(name): PathOf,
     JsonBody(request): JsonBody<SkillCallRequest>,
 ) -> Answer<Response> {
     let widens = !request.policy.allow.is_empty() || !request.policy.allow_paths.is_empty();
     check_reach(caller, widens, &request.overrides)?;
+    if !request.arguments.is_object() {
+        return Err(Problem::new("invalid-request", "Invalid body: `arguments` must be a JSON object").into());
+    }
     let environment = state.environment(&request.overrides);
     let policy = state.policy(&environment)?;
     let session = state

@@ -9,15 +9,14 @@ use axum::http::{HeaderMap, HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::listener::Peer;
-use crate::api::Event;
+use crate::api::{ArchitectureEvent, Event};
 use crate::limits;
 use crate::session::Stream;
 
 /// Which of the specification's two forms a stream speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Form {
     /// `token`, `skill`, `complete`, `error`.
@@ -38,7 +37,10 @@ pub(super) struct Style {
 pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> String {
     let data = match style.form {
         Form::Reference => serde_json::to_string(event),
-        Form::Architecture => serde_json::to_string(&architecture(event, model)),
+        Form::Architecture => match architecture(event, model) {
+            Some(event) => serde_json::to_string(&event),
+            None => serde_json::to_string(event),
+        },
     };
     let data = data.expect("events have string keys only");
     match style.strict {
@@ -47,12 +49,19 @@ pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> Strin
     }
 }
 
-/// An event in the architecture's form; what that does not know stays as it is.
-fn architecture(event: &Event, model: &str) -> Value {
+/// An event in the architecture's form; absent for what that does not know, which stays as it is.
+fn architecture(event: &Event, model: &str) -> Option<ArchitectureEvent> {
+    let model = model.to_owned();
     match event {
-        Event::Token { content } => json!({"type": "output", "content": content, "model": model}),
-        Event::Complete { .. } => json!({"type": "done", "status": "completed", "model": model}),
-        other => serde_json::to_value(other).expect("events have string keys only"),
+        Event::Token { content } => Some(ArchitectureEvent::Output {
+            content: content.clone(),
+            model,
+        }),
+        Event::Complete { .. } => Some(ArchitectureEvent::Done {
+            status: "completed".to_owned(),
+            model,
+        }),
+        _ => None,
     }
 }
 
@@ -95,6 +104,7 @@ pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Pe
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn written(form: Form, strict: bool) -> String {
         let events = [

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::Value;
 
+use super::http::HttpProvider;
 use super::{Options, over_http};
 use crate::api::Problem;
 use crate::config::{Api, ProviderSettings};
@@ -25,7 +26,11 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
     if settings.api == Api::Analyst {
         return Ok(vec![settings.model.clone()]);
     }
-    let provider = over_http(settings, options)?;
+    listed(&over_http(settings, options)?).await
+}
+
+/// See [`models`].
+pub(super) async fn listed(provider: &HttpProvider) -> Result<Vec<String>, Problem> {
     let builder = provider.request(Method::GET, provider.wire().models_path())?;
     let bound = Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX);
     let body = super::http::fetch(builder, bound)

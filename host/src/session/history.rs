@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::journal::{Change, Entry, Line, Start};
 use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
@@ -155,19 +155,43 @@ impl Summary {
     }
 }
 
-/// Which sessions are wanted; an absent field wants all.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+/// Which sessions are wanted; an absent field wants all, and each that is there must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Filter {
-    /// Identifier of the model.
+    /// The whole identifier of the model, as `provider` of a history entry has it; letters of both cases are different.
     #[serde(default)]
+    #[param(nullable = false)]
     pub model: Option<String>,
     /// Name of the operation.
     #[serde(default)]
+    #[param(inline, nullable = false)]
     pub operation: Option<crate::api::Operation>,
     /// Where the session stands.
     #[serde(default)]
+    #[param(inline, nullable = false)]
     pub status: Option<Status>,
+    /// The most entries that are wanted: the first ones of the list.
+    #[serde(default, deserialize_with = "entries")]
+    #[param(nullable = false, minimum = 1, maximum = 100)]
+    pub limit: Option<usize>,
+}
+
+/// A number of entries, from 1 to as many as there can be.
+fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let number = text
+        .parse()
+        .ok()
+        .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match number {
+        Some(limit @ 1..=limits::HISTORY_ENTRIES_MAX) => Ok(Some(limit)),
+        _ => Err(serde::de::Error::custom(format!(
+            "`limit` must be a number from 1 to {}, not `{text}`",
+            limits::HISTORY_ENTRIES_MAX
+        ))),
+    }
 }
 
 impl Filter {
@@ -176,6 +200,12 @@ impl Filter {
             && self.status.is_none_or(|status| status == summary.status)
             && (self.operation.is_none() || self.operation == summary.start.work.operation())
     }
+
+    fn entries_max(&self) -> usize {
+        self.limit
+            .unwrap_or(limits::HISTORY_ENTRIES_MAX)
+            .min(limits::HISTORY_ENTRIES_MAX)
+    }
 }
 
 /// The last 100 tasks, running ones first, then newest first. `summaries` are newest first.
@@ -183,7 +213,7 @@ pub fn tasks<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) 
     let wanted = summaries.filter(|summary| filter.wants(summary));
     let mut tasks: Vec<TaskEntry> = wanted.filter_map(Summary::task).collect();
     tasks.sort_by_key(|task| task.status != Status::Running);
-    tasks.truncate(limits::HISTORY_ENTRIES_MAX);
+    tasks.truncate(filter.entries_max());
     tasks
 }
 
@@ -193,7 +223,7 @@ pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter
     History {
         sessions: wanted
             .filter_map(Summary::history_entry)
-            .take(limits::HISTORY_ENTRIES_MAX)
+            .take(filter.entries_max())
             .collect(),
     }
 }

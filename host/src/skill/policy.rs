@@ -9,7 +9,7 @@ use crate::api::{Operation, PolicyRequest, Problem};
 use crate::process::contain::{Available, Sandbox};
 
 /// Something that a skill may cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// Read files.

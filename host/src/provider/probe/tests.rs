@@ -63,7 +63,7 @@ fn shown(report: &ProbeReport) -> String {
         format!(
             "{}: {verdict}: {}",
             check.name,
-            detail.replace("; ", "\n  ").replace(": up", "\n  up")
+            detail.replace("; ", "\n  ").replace("it: ", "it\n  ")
         )
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -87,7 +87,7 @@ async fn a_probe_of_a_server_that_does_everything_right() {
     parallel tools: works: 2 calls in one answer
     empty arguments: works: called without arguments
     context size: worked_around: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -120,7 +120,7 @@ async fn a_probe_names_what_is_worked_around() {
     empty arguments: worked_around: called without arguments
       empty arguments: read as `{}`
     context size: worked_around: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -142,7 +142,7 @@ async fn a_probe_of_a_model_without_tools() {
     parallel tools: fails: the model answered without calling the tool
     empty arguments: fails: The model `scripted` cannot call tools here: scripted does not support tools
     context size: worked_around: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -182,7 +182,7 @@ async fn a_probe_of_a_server_that_is_not_there_asks_once_and_names_no_key() {
     parallel tools: fails: not tried, since streaming fails
     empty arguments: fails: not tried, since streaming fails
     context size: fails: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: fails: no list (Connection refused: ADDRESS): only the configured model is shown
     "#);
 }

@@ -174,7 +174,7 @@ fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>) -> Closing {
         Err(_) | Ok(TurnEnd::Refused) => String::new(),
         Ok(_) => "No test file was written.".to_owned(),
     };
-    let source = desk.target.path().unwrap_or("the source file");
+    let source = desk.task.target.as_deref().unwrap_or("the source file");
     let message = format!("test-gen is incomplete: no test file was written for `{source}`");
     let problem = Problem::new("nothing-written", message)
         .with_hint("the answer may say why; run it again, or choose another model");

@@ -1,0 +1,70 @@
+//! What a session changed, and what became of taking it back.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Answer of GET /sessions/{session_id}/diff.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionDiff {
+    /// Identifier of the session.
+    #[schema(format = "uuid")]
+    pub session_id: String,
+    /// Absolute path of the repository.
+    pub repository: String,
+    /// What the session changed, as it left it: a unified diff of all files in git's form.
+    pub diff: String,
+    /// True where the diff was too long and ends early.
+    #[serde(default)]
+    pub truncated: bool,
+    /// Every changed file, by path.
+    pub files: Vec<ChangedFile>,
+}
+
+/// One file that a session changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedFile {
+    /// Relative to the root.
+    pub path: String,
+    /// `created`, `modified` or `deleted`.
+    #[schema(pattern = "^(created|modified|deleted)$")]
+    pub kind: String,
+    /// Lines added; 0 where the file is no text.
+    pub added: u64,
+    /// Lines removed; 0 where the file is no text.
+    pub removed: u64,
+    /// False where a content is binary or not UTF-8: the diff says so and does not show it.
+    pub is_text: bool,
+    /// What became of it since, where it is not what the session left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub since: Option<String>,
+}
+
+/// Answer of POST /sessions/{session_id}/undo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UndoResult {
+    /// Identifier of the session whose changes were taken back.
+    #[schema(format = "uuid")]
+    pub session_id: String,
+    /// Absolute path of the repository.
+    pub repository: String,
+    /// The undo as a session of its own, which can be undone; absent where no file was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = "uuid")]
+    pub undo_session_id: Option<String>,
+    /// Paths that are now as they were before the session.
+    pub restored: Vec<String>,
+    /// Paths that already were.
+    pub unchanged: Vec<String>,
+    /// Paths that are not, because somebody else has changed them since.
+    pub left: Vec<LeftFile>,
+}
+
+/// A file that an undo did not take back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeftFile {
+    /// Relative to the root.
+    pub path: String,
+    /// A sentence without its full stop.
+    pub reason: String,
+}
