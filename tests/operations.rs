@@ -330,7 +330,8 @@ fn a_refactor_says_what_it_did_not_do() {
         unchanged.stdout,
         "It is fine as it is.\n\n---\n\nNothing was changed.\n"
     );
-    let changed = home.run(repository.path(), &["refactor", "tidy up"]).expect(0);
+    let denied = ["refactor", "tidy up", "--deny", "run-process"];
+    let changed = home.run(repository.path(), &denied).expect(0);
     let words = "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n";
     holds(
         closing(&changed.stdout),
