@@ -332,7 +332,8 @@ impl Environment {
         wanted.collect()
     }
 
-    /// The per-user directory: `TOOL_HOME`, else `~/.tool`.
+    /// The per-user directory: `TOOL_HOME`, else `~/.tool`. Where HOME is unset, as in many containers and service
+    /// managers, the home directory is that of the user database.
     pub fn tool_home(&self) -> Result<PathBuf, Problem> {
         if let Some(home) = self.get("TOOL_HOME") {
             return std::path::absolute(home).map_err(|error| {
@@ -340,9 +341,10 @@ impl Environment {
                     .with_hint("set TOOL_HOME to a folder of yours that may be written")
             });
         }
-        match self.get("HOME") {
-            Some(home) if Path::new(home).is_absolute() => Ok(Path::new(home).join(".tool")),
-            _ => Err(Problem::new("config-invalid", "Neither TOOL_HOME nor HOME is set")
+        let home = self.get("HOME").map(PathBuf::from).or_else(std::env::home_dir);
+        match home.filter(|home| home.is_absolute()) {
+            Some(home) => Ok(home.join(".tool")),
+            None => Err(Problem::new("config-invalid", "Neither TOOL_HOME nor HOME is set")
                 .with_hint("set TOOL_HOME to a folder of yours that may be written")),
         }
     }
