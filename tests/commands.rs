@@ -68,6 +68,12 @@ fn bash(home: &Home, directory: &Path, line: &str) -> Finished {
     finish(command.output().expect("there is bash"))
 }
 
+/// Lines with single spaces, however their columns are laid out.
+fn words_of_lines(text: &str) -> Vec<String> {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.lines().map(words).collect()
+}
+
 fn json_of(finished: &Finished) -> Value {
     serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {}", finished.stdout))
 }
@@ -84,13 +90,18 @@ fn config_says_where_each_setting_comes_from_and_starts_nothing() {
         .env("HOSTED_API_KEY", "12345678")
         .env("HOSTED_MODEL", "some-model");
     let shown = finish(command.output().expect("it runs")).expect(0);
+    let settings = words_of_lines(&shown.stdout);
     for line in [
-        "providers.hosted.model    some-model                    from HOSTED_MODEL",
-        "providers.hosted.api_key  set, 8 characters, from HOSTED_API_KEY",
-        "port                      0                             from TOOL_BACKEND_PORT",
-        "server.auth               same-user                     default",
+        "providers.hosted.model some-model from HOSTED_MODEL",
+        "providers.hosted.api_key set, 8 characters, from HOSTED_API_KEY",
+        "port 0 from TOOL_BACKEND_PORT",
+        "server.auth same-user default",
     ] {
-        assert!(shown.stdout.contains(line), "{line} is missing in\n{}", shown.stdout);
+        assert!(
+            settings.iter().any(|other| other == line),
+            "{line} is missing in\n{}",
+            shown.stdout
+        );
     }
     let from_file = format!("from {}", home.path().join("config.toml").display());
     let level = shown.stdout.lines().find(|line| line.starts_with("logging.level"));
@@ -112,18 +123,35 @@ fn config_says_where_each_setting_comes_from_and_starts_nothing() {
     assert!(!home.path().join("backend.json").exists());
 }
 
+/// Whatever can be set is in the README's table, with its default.
+#[test]
+fn every_key_is_in_the_readme() {
+    let shown = json_of(&Home::offline().run(Path::new("/"), &["config", "--json"]).expect(0));
+    let readme = include_str!("../README.md");
+    let (_, table) = readme
+        .split_once("### Configuration\n")
+        .expect("the README has a part for it");
+    let (table, _) = table.split_once("\n```toml").expect("the table ends");
+    let named: Vec<&str> = table.split('`').skip(1).step_by(2).collect();
+    for setting in shown["settings"].as_array().expect("a list") {
+        let key = setting["key"].as_str().expect("a key");
+        let key = ["hosted", "local", "router"].iter().fold(key.to_owned(), |key, name| {
+            key.replace(&format!("providers.{name}."), "providers.NAME.")
+        });
+        // These are no keys of the file.
+        if !["home", "port", "repository"].contains(&key.as_str()) {
+            assert!(named.contains(&key.as_str()), "`{key}` is missing");
+        }
+    }
+}
+
 #[test]
 fn config_helps_where_the_configuration_is_missing_or_wrong() {
     let nowhere = Path::new("/");
     let missing = Home::empty().run(nowhere, &["config"]).expect(2);
     assert!(missing.stdout.contains("config.toml  (missing)"), "{}", missing.stdout);
-    assert!(
-        missing
-            .stdout
-            .contains("providers.local.url       http://127.0.0.1:1234/v1"),
-        "{}",
-        missing.stdout
-    );
+    let url = "providers.local.url http://127.0.0.1:1234/v1 default".to_owned();
+    assert!(words_of_lines(&missing.stdout).contains(&url), "{}", missing.stdout);
     assert!(
         missing
             .stderr
@@ -142,7 +170,13 @@ fn config_helps_where_the_configuration_is_missing_or_wrong() {
 
     let two = "[providers.local]\nenabled = true\n[providers.router]\nenabled = true\n";
     let two = Home::configured(two).run(nowhere, &["config"]).expect(2);
-    assert!(two.stdout.contains("providers.router.enabled  true"), "{}", two.stdout);
+    assert!(
+        words_of_lines(&two.stdout)
+            .iter()
+            .any(|line| line.starts_with("providers.router.enabled true ")),
+        "{}",
+        two.stdout
+    );
     assert!(
         two.stderr
             .contains("More than one provider is enabled: local and router"),
@@ -188,7 +222,8 @@ fn doctor_examines_in_order_and_starts_nothing() {
             "skills",
             "repository",
             "python",
-            "node"
+            "node",
+            "sandbox"
         ],
         "{}",
         finished.stdout
@@ -282,6 +317,39 @@ fn doctor_looks_for_the_model_in_the_providers_list() {
 }
 
 #[test]
+fn doctor_probes_what_the_provider_can_do() {
+    let (_server, home) = scripted([]);
+    let repository = small_repository();
+    let finished = home.run(repository.path(), &["doctor", "--probe", "--json"]).expect(1);
+    let report = json_of(&finished)["probe"]["checks"].clone();
+    let names: Vec<&str> = report
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|check| check["name"].as_str())
+        .collect();
+    let all = [
+        "streaming",
+        "one tool",
+        "parallel tools",
+        "empty arguments",
+        "context size",
+        "models",
+    ];
+    assert_eq!(names, all);
+    assert_eq!(report[0]["verdict"], "fails", "the script has no round for it");
+    let shown = home.run(repository.path(), &["doctor", "--probe"]).expect(1);
+    assert!(shown.stdout.contains("\nfail  streaming       "), "{}", shown.stdout);
+    assert!(shown.stdout.contains("\nok    models          "), "{}", shown.stdout);
+    let analyst = Home::offline().run(repository.path(), &["doctor", "--probe"]).expect(0);
+    assert!(
+        analyst.stdout.contains("\nok    parallel tools  "),
+        "{}",
+        analyst.stdout
+    );
+}
+
+#[test]
 fn an_output_file_appears_once_the_operation_is_complete() {
     let (server, home) = scripted([Round::text("# Crates\n\nThey are counted.")]);
     let repository = small_repository();
@@ -299,17 +367,17 @@ fn an_output_file_appears_once_the_operation_is_complete() {
     );
     let seen = prompts(&server);
     assert!(
-        !seen[0].to_string().contains(".tmp"),
+        !seen[0].to_string().contains("ANSWER"),
         "an operation does not find its own answer"
     );
 
     let refused = home
-        .run(repository.path(), &["explain", "nosuchfile", "-o", "ANSWER.md"])
+        .run(repository.path(), &["explain", "nosuchfile", "-qo", "ANSWER.md"])
         .expect(1);
     assert!(
         refused
             .stderr
-            .contains("`ANSWER.md` was not written: the operation is not complete."),
+            .contains("hint: `ANSWER.md` was not written, since the operation is not complete; `tool results "),
         "{}",
         refused.stderr
     );

@@ -1,12 +1,16 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
+mod answers;
 mod automation;
 mod cli;
+mod clients;
 mod commands;
 mod conformance;
+mod contain;
 mod edges;
 mod help;
 mod openapi;
+mod operations;
 mod overview;
 mod providers;
 mod rest;

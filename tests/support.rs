@@ -163,6 +163,46 @@ pub(crate) fn citations(text: &str) -> Vec<(String, usize)> {
 /// Where `scripts/fixtures` has unpacked a package, to be read and not changed. A missing fixture fails.
 pub(crate) fn fixture_path(name: &str) -> PathBuf {
     let source = target().join("fixtures").join(name);
-    assert!(source.is_dir(), "{} is missing: run scripts/fixtures", source.display());
+    assert!(source.exists(), "{} is missing: run scripts/fixtures", source.display());
     source
+}
+
+/// Everything below a folder but reports: its mode, and its content or where it leads.
+pub(crate) fn tree(root: &Path) -> std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::MetadataExt;
+    let mut tree = std::collections::BTreeMap::new();
+    let mut todo = vec![root.to_owned()];
+    while let Some(folder) = todo.pop() {
+        for entry in std::fs::read_dir(&folder).expect("the folder is readable") {
+            let path = entry.expect("the folder is readable").path();
+            let metadata = std::fs::symlink_metadata(&path).expect("it is there");
+            let relative = path.strip_prefix(root).expect("it lies below").to_owned();
+            if relative == Path::new("session-reports") {
+                continue;
+            }
+            let content = if metadata.is_dir() {
+                todo.push(path);
+                Vec::new()
+            } else if metadata.is_symlink() {
+                let link = std::fs::read_link(&path).expect("it is a link");
+                link.as_os_str().as_bytes().to_vec()
+            } else {
+                std::fs::read(&path).expect("it is readable")
+            };
+            tree.insert(relative, (metadata.mode(), content));
+        }
+    }
+    tree
+}
+
+/// The paths in which two trees differ.
+pub(crate) fn differences(root: &Path, before: &std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>) -> Vec<PathBuf> {
+    let now = tree(root);
+    let paths: std::collections::BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
+    paths
+        .into_iter()
+        .filter(|path| before.get(*path) != now.get(*path))
+        .cloned()
+        .collect()
 }

@@ -70,7 +70,7 @@ fn an_answer_is_rendered_within_the_width() {
     let repository = repository();
     let shown = on_terminal(&home, repository.path(), 60, &["explain", ".", "--quiet"], &[]).expect(0);
     let begin = "\x1b[1mCrates\x1b[0m\r\n\r\nThe module \x1b[36mapp.py\x1b[0m counts \x1b[1mcrates\x1b[0m, and it does \
-                 so in a\r\nsingle function that is short.\r\n\r\n\x1b[1mName\x1b[0m   \x1b[1mLines\x1b[0m\r\n";
+                 so in a single\r\nfunction that is short.\r\n\r\n\x1b[1mName\x1b[0m   \x1b[1mLines\x1b[0m\r\n";
     assert!(shown.stdout.starts_with(begin), "{:?}", shown.stdout);
     assert!(shown.stdout.contains("\r\ncount      2\r\n"), "{:?}", shown.stdout);
 }
@@ -82,7 +82,7 @@ fn a_result_is_rendered_too_and_marks_stand_in_for_colours() {
     home.run(repository.path(), &["explain", "."]).expect(0);
     let shown = on_terminal(&home, repository.path(), 40, &["results"], &[("NO_COLOR", "1")]).expect(0);
     let begin =
-        "# Crates\r\n\r\nThe module `app.py` counts **crates**,\r\nand it does so in a single function\r\nthat is";
+        "# Crates\r\n\r\nThe module `app.py` counts **crates**,\r\nand it does so in a single function that\r\nis";
     assert!(shown.stdout.starts_with(begin), "{:?}", shown.stdout);
     assert!(!shown.stdout.contains('\x1b'), "{:?}", shown.stdout);
 }
@@ -143,7 +143,7 @@ fn what_a_run_prints_stays_on_the_screen_once() {
         .split('\n')
         .map(|line| line.rsplit("\x1b[K").next().unwrap_or(""))
         .collect();
-    let times = kept.iter().filter(|line| line.trim_end() == "counted").count();
+    let times = kept.iter().filter(|line| line.trim() == "counted").count();
     assert_eq!(times, 1, "{:?}", shown.stdout);
 }
 

@@ -28,11 +28,11 @@ Examples:
 )]
 pub(crate) struct Arguments {
     /// Repository root [default: the nearest git work tree, else the working directory]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub(crate) repo: Option<PathBuf>,
 
     /// Print nothing but the answer and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 901)]
     pub(crate) quiet: bool,
 
     #[command(subcommand)]
@@ -87,7 +87,7 @@ Examples:
 Examples:
   tool refactor \"replace the hand-written retry loop\" --focus src/client
   tool refactor src/legacy.py
-  tool refactor src/legacy.py --allow run-process    tests run without asking
+  tool refactor src/legacy.py --require-sandbox      nothing runs outside of a full sandbox
   git log -1 --format=%B | tool refactor -")]
     Refactor {
         /// A task, or a path; `-` reads a task from standard input
@@ -106,7 +106,7 @@ Examples:
         after_help = "\
 Examples:
   tool test-gen src/parser.py
-  tool test-gen src/parser.py --allow run-process    the tests run without asking"
+  tool test-gen src/parser.py --require-sandbox      nothing runs outside of a full sandbox"
     )]
     TestGen {
         /// Source file
@@ -240,7 +240,13 @@ Examples:
     },
 
     /// Helpers for trying things out and for tests of your own
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool dev model-server --example > script.json
+  tool dev model-server --script script.json --port 1234"
+    )]
     Dev(Dev),
 
     /// Print a completion script for a shell
@@ -253,6 +259,18 @@ Examples:
         /// The shell
         shell: Shell,
     },
+
+    /// Set up a sandbox around a run, as standard input says
+    #[command(name = "__contain", hide = true)]
+    Contain {
+        /// The part that runs inside of the namespaces
+        #[arg(long)]
+        inner: bool,
+    },
+
+    /// Try to get out of the sandbox for runs, in many ways, and print what came of it
+    #[command(name = "__sandbox-probes", hide = true)]
+    SandboxProbes(Probes),
 
     /// Print the manual page, or write one page a command
     #[command(after_help = "\
@@ -333,6 +351,19 @@ impl StatusName {
             Self::Cancelled => "cancelled",
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probes {
+    /// Make only these attempts
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Try the fallback without namespaces
+    #[arg(long)]
+    pub(crate) fallback: bool,
 }
 
 #[derive(Debug, Args)]
@@ -466,6 +497,12 @@ pub(crate) struct PolicyFlags {
     /// Deny an effect; wins over --allow
     #[arg(long, value_name = "EFFECT")]
     pub(crate) deny: Vec<String>,
+    /// Fail where tests could run outside of a full sandbox
+    #[arg(long, conflicts_with = "unsandboxed")]
+    pub(crate) require_sandbox: bool,
+    /// Run tests with your own rights, without a sandbox; only together with --allow run-process
+    #[arg(long)]
+    pub(crate) unsandboxed: bool,
     /// Allow changing one protected path, exact and relative to the root
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,
@@ -600,3 +637,6 @@ Examples:
         example: bool,
     },
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ mod history;
 mod init;
 pub(crate) mod man;
 mod operation;
+pub(crate) mod probes;
 pub(crate) mod reference;
 pub(crate) mod service;
 mod skill;
@@ -81,6 +82,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         | Command::Man { .. }
         | Command::Reference
         | Command::Dev(_)
+        | Command::Contain { .. }
+        | Command::SandboxProbes(_)
         | Command::Daemon { .. } => {
             unreachable!("`main` runs these without a context")
         }
@@ -93,6 +96,8 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         allow: flags.allow.clone(),
         deny: flags.deny.clone(),
         allow_paths: flags.allow_path.clone(),
+        require_sandbox: flags.require_sandbox,
+        unsandboxed: flags.unsandboxed,
     }
 }
 

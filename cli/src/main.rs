@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use host::config::Environment;
+use host::process::contain;
 
 use args::{Arguments, Command};
 use client::Backend;
@@ -38,15 +39,16 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
+    contain::offer_helper();
     // These need nothing of the user's: no home, no configuration.
     match &arguments.command {
+        Command::Contain { inner } => return Ok(contain::helper(*inner)),
+        Command::SandboxProbes(probes) => return commands::probes::run(probes, output),
         Command::Completions { shell } => return commands::completions::run(*shell, output),
         Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
         Command::Reference => return commands::reference::run(output),
+        Command::Dev(dev) => return commands::dev::run(dev, output),
         _ => {}
-    }
-    if let args::Command::Dev(dev) = &arguments.command {
-        return commands::dev::run(dev, output);
     }
     let backend = Backend::new(environment)?;
     if let Command::Daemon { port } = arguments.command {

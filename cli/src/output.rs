@@ -108,7 +108,7 @@ impl Output {
     pub(crate) fn notice(self, message: &str, hint: Option<&str>) {
         if !self.quiet {
             self.error_line(&clean(message));
-            self.hint(hint);
+            hint.into_iter().for_each(|hint| self.hint(hint));
         }
     }
 
@@ -122,7 +122,7 @@ impl Output {
     /// `[error] <message>` and the hint that mends it.
     pub(crate) fn problem(self, problem: &Problem) {
         self.error_line(&format!("{} {}", self.label("[error]", "31"), clean(&problem.message)));
-        self.hint(problem.hint.as_deref());
+        problem.hint.iter().for_each(|hint| self.hint(hint));
     }
 
     /// `[warning] <message>` and the hint that mends it: nothing has failed.
@@ -133,7 +133,7 @@ impl Output {
                 self.label("[warning]", "33"),
                 clean(&problem.message)
             ));
-            self.hint(problem.hint.as_deref());
+            problem.hint.iter().for_each(|hint| self.hint(hint));
         }
     }
 
@@ -144,10 +144,9 @@ impl Output {
         }
     }
 
-    fn hint(self, hint: Option<&str>) {
-        if let Some(hint) = hint {
-            self.error_line(&self.dim(&format!("hint: {hint}")));
-        }
+    /// A line that says what mends an error; it belongs to the one above it.
+    pub(crate) fn hint(self, hint: &str) {
+        self.error_line(&self.dim(&format!("hint: {hint}")));
     }
 
     fn dim(self, text: &str) -> String {

@@ -321,6 +321,18 @@ pub struct PolicyRequest {
     /// Protected paths that this session may propose, each exact and relative to the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_paths: Vec<String>,
+    /// Nothing runs outside of a full sandbox: where this machine does not allow one, that is an error.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub require_sandbox: bool,
+    /// What `allow` grants to run tests runs them without a sandbox.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unsandboxed: bool,
+}
+
+/// True for what need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The environment variables of the session's starter that matter (`HOSTED_API_KEY`, `PATH`, `VIRTUAL_ENV`, …).

@@ -232,6 +232,8 @@ pub struct PolicySettings {
     pub allow: Vec<String>,
     /// Effects that are denied; wins over `allow`.
     pub deny: Vec<String>,
+    /// Nothing runs outside of a full sandbox.
+    pub require_sandbox: bool,
 }
 
 /// The file, as written.

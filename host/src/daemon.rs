@@ -348,7 +348,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
     private_folder(home).map_err(|error| start_failure("its folder", home, &error))?;
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new("start-failed", "Failed to start backend service").with_hint(format!(
-            "{error}; see {}, then run `tool service start`",
+            "{error}; see {}, and `tool doctor` for the rest",
             log::path(home).display()
         ))
     };
@@ -390,7 +390,7 @@ fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
     }
     let why = problem.hint.clone().unwrap_or_default();
     problem.with_hint(format!(
-        "{why}; see {}, then run `tool service start`",
+        "{why}; see {}, and `tool doctor` for the rest",
         log::path(home).display()
     ))
 }

@@ -19,7 +19,7 @@
 //! - [`daemon`]: lock, state file, token, start and stop.
 //! - [`http`]: routes by resource behind one gate.
 //! - [`session`]: the owner of a request, its journal and what is made of it.
-//! - [`operation`]: the four operations: their targets and their prompts.
+//! - [`operation`]: the four operations: their targets, their prompts, and what their answers cite and propose.
 //! - [`context`]: which files matter, and what of them goes to the model.
 //! - [`turn`]: the tool-call loop, which knows neither HTTP nor wasmtime.
 //! - [`provider`]: one neutral event model over every wire, and the embedded analyst.

@@ -436,6 +436,15 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 /// Context of a model that does not tell its own (the specification's 200,000 tokens).
 pub const CONTEXT_TOKENS: u64 = 200_000;
 
+/// Estimated tokens of a conversation in such a context: a fifth is left for the answer, and for the error of the
+/// estimate.
+pub const CONVERSATION_TOKENS_MAX: u64 = conversation_tokens(CONTEXT_TOKENS);
+
+/// See [`CONVERSATION_TOKENS_MAX`].
+pub const fn conversation_tokens(context_tokens: u64) -> u64 {
+    context_tokens / 5 * 4
+}
+
 /// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
 pub const TOOL_RESULTS_KEPT: usize = 4;
 
@@ -542,6 +551,58 @@ pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
 /// current model takes it; an older one names its own maximum, which then counts.
 pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 
+// ---- process: contain ----
+
+/// What a helper is told: a command line, an environment and the hidden paths of a large tree are far below it.
+pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What a helper says in a run: some lines.
+pub const CONTAIN_MESSAGES_BYTES_MAX: u64 = 64 * 1024;
+
+/// The root file system of a run: mount points and some files of `/etc`.
+pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Files and directories of it.
+pub const CONTAIN_ROOT_INODES_MAX: u64 = 16 * 1024;
+
+/// What a run may write into its repository; it lies in memory. Build products of a large project fit, a disk does not.
+pub const CONTAIN_TREE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Files and directories that a run may make there: more than the largest `node_modules`.
+pub const CONTAIN_TREE_INODES_MAX: u64 = 512 * 1024;
+
+/// Home, temporary files and shared memory of a run together; they lie in memory.
+pub const CONTAIN_SCRATCH_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Files and directories of these.
+pub const CONTAIN_SCRATCH_INODES_MAX: u64 = 256 * 1024;
+
+/// Processes and threads of a run. Suites with a worker for each of 64 cores stay below it.
+pub const CONTAIN_TASKS_MAX: u64 = 2048;
+
+/// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
+pub const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Addresses of one process. Browsers and node reserve up to a tebibyte that they never use.
+pub const CONTAIN_ADDRESSES_MAX: u64 = 2 * 1024 * 1024 * 1024 * 1024;
+
+/// Open files of one process: what programs assume where they ask for many.
+pub const CONTAIN_FILES_OPEN_MAX: u64 = 64 * 1024;
+
+/// Memory that one process may keep from being swapped out: what kernels allow by default.
+pub const CONTAIN_LOCKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Time between two counts of what a run uses. A process that allocates as fast as it can gets some hundred MiB ahead.
+pub const CONTAIN_WATCH_MS: i64 = 50;
+
+/// Time for trying out whether a sandbox works; it takes some ten milliseconds.
+pub const CONTAIN_PROBE_SECONDS_MAX: u64 = 10;
+
+/// Entries of a repository that are looked at for hidden ones before a run, installed packages included.
+pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
+
+/// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
+pub const CONTAIN_ROUNDS_MAX: u32 = 200;
 // ---- answers ----
 
 /// Citations of one answer that are checked. The longest honest answers have some hundred.

@@ -2,8 +2,10 @@
 //!
 //! This is the one place in the engine that starts a process, beside the start of the daemon. It knows neither recipes
 //! nor policy: who may run what is decided in `skill::imports`. Whatever way a run ends (by itself, by its time limit,
-//! by cancellation), everything it started ends with it. It is not a sandbox: a program runs with the user's rights.
+//! by cancellation), everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's
+//! rights. [`run_contained`] is one.
 
+pub mod contain;
 pub(crate) mod environment;
 mod group;
 mod output;
@@ -11,6 +13,7 @@ pub mod toolchain;
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,6 +23,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
+pub use contain::probes::{ProbeResult, ProbeVerdict, probe_sandbox};
+use contain::{Control, Enclosure, Message};
 use group::Group;
 use output::{LiveLines, Output};
 
@@ -79,6 +84,10 @@ pub enum RunEnd {
     Cancelled,
     /// It wrote more than the bound.
     OutputLimit,
+    /// It had more processes and threads than the sandbox allows.
+    TaskLimit,
+    /// It used more memory than the sandbox allows.
+    MemoryLimit,
 }
 
 /// What a run left.
@@ -113,6 +122,14 @@ pub enum ProcessError {
         /// What the system said.
         source: io::Error,
     },
+    /// The sandbox around it could not be set up. It did not run.
+    #[error("the sandbox around `{program}` could not be set up: {reason}")]
+    Contain {
+        /// The program.
+        program: String,
+        /// What was being done, and what the system said.
+        reason: String,
+    },
 }
 
 /// How long the loop sleeps in the system before it looks at the clock, the token and the child.
@@ -129,12 +146,55 @@ pub fn run(
     cancel: &CancellationToken,
     progress: &dyn Fn(&str),
 ) -> Result<RunOutput, ProcessError> {
-    let program = command.program.display().to_string();
     let started = Instant::now();
-    let (mut child, reader, group) = start(command).map_err(|source| ProcessError::Start {
-        program: program.clone(),
-        source,
-    })?;
+    let leader = start(command).map_err(|source| not_started(command, source))?;
+    follow(command, leader, started, limits, cancel, progress)
+}
+
+/// Like [`run`], in a sandbox. When this returns, everything that was inside is gone.
+///
+/// The program sees the repository at its own place and may write to it; nothing of that reaches the real tree. Beside
+/// it only the system's directories and what the program was installed with are visible, nothing of which it can
+/// change. The time that it takes to set this up counts.
+pub fn run_contained(
+    command: &CommandSpec,
+    enclosure: &Enclosure,
+    limits: &RunLimits,
+    cancel: &CancellationToken,
+    progress: &dyn Fn(&str),
+) -> Result<RunOutput, ProcessError> {
+    let started = Instant::now();
+    let leader = start_contained(command, enclosure).map_err(|source| not_started(command, source))?;
+    follow(command, leader, started, limits, cancel, progress)
+}
+
+fn not_started(command: &CommandSpec, source: io::Error) -> ProcessError {
+    let program = command.program.display().to_string();
+    ProcessError::Start { program, source }
+}
+
+/// What was started: the program itself, or the helper that stands for it.
+struct Leader {
+    child: Child,
+    reader: PipeReader,
+    group: Group,
+    control: Option<Control>,
+}
+
+fn follow(
+    command: &CommandSpec,
+    leader: Leader,
+    started: Instant,
+    limits: &RunLimits,
+    cancel: &CancellationToken,
+    progress: &dyn Fn(&str),
+) -> Result<RunOutput, ProcessError> {
+    let Leader {
+        mut child,
+        reader,
+        group,
+        control,
+    } = leader;
     let mut run = Running {
         reader,
         end_of_output: false,
@@ -145,16 +205,20 @@ pub fn run(
     };
     let stopped = run.follow(&group, cancel);
     if !matches!(stopped, Ok(None)) {
-        run.stop(&group);
+        run.stop(&group, control.as_ref());
     }
     // Before the child is reaped its id, and so the group's, cannot belong to anybody else.
     group.kill();
     let status = reap(&mut child);
     group.kill_strays();
-    let watch = |source| ProcessError::Watch { program, source };
-    let end = match stopped.map_err(watch)? {
-        Some(end) => end,
-        None => own_end(status),
+    let watch = |source| ProcessError::Watch {
+        program: command.program.display().to_string(),
+        source,
+    };
+    let end = match (stopped.map_err(watch)?, control) {
+        (Some(end), _) => end,
+        (None, None) => own_end(status),
+        (None, Some(control)) => contained_end(command, control.said())?,
     };
     run.live.finish();
     let (output, output_cut) = run.output.finish();
@@ -166,10 +230,25 @@ pub fn run(
     })
 }
 
+/// What the helper said about the program's end.
+fn contained_end(command: &CommandSpec, said: io::Result<Message>) -> Result<RunEnd, ProcessError> {
+    let failed = |reason| ProcessError::Contain {
+        program: command.program.display().to_string(),
+        reason,
+    };
+    match said {
+        Ok(Message::Exited(code)) => Ok(RunEnd::Exited(code)),
+        Ok(Message::Signalled(signal)) => Ok(RunEnd::Signalled(signal)),
+        Ok(Message::Tasks) => Ok(RunEnd::TaskLimit),
+        Ok(Message::Memory) => Ok(RunEnd::MemoryLimit),
+        Ok(Message::NotStarted(errno)) => Err(not_started(command, io::Error::from_raw_os_error(errno))),
+        Ok(Message::Failed { step, reason }) => Err(failed(format!("{step}: {reason}"))),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
 /// Starts the program with one pipe for both of its outputs, so that their order is kept.
-fn start(command: &CommandSpec) -> io::Result<(Child, PipeReader, Group)> {
-    let (reader, writer) = io::pipe()?;
-    let cookie = group::Cookie::new();
+fn start(command: &CommandSpec) -> io::Result<Leader> {
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts a process for a skill"
@@ -180,15 +259,50 @@ fn start(command: &CommandSpec) -> io::Result<(Child, PipeReader, Group)> {
         .current_dir(&command.directory)
         .env_clear()
         .envs(&command.environment)
+        .stdin(Stdio::null());
+    lead(builder, group::Cookie::new(), None)
+}
+
+/// Starts the helper, which learns on its standard input what to start in turn. It runs somewhere that always is, and
+/// knows nothing but the mark of the run.
+fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<Leader> {
+    let cookie = group::Cookie::new();
+    let mut marked = command.clone();
+    marked
+        .environment
+        .insert(group::Cookie::VARIABLE.to_owned(), cookie.value().to_owned());
+    let (control, helpers) = Control::new(&marked, enclosure)?;
+    let (program, argument) = contain::helper_program();
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that starts a process for a skill"
+    )]
+    let mut builder = Command::new(program);
+    builder
+        .arg(argument)
+        .current_dir("/")
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(helpers)));
+    lead(builder, cookie, Some(control))
+}
+
+/// Starts a group with one pipe for both outputs.
+fn lead(mut builder: Command, cookie: group::Cookie, control: Option<Control>) -> io::Result<Leader> {
+    let (reader, writer) = io::pipe()?;
+    builder
         .env(group::Cookie::VARIABLE, cookie.value())
-        .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .process_group(0);
     let child = spawn(&mut builder)?;
     let group = Group::new(&child, cookie);
     group.limit();
-    Ok((child, reader, group))
+    Ok(Leader {
+        child,
+        reader,
+        group,
+        control,
+    })
 }
 
 /// Starts the program, with a little patience for one that somebody is just writing: another thread's child inherits
@@ -235,12 +349,23 @@ impl Running<'_> {
     }
 
     /// Asks the group to end, and reads on for a moment so that a last word is neither lost nor in the way.
-    fn stop(&mut self, group: &Group) {
-        group.terminate();
+    fn stop(&mut self, group: &Group, control: Option<&Control>) {
+        match control {
+            Some(control) => control.terminate(),
+            None => group.terminate(),
+        }
         let grace = Instant::now() + Duration::from_millis(limits::PROCESS_GRACE_MS);
         while Instant::now() < grace && !group.leader_exited().unwrap_or(true) {
             if self.read_within(Duration::from_millis(5)).is_err() {
                 break;
+            }
+        }
+        if let Some(control) = control {
+            // The helper ends only after everything inside has, so that its end is proof.
+            control.end();
+            let patience = Instant::now() + Duration::from_millis(limits::PROCESS_REAP_MS);
+            while Instant::now() < patience && !group.leader_exited().unwrap_or(true) {
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
         // What the pipe still holds is worth having; that it cannot be read is no reason to fail now.

@@ -44,7 +44,7 @@ use crate::limits;
 
 pub use context_size::context_size;
 pub use failure::codes;
-pub use models::{ModelCache, models};
+pub use models::{ModelCache, models, models_with};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 
 /// One request: the whole conversation so far.

@@ -4,6 +4,7 @@
 //! live here, so that skills, context engine, git diff and search obey the same table. Nothing here writes: that is
 //! the business of `skill::stage`.
 
+mod concealed;
 mod fresh;
 mod ignores;
 mod open;
@@ -26,6 +27,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+pub use concealed::ConcealError;
 use fresh::Basis;
 use ignores::Ignores;
 pub use open::Identity;
@@ -246,6 +248,11 @@ impl Repository {
     /// Device and inode of the root.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// `~/.tool`, where it is known.
+    pub(crate) fn state_directory(&self) -> Option<&Path> {
+        self.state_directory.as_deref()
     }
 
     /// The names that are hidden and protected.

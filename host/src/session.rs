@@ -31,12 +31,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, Problem,
-    ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, PolicyRequest,
+    Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
 use crate::context::{self, Steer};
 use crate::limits;
+use crate::process::contain;
 use crate::provider::analyst;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::SkillHost;
@@ -130,7 +131,7 @@ impl Sessions {
             settings.provider.model = model;
         }
         let policy_request = run::merged(&settings.policy, &request.policy);
-        let policy = Policy::new(Cause::Operation(request.operation), &policy_request)?;
+        let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
         let steer = Arc::new(Steer::new(&request.selection)?);
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
@@ -185,7 +186,7 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         self.check_skill(name)?;
         let policy_request = run::merged(&settings, &request.policy);
-        let policy = Policy::new(Cause::SkillCall, &policy_request)?;
+        let policy = policy(Cause::SkillCall, &policy_request).await?;
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let root = repository.root().to_string_lossy().into_owned();
@@ -643,6 +644,13 @@ fn shown_target(request: &ExecuteRequest) -> String {
         (None, Some(task)) => task,
         (None, None) => ".".to_owned(),
     }
+}
+
+/// The policy of a session on this machine. Trying out for the first time what the machine allows takes a moment.
+async fn policy(cause: Cause, request: &PolicyRequest) -> Result<Policy, Problem> {
+    let policy = Policy::new(cause, request)?;
+    let request = request.clone();
+    blocking(move || policy.contained(&request, contain::available())).await
 }
 
 fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {

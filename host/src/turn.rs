@@ -8,6 +8,7 @@
 mod calls;
 mod conversation;
 mod end;
+mod running;
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +16,8 @@ mod tests;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +38,12 @@ pub trait Tools: Send + Sync {
 
     /// Runs one call. Never fails: what went wrong is a result with `is_error`.
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>>;
+
+    /// Whether calls of this tool run one after the other, in the order in which the model made them: true for what
+    /// changes something, where the second of two calls builds on the first.
+    fn is_ordered(&self, _name: &str) -> bool {
+        false
+    }
 
     /// The turn ends early, cancelled or out of time: whatever still runs should end now. It is waited for a moment.
     fn stop(&self) {}
@@ -180,14 +185,6 @@ struct Round {
     opaque: Value,
     /// The output bound of its request was what the tokens of the turn left, and no model's own.
     is_lowered: bool,
-}
-
-/// What became of the calls of one round.
-struct Ran {
-    results: Vec<ToolResult>,
-    interrupted: Option<Stop>,
-    /// Names of the calls that ran, or waited, when the turn was interrupted.
-    unfinished: Vec<String>,
 }
 
 impl Round {
@@ -428,9 +425,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A fifth of the context is left for the answer, and for the error of our estimate.
     fn conversation_tokens_max(&self) -> u64 {
-        self.turn.context_tokens / 5 * 4
+        limits::conversation_tokens(self.turn.context_tokens)
     }
 
     /// What the turn may still use; nothing where it may use any number.
@@ -562,70 +558,6 @@ impl<'a> State<'a> {
         self.usage = self.usage.plus(usage);
         self.turn.observer.step(Step::Usage(self.usage));
     }
-
-    /// Runs the calls of one round, a bounded number at a time. Results come in the calls' order, one each, also
-    /// where the turn is interrupted meanwhile.
-    async fn run_calls(&self, calls: &[ToolCall]) -> Ran {
-        let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
-        // Boxed and collected: the compiler does not see that a lazy map over borrowed calls may change threads.
-        type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
-        let jobs: Vec<Job<'_>> = calls
-            .iter()
-            .enumerate()
-            .map(|(at, call)| Box::pin(self.run_call(at, call)) as Job<'_>)
-            .collect();
-        let mut jobs = Box::pin(stream::iter(jobs).buffer_unordered(limits::TOOL_CALLS_CONCURRENT_MAX));
-        let mut interrupted = None;
-        let mut unfinished = Vec::new();
-        let mut patience = None;
-        loop {
-            let finished = tokio::select! {
-                biased;
-                () = self.turn.cancel.cancelled(), if interrupted.is_none() => {
-                    interrupted = Some(Stop::Failed(ProviderError::Cancelled));
-                    None
-                }
-                () = until(self.turn.deadline), if interrupted.is_none() => {
-                    interrupted = Some(Stop::Exhausted(Budget::Time));
-                    None
-                }
-                () = until(patience), if patience.is_some() => break,
-                finished = jobs.next() => Some(finished),
-            };
-            match finished {
-                Some(Some((at, result))) => results[at] = Some(result),
-                Some(None) => break,
-                None => {
-                    let open = calls.iter().zip(&results).filter(|(_, result)| result.is_none());
-                    unfinished = open.map(|(call, _)| call.name.clone()).collect();
-                    self.turn.tools.stop();
-                    patience = Some(Instant::now() + Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX));
-                }
-            }
-        }
-        let answered = results.into_iter().zip(calls).map(|(result, call)| {
-            result.unwrap_or_else(|| {
-                let result = calls::refused(call, "Stopped: the session ended while it ran.");
-                self.turn.observer.step(Step::ToolFinished(call, &result));
-                result
-            })
-        });
-        Ran {
-            results: answered.collect(),
-            interrupted,
-            unfinished,
-        }
-    }
-
-    async fn run_call(&self, at: usize, call: &ToolCall) -> (usize, ToolResult) {
-        self.turn.observer.step(Step::ToolStarted(call));
-        let result = match calls::objection(call, at, &self.specs) {
-            Some(objection) => calls::refused(call, &objection),
-            None => calls::bounded(call, self.turn.tools.run(call).await),
-        };
-        self.turn.observer.step(Step::ToolFinished(call, &result));
-        (at, result)
-    }
 }
 
 const PRINTED_CALL_HINT: &str = "Your last message has the form of a tool call, printed as text. Nothing was run. If \
@@ -637,6 +569,8 @@ const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
 /// Returns at the deadline, and never where there is none.
 pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
+        // A timer takes a moment even for what is over, in which a quick answer would still get through.
+        Some(deadline) if deadline <= Instant::now() => {}
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }

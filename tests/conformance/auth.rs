@@ -1,13 +1,13 @@
 //! Authentication: the keys of the providers, each variable of the environment, and who may use the backend.
 
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::http;
-use super::world::{Canned, SHOP, Wire, World, holds, readme_says, says};
+use super::told::printed;
+use super::world::{Canned, SHOP, Wire, World, free_port, holds, readme_says, says};
 use crate::support::{Finished, Home, finish, folder};
 
 /// What a provider was sent with these variables set: the head and the body of its first request. It refuses the key.
@@ -163,9 +163,7 @@ fn auth_hosted_model() {
 
 #[test]
 fn auth_tool_backend_port() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
+    let port = free_port();
     let (home, repository) = (Home::offline(), folder(SHOP));
     let mut command = home.tool(repository.path(), &["explain", "."]);
     let command = command.env("TOOL_BACKEND_PORT", port.to_string());
@@ -228,7 +226,8 @@ fn auth_further_vendors() {
         );
     }
     readme_says(&[
-        "`HOSTED_API_KEY`, `VENDOR_B_API_KEY`, `VENDOR_C_API_KEY` | key of `hosted` with `api` `messages`, `chat`, `generate-content`",
+        "`hosted` | Chat Completions, `api = \"chat\"` | `https://api.openai.com/v1` | `VENDOR_B_API_KEY`",
+        "`VENDOR_C_API_KEY`",
     ]);
 }
 
@@ -244,12 +243,8 @@ fn auth_invalid_key() {
 #[test]
 fn auth_invalid_key_remedy() {
     let (_, finished) = sent(Wire::Router, &[]);
-    let hint = finished
-        .stderr
-        .lines()
-        .find_map(|line| line.strip_prefix("hint: "))
-        .expect("a hint");
-    holds(hint, &["tool init", "ROUTER_API_KEY"]);
+    let (_, hint) = printed(&finished, 1);
+    holds(&hint, &["tool init", "ROUTER_API_KEY"]);
 }
 
 /// The token of the home, or the same user on this machine; with `auth = "token"` the token alone.
@@ -269,7 +264,7 @@ fn auth_of_the_backend() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    readme_says(&["auth = \"same-user\"", "`~/.tool/token`"]);
+    readme_says(&["a process of the same user needs none", "`Authorization: Bearer TOKEN`"]);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::world::{SHOP, World, readme_says, says};
 use crate::support::{Home, finish, folder};
 
@@ -39,6 +41,11 @@ fn config_api_key() {
         let text = std::fs::read_to_string(world.home.path().join(name)).expect("it is there");
         assert!(!text.contains("key-of-the-file"), "the key is a secret: {name}");
     }
+    let shown = world.run(&["config"]).expect(0).stdout;
+    assert!(
+        shown.contains("providers.local.api_key") && !shown.contains("key-of-the-file"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -75,21 +82,22 @@ fn config_logging_level() {
 /// The further keys are in the README, and one that is not there is an error that names the nearest.
 #[test]
 fn config_further_keys() {
-    readme_says(&[
-        "[providers.hosted]",
-        "[logging]",
-        "[context]",
-        "vault =",
-        "[server]",
-        "hosts =",
-        "cors_origins =",
-        "auth =",
-        "[policy]",
-        "hide =",
-        "reveal =",
-        "allow =",
-        "deny =",
-    ]);
+    let listed = Home::offline()
+        .run(Path::new("/"), &["config", "--json"])
+        .expect(0)
+        .stdout;
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    for setting in listed["settings"].as_array().expect("a list") {
+        let key = setting["key"].as_str().expect("a key");
+        if let Some((table, name)) = key.rsplit_once('.') {
+            let table = if table.starts_with("providers.") {
+                "providers.NAME"
+            } else {
+                table
+            };
+            readme_says(&[&format!("`{table}.{name}`")]);
+        }
+    }
     let home = Home::configured("[providers.local]\nenable = true\n");
     let repository = folder(SHOP);
     let finished = home.run(repository.path(), &["explain", "."]).expect(2);

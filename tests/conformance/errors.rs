@@ -15,15 +15,18 @@ use super::rights::{give, restrict, unprivileged};
 use super::skills::environment;
 use super::states::kill;
 use super::told::{Told, has, printed, refusing, skill_told, told_everywhere, with_token};
-use super::world::{SHOP, Wire, World, holds, readme_says, report, says};
+use super::world::{SHOP, Wire, World, free_port, holds, readme_says, report, says};
 use crate::support::{Finished, Home, finish, fixture_path, folder};
+
+/// An identifier that no session has.
+const NO_SESSION: &str = "01900000-0000-7000-8000-000000000000";
 
 #[test]
 fn error_printed_form() {
     let world = World::new(SHOP, []);
     for arguments in [
         &["explain", "nosuchfile"][..],
-        &["results", "nosuchsession"],
+        &["results", NO_SESSION],
         &["skill", "call", "nosuchskill"],
     ] {
         let finished = world.run(arguments).expect(1);
@@ -126,7 +129,7 @@ fn error_backend_start_failure() {
         for arguments in [&["service", "start"][..], &["explain", "."]] {
             let (message, hint) = printed(&home.run(repository.path(), arguments), 3);
             assert_eq!(message, "Failed to start backend service");
-            holds(&hint, &["backend.log"]);
+            holds(&hint, &["backend.log", "`tool doctor`"]);
         }
     }
 }
@@ -303,9 +306,7 @@ fn error_context_too_long() {
 
 #[test]
 fn error_local_server_down() {
-    let gone = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = gone.local_addr().expect("an address");
-    drop(gone);
+    let address = format!("127.0.0.1:{}", free_port());
     let (home, repository) = (
         Home::configured(&Wire::Local.config(&format!("http://{address}"))),
         folder(SHOP),
@@ -545,5 +546,5 @@ fn error_http_answers() {
         assert_eq!(error["code"], code);
         assert!(error["message"].is_string(), "{error}");
     }
-    readme_says(&["Errors are `{\"error\": {\"code\", \"message\", \"hint\"}}`"]);
+    readme_says(&["**Errors.** `{\"error\": {\"code\", \"message\", \"hint\"}}` with 400"]);
 }

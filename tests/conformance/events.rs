@@ -115,7 +115,7 @@ fn event_which_form() {
         let events = super::http::get(&address, &path).expect(200).events();
         assert_eq!(types(events), (!architecture, architecture), "{path}");
     }
-    readme_says(&["`?form=` chooses either", "`output`, `skill`, `done`, `error`"]);
+    readme_says(&["`?form=reference` or `?form=architecture` chooses either"]);
 }
 
 /// The one thing that is ever connected to is the enabled provider: every address that a home knows is in its

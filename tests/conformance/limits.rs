@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::context::{LARGE, packet};
 use super::http;
 use super::world::{SHOP, World, holds, readme_says, report, says};
-use crate::support::{Home, folder};
+use crate::support::{Home, finish, folder};
 
 /// The targets of the four operations on [`LARGE`].
 const TARGETS: [(Operation, &str); 4] = [
@@ -180,6 +180,21 @@ fn limit_port() {
     assert_eq!(host::config::DEFAULT_PORT, 8000);
     let environment = host::config::Environment::default();
     assert_eq!(environment.port().expect("it is a port"), 8000);
+    let home = Home::offline();
+    let mut command = home.tool(Path::new("/"), &["config"]);
+    let shown = finish(
+        command
+            .env_remove("TOOL_BACKEND_PORT")
+            .output()
+            .expect("the binary runs"),
+    )
+    .expect(0);
+    let port = shown
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("port "))
+        .expect("the port is shown");
+    assert_eq!(port.split_whitespace().collect::<Vec<_>>(), ["port", "8000", "default"]);
     readme_says(&["port of the backend, default 8000"]);
 }
 

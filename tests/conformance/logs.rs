@@ -168,6 +168,21 @@ fn log_history_kept_and_searchable() {
             assert_eq!(count("?operation=explain&model=another&status=complete"), 1);
         }
     }
+    for (filter, expected) in [
+        (&[][..], 3),
+        (&["--model", "another"], 1),
+        (&["--operation", "explain"], 2),
+        (&["--status", "failed"], 1),
+        (&["--operation", "explain", "--status", "failed"], 0),
+    ] {
+        let listed = world.run(&[&["history", "--json"], filter].concat()).expect(0).stdout;
+        let listed: Value = serde_json::from_str(&listed).expect("JSON");
+        assert_eq!(
+            listed["sessions"].as_array().map(Vec::len),
+            Some(expected),
+            "{filter:?}"
+        );
+    }
     let file: Value = serde_json::from_str(&report(world.root(), "session_history.json")).expect("JSON");
     for session in file["sessions"].as_array().expect("a list") {
         for field in ["provider", "operation", "status"] {

@@ -85,7 +85,7 @@ fn route_both_forms() {
     ] {
         assert_eq!(shape(&one.json()), shape(&other.json()));
     }
-    readme_says(&["All routes answer at `/…` and at `/api/…`."]);
+    readme_says(&["Every route answers at `/…` and at `/api/…`"]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What the service does: the promises of its first page, each seen from outside.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::path::Path;
 
 use host::config::{DEFAULT_PORT, Environment};
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::http::{self, Connection};
 use super::recorded::{alive, explain, refactor, service};
-use super::world::{SHOP, World, holds, report, says};
+use super::world::{SHOP, World, free_port, holds, report, says};
 use crate::support::{Home, finish};
 
 /// Names of the tools that a request offers.
@@ -170,9 +169,7 @@ fn service_port() {
     };
     assert_eq!((DEFAULT_PORT, port(&[])), (8000, 8000));
     assert_eq!(port(&[("TOOL_BACKEND_PORT", "8123")]), 8123);
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let wanted = free.local_addr().expect("an address").port();
-    drop(free);
+    let wanted = free_port();
     let home = Home::offline();
     let mut command = home.tool(Path::new("/"), &["service", "start"]);
     let command = command.env("TOOL_BACKEND_PORT", wanted.to_string());

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
 use host::provider::script::{ModelServer, Round, Script, ScriptedCall, Step};
@@ -189,6 +190,18 @@ pub(super) fn readme_says(parts: &[&str]) {
     let readme = include_str!("../../README.md");
     let text: Vec<&str> = readme.split_whitespace().collect();
     holds(&text.join(" "), parts);
+}
+
+/// A port on which nobody listens, and which no test gets that asks for any: those come from the kernel's range above.
+pub(super) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 10_000).expect("it is small");
+    loop {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// What a [`Canned`] server answers: the status line without its version, the content type, the body.

@@ -10,15 +10,16 @@ use std::process::ExitCode;
 use host::api::{BackendStatus, Problem};
 use host::config::{self, Api, ProviderSettings};
 use host::daemon;
+use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
-use host::provider;
+use host::provider::{self, ProbeReport, ProbeVerdict};
 use host::skill::SkillHost;
 use serde::Serialize;
 
 use super::{Context, print_json};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED, USAGE};
-use crate::output::{Output, Status};
+use crate::output::{Output, Status, TICK};
 
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -88,7 +89,7 @@ struct Examination {
     checks: Vec<Check>,
     /// What the provider can do, with `--probe`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    probe: Option<serde_json::Value>,
+    probe: Option<ProbeReport>,
 }
 
 /// Looks at everything.
@@ -107,7 +108,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     checks.add(backend(context).await)?;
     if let Ok(settings) = &settings {
         checks.add(key(&settings.provider))?;
-        for check in models(&settings.provider, context.output).await {
+        for check in models(&settings.provider, context).await {
             checks.add(check)?;
         }
     }
@@ -115,15 +116,21 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     for check in surroundings(context)? {
         checks.add(check)?;
     }
-    let failed = checks.list.iter().any(|check| check.status == Verdict::Fail);
+    let report = match &settings {
+        Ok(settings) if probe => Some(checks.probe(&settings.provider, context).await?),
+        _ => None,
+    };
+    let failed = checks.list.iter().any(|check| check.status == Verdict::Fail)
+        || report
+            .as_ref()
+            .is_some_and(|report| report.checks.iter().any(|check| check.verdict == ProbeVerdict::Fails));
     if json {
         let examination = Examination {
             checks: checks.list,
-            probe: None,
+            probe: report,
         };
         print_json(&examination, context.output)?;
     }
-    let _ = probe;
     Ok(match (is_configured, failed) {
         (false, _) => ExitCode::from(USAGE),
         (true, true) => ExitCode::from(FAILED),
@@ -148,6 +155,46 @@ impl Checks {
         }
         self.list.push(check);
         Ok(())
+    }
+
+    /// Tries what the provider can do. It takes seconds, with a model that must be loaded first minutes.
+    async fn probe(&self, settings: &ProviderSettings, context: &Context) -> Result<ProbeReport, Error> {
+        let what = format!("trying what {} can do", settings.model);
+        let report = waiting(what, provider::probe(settings, &options(context)), self.output).await;
+        if self.json {
+            return Ok(report);
+        }
+        for check in &report.checks {
+            let (verdict, detail) = match check.verdict {
+                ProbeVerdict::Works => (Verdict::Ok, check.detail.clone()),
+                ProbeVerdict::WorkedAround => (Verdict::Ok, format!("worked around: {}", check.detail)),
+                ProbeVerdict::Fails => (Verdict::Fail, check.detail.clone()),
+            };
+            self.output.verdict(verdict.name(), check.name, &detail)?;
+        }
+        Ok(report)
+    }
+}
+
+/// What a session would get, too: a proxy, for example.
+fn options(context: &Context) -> provider::Options {
+    provider::Options {
+        environment: context.backend.environment.forwarded(),
+        ..provider::Options::default()
+    }
+}
+
+/// Waits for an answer, and says so on a terminal.
+async fn waiting<T>(what: String, answer: impl Future<Output = T>, output: Output) -> T {
+    let mut status = Status::new(output);
+    status.wait_for(what);
+    let mut tick = tokio::time::interval(TICK);
+    tokio::pin!(answer);
+    loop {
+        tokio::select! {
+            answer = &mut answer => return answer,
+            _ = tick.tick() => status.draw(),
+        }
     }
 }
 
@@ -277,15 +324,12 @@ fn key(provider: &ProviderSettings) -> Check {
 }
 
 /// Whether the provider answers, and whether it knows the model.
-async fn models(settings: &ProviderSettings, output: Output) -> Vec<Check> {
+async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
     if settings.api == Api::Analyst {
         return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
     }
-    let mut status = Status::new(output);
-    status.wait_for(format!("asking {} for its models", settings.url));
-    status.draw();
-    let models = provider::models(settings).await;
-    status.clear();
+    let (what, options) = (format!("asking {} for its models", settings.url), options(context));
+    let models = waiting(what, provider::models_with(settings, &options), context.output).await;
     let models = match models {
         Ok(models) => models,
         Err(problem) => return vec![Check::failed("provider", problem)],
@@ -369,7 +413,27 @@ fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
             "install Node.js, with npm",
         ),
     };
-    Ok(vec![repository, python, node])
+    Ok(vec![repository, python, node, sandbox()])
+}
+
+/// What would keep a test run from the rest of the machine.
+fn sandbox() -> Check {
+    const NAME: &str = "sandbox";
+    let available = contain::available();
+    let refused = available.refused.join("; ");
+    match available.sandbox {
+        Sandbox::Namespaces => Check::ok(NAME, "namespaces: tests run contained"),
+        Sandbox::Landlock => Check::warn(
+            NAME,
+            format!("landlock only, on a copy of the tree ({refused})"),
+            "allow user namespaces on this machine, or in this container",
+        ),
+        Sandbox::None => Check::warn(
+            NAME,
+            format!("none: tests would run with your own rights, and are asked for first ({refused})"),
+            "use Linux 6.12 or newer, or allow user namespaces",
+        ),
+    }
 }
 
 #[cfg(test)]

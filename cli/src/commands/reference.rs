@@ -8,27 +8,36 @@ use crate::args::Arguments;
 use crate::error::Error;
 use crate::output::Output;
 
-/// Columns of the help texts, as in a pipe.
-const COLUMNS: usize = 100;
-
 /// Prints the help of every command that is not hidden, in the order of `tool --help`.
 pub(crate) fn run(output: Output) -> Result<ExitCode, Error> {
-    let mut command = Arguments::command().term_width(COLUMNS);
-    command.build();
     let mut text = String::new();
-    describe(&mut command, "tool", &mut text);
+    describe(&Arguments::command(), &["tool"], &mut text);
     output.answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(command: &mut Command, path: &str, text: &mut String) {
-    let help = command.render_long_help().to_string();
+fn describe(command: &Command, path: &[&str], text: &mut String) {
+    let help = help(path);
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
-    text.push_str(&format!("#### `{path}`\n\n```text\n{}\n```\n\n", lines.join("\n")));
-    for child in command.get_subcommands_mut() {
-        if !child.is_hide_set() && child.get_name() != "help" {
-            let path = format!("{path} {}", child.get_name());
-            describe(child, &path, text);
-        }
+    text.push_str(&format!(
+        "#### `{}`\n\n```text\n{}\n```\n\n",
+        path.join(" "),
+        lines.join("\n")
+    ));
+    for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
+        let path: Vec<&str> = path.iter().copied().chain([child.get_name()]).collect();
+        describe(child, &path, text);
     }
 }
+
+/// What the command prints with `--help`, as in a pipe.
+fn help(path: &[&str]) -> String {
+    let arguments = path.iter().copied().chain(["--help"]);
+    match Arguments::command().term_width(COLUMNS).try_get_matches_from(arguments) {
+        Ok(_) => unreachable!("clap ends at `--help`"),
+        Err(help) => help.render().to_string(),
+    }
+}
+
+/// Columns of a help text in a pipe.
+const COLUMNS: usize = 100;

@@ -34,8 +34,9 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
         output.line(&format!("left      {}", one_line(&left.path)))?;
     }
     if let Some(id) = &undone.undo_session_id {
+        let part = if undone.left.is_empty() { "" } else { " in part" };
         output.progress(&format!(
-            "the session {} is undone; `tool undo {id}` takes that back",
+            "the session {} is undone{part}; `tool undo {id}` takes that back",
             undone.session_id
         ));
     }

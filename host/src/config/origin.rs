@@ -217,6 +217,7 @@ fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Ve
         reveal,
         allow,
         deny,
+        require_sandbox,
     } = policy;
     let lists = Lists { place };
     let unset = FileProvider::default();
@@ -247,6 +248,11 @@ fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Ve
         lists.array("policy.reveal", reveal),
         lists.array("policy.allow", allow),
         lists.array("policy.deny", deny),
+        lists.written(
+            "policy.require_sandbox",
+            require_sandbox.then(|| json!(true)),
+            json!(false),
+        ),
     ]);
     settings
 }

@@ -1,5 +1,7 @@
 //! The routes as a client sees them, through the gate, with a scripted model behind them.
 
+mod changes;
+
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, StatusCode};

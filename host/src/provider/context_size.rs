@@ -162,3 +162,47 @@ pub(super) fn cut_in_silence(estimate: u64, usage: &Usage) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn local_21_the_size_is_read_in_every_form() {
+        for (answer, expected) in [
+            (
+                json!({"data": [{"id": "m", "meta": {"n_ctx": 4096, "n_ctx_train": 131_072}}]}),
+                Some(4096),
+            ),
+            (json!({"data": [{"id": "m", "meta": {"n_ctx_train": 131_072}}]}), None),
+            (json!({"data": [{"id": "m", "max_model_len": 32_768}]}), Some(32_768)),
+            (
+                json!({"data": [{"id": "m", "loaded_context_length": 8192, "max_context_length": 131_072}]}),
+                Some(8192),
+            ),
+            (json!({"data": [{"id": "m", "max_context_length": 131_072}]}), None),
+            (
+                json!({"data": [{"id": "m", "context_length": 200_000, "top_provider": {"context_length": 64_000}}]}),
+                Some(64_000),
+            ),
+            (json!({"data": [{"id": "m", "context_length": "8192"}]}), Some(8192)),
+            (
+                json!({"data": [{"id": "a", "max_model_len": 1}, {"id": "m", "max_model_len": 512}]}),
+                Some(512),
+            ),
+            (json!({"data": [{"id": "a", "max_model_len": 512}, {"id": "b"}]}), None),
+            (json!([{"id": "other", "max_model_len": 512}]), Some(512)),
+            (json!({"n_ctx": 1024}), Some(1024)),
+            (json!({"data": [{"id": "m", "max_model_len": 0}]}), None),
+            (json!({"data": [{"id": "m", "max_model_len": -1}]}), None),
+            (json!({"data": []}), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(size_in(&answer, "m", Naming::OrOnly), expected, "{answer}");
+        }
+        let other = json!({"models": [{"name": "other", "context_length": 512}]});
+        assert_eq!(size_in(&other, "m", Naming::Exact), None);
+    }
+}

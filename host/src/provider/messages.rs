@@ -145,6 +145,9 @@ fn messages(messages: &[Message]) -> Value {
             _ => turns.push((role, blocks)),
         }
     }
+    if let Some(("assistant", blocks)) = turns.last_mut().map(|(role, blocks)| (*role, blocks)) {
+        trim_end(blocks);
+    }
     // The end of this request is the beginning of the next; the one before is found from there.
     let from_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2);
     from_user.filter_map(|(_, blocks)| blocks.last_mut()).for_each(mark);
@@ -152,6 +155,24 @@ fn messages(messages: &[Message]) -> Value {
         .into_iter()
         .map(|(role, content)| json!({"role": role, "content": content}));
     turns.collect()
+}
+
+/// What the model is to go on with must not end in white space, which the wire refuses.
+fn trim_end(blocks: &mut Vec<Value>) {
+    let Some(text) = blocks
+        .last()
+        .filter(|last| last["type"] == "text")
+        .and_then(|last| last["text"].as_str())
+    else {
+        return;
+    };
+    match text.trim_end().to_owned() {
+        text if text.is_empty() => drop(blocks.pop()),
+        text => {
+            let last = blocks.last_mut().expect("its text was just read");
+            last["text"] = text.into();
+        }
+    }
 }
 
 fn text_block(text: &str) -> Vec<Value> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::Value;
 
+use super::http::HttpProvider;
 use super::{Options, over_http};
 use crate::api::Problem;
 use crate::config::{Api, ProviderSettings};
@@ -17,10 +18,19 @@ pub use cache::ModelCache;
 /// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
 /// repetitions. The analyst offers itself.
 pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem> {
+    models_with(settings, &Options::default()).await
+}
+
+/// The same by way of a proxy, where the options name one.
+pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Result<Vec<String>, Problem> {
     if settings.api == Api::Analyst {
         return Ok(vec![settings.model.clone()]);
     }
-    let provider = over_http(settings, &Options::default())?;
+    listed(&over_http(settings, options)?).await
+}
+
+/// See [`models`].
+pub(super) async fn listed(provider: &HttpProvider) -> Result<Vec<String>, Problem> {
     let builder = provider.request(Method::GET, provider.wire().models_path())?;
     let bound = Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX);
     let body = super::http::fetch(builder, bound)

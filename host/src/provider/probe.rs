@@ -17,13 +17,12 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::remarks::{PRINTED, remarks};
+use self::remarks::PRINTED;
 use super::body::Tap;
 use super::http::HttpProvider;
+use super::models::listed;
 use super::sse::Frame;
-use super::{
-    Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, models, over_http,
-};
+use super::{Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http};
 use crate::config::{Api, ProviderName, ProviderSettings};
 use crate::limits::{CONTEXT_TOKENS, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
 
@@ -92,7 +91,7 @@ pub async fn probe(settings: &ProviderSettings, options: &Options) -> ProbeRepor
         checks.push(prober.empty_arguments().await);
     }
     checks.push(prober.context_size(fallback).await);
-    checks.push(model_list(settings, fallback).await);
+    checks.push(prober.model_list(fallback).await);
     ProbeReport { checks }
 }
 
@@ -162,7 +161,7 @@ impl Prober {
         if pieces == 0 {
             return check(name, Fails, "the model said nothing".to_owned());
         }
-        let mut said = remarks(self.provider.settings().api, &answer.frames);
+        let mut said = remarks::of_stream(self.provider.settings().api, &answer.frames);
         if pieces == 1 {
             said.push("the answer came in one piece: nothing can be shown while it is written");
         }
@@ -222,7 +221,7 @@ impl Prober {
 
     /// `fallback` is the verdict on what can be done without, provided that the server answers at all.
     async fn context_size(&self, fallback: ProbeVerdict) -> ProbeCheck {
-        let unknown = format!("a context of {CONTEXT_TOKENS} tokens is assumed");
+        let unknown = format!("{CONTEXT_TOKENS} tokens are assumed");
         match self.provider.context_tokens().await {
             Some(tokens) => check(CONTEXT, Works, format!("{tokens} tokens")),
             None if self.provider.settings().name == ProviderName::Hosted => {
@@ -235,8 +234,29 @@ impl Prober {
         }
     }
 
+    async fn model_list(&self, fallback: ProbeVerdict) -> ProbeCheck {
+        let model = self.provider.model();
+        match listed(&self.provider).await {
+            Ok(list) if list.iter().any(|listed| listed == model) => {
+                let count = list.len();
+                check(MODELS, Works, format!("{count} listed, `{model}` among them"))
+            }
+            Ok(list) => {
+                let detail = format!(
+                    "{} listed, `{model}` not among them: it is asked for all the same",
+                    list.len()
+                );
+                check(MODELS, WorkedAround, detail)
+            }
+            Err(problem) => {
+                let detail = format!("no list ({}): only the configured model is shown", problem.message);
+                check(MODELS, fallback, detail)
+            }
+        }
+    }
+
     fn judged_call(&self, name: &'static str, seen: String, answer: &Answer) -> ProbeCheck {
-        let mut said = remarks(self.provider.settings().api, &answer.frames);
+        let mut said = remarks::of_calls(self.provider.settings().api, &answer.frames);
         if answer
             .calls()
             .iter()
@@ -328,25 +348,4 @@ fn objection(answer: &Answer, tool: &str, settings: &ProviderSettings) -> Option
             (true, true) => None,
         }
     })
-}
-
-async fn model_list(settings: &ProviderSettings, fallback: ProbeVerdict) -> ProbeCheck {
-    let model = &settings.model;
-    match models(settings).await {
-        Ok(list) if list.contains(model) => {
-            let count = list.len();
-            check(MODELS, Works, format!("{count} listed, `{model}` among them"))
-        }
-        Ok(list) => {
-            let detail = format!(
-                "{} listed, `{model}` not among them: it is asked for all the same",
-                list.len()
-            );
-            check(MODELS, WorkedAround, detail)
-        }
-        Err(problem) => {
-            let detail = format!("no list ({}): only the configured model is shown", problem.message);
-            check(MODELS, fallback, detail)
-        }
-    }
 }

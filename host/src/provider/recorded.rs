@@ -1,7 +1,7 @@
 //! Streams as servers of the three wires send them, each read whole and cut at every byte.
 //!
-//! The recordings lie beside this file, one folder a wire; identifiers and signatures are made up. What comes of each is
-//! a snapshot, so that a change in what the loop gets is seen.
+//! The recordings lie beside this file, one folder a wire; identifiers and signatures are made up. What comes of each
+//! is a snapshot, so that a change in what the loop gets is seen.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -34,7 +34,8 @@ const RECORDINGS: &[Recording] = recordings! {
         "text", "parallel_tools", "thinking_and_tools", "odd_usage", "error_mid_stream", "utf8",
     ],
     Chat: "chat" [
-        "text", "parallel_tools", "reasoning_and_tools", "odd_usage", "error_mid_stream", "utf8", "printed_call", "whole",
+        "text", "parallel_tools", "reasoning_and_tools", "odd_usage", "error_mid_stream", "utf8", "printed_call",
+        "whole",
     ],
     GenerateContent: "generate_content" [
         "text", "parallel_tools", "thoughts_and_tools", "odd_usage", "error_mid_stream", "utf8", "blocked",

@@ -319,6 +319,6 @@ impl Round {
             _ => None,
         });
         let first = usages.next()?;
-        Some((first, usages.last().unwrap_or(first)))
+        Some((first, usages.next_back().unwrap_or(first)))
     }
 }

@@ -593,7 +593,7 @@ fn size_of(directory: BorrowedFd<'_>, name: &str, kind: EntryKind) -> u64 {
 }
 
 /// True where a file whose name made it suspect begins like a secret.
-fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
+pub(super) fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let Ok(file) = rustix::fs::openat(directory, name, flags, Mode::empty()) else {
         return false;

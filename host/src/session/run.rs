@@ -134,6 +134,8 @@ pub(super) fn merged(settings: &PolicySettings, request: &api::PolicyRequest) ->
         allow: settings.allow.iter().chain(&request.allow).cloned().collect(),
         deny: configured.chain(&request.deny).cloned().collect(),
         allow_paths: request.allow_paths.clone(),
+        require_sandbox: settings.require_sandbox || request.require_sandbox,
+        unsandboxed: request.unsandboxed,
     }
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Operation, PolicyRequest, Problem};
+use crate::process::contain::{Available, Sandbox};
 
 /// Something that a skill may cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
@@ -105,6 +106,8 @@ pub struct Policy {
     decisions: [Decision; Effect::ALL.len()],
     writes: Writes,
     allow_paths: Vec<String>,
+    sandbox: Sandbox,
+    require_sandbox: bool,
 }
 
 impl Policy {
@@ -124,7 +127,40 @@ impl Policy {
                 Cause::Operation(_) | Cause::SkillCall => Writes::Any,
             },
             allow_paths: request.allow_paths.clone(),
+            sandbox: Sandbox::None,
+            require_sandbox: request.require_sandbox,
         })
+    }
+
+    /// The same on a machine that has this sandbox for runs. In one, what would be asked about running tests is
+    /// allowed.
+    ///
+    /// An error where a full one is required and tests could run without, and where the words of the request
+    /// contradict each other.
+    pub fn contained(mut self, request: &PolicyRequest, available: &Available) -> Result<Self, Problem> {
+        let run = Effect::RunProcess as usize;
+        if request.unsandboxed {
+            check_unsandboxed(request)?;
+        } else {
+            self.sandbox = available.sandbox;
+        }
+        if self.require_sandbox && self.sandbox != Sandbox::Namespaces && self.decisions[run] != Decision::Deny {
+            return Err(sandbox_missing(available));
+        }
+        if self.sandbox != Sandbox::None && self.decisions[run] == Decision::Ask {
+            self.decisions[run] = Decision::Allow;
+        }
+        Ok(self)
+    }
+
+    /// What stands around a test run.
+    pub fn sandbox(&self) -> Sandbox {
+        self.sandbox
+    }
+
+    /// True where nothing may run without a full sandbox.
+    pub fn requires_sandbox(&self) -> bool {
+        self.require_sandbox
     }
 
     /// What happens when `effect` is caused. `can_ask` is true where somebody will answer.
@@ -146,7 +182,30 @@ impl Policy {
     }
 }
 
-/// The table of the design. Running tests asks until runs have an OS sandbox of their own.
+fn check_unsandboxed(request: &PolicyRequest) -> Result<(), Problem> {
+    if request.require_sandbox {
+        let message = "A sandbox is required and refused at the same time";
+        return Err(Problem::new("invalid-policy", message).with_hint(
+            "leave out `--unsandboxed`, or `--require-sandbox` and `require_sandbox` in the configuration",
+        ));
+    }
+    if !request.allow.iter().any(|effect| effect == Effect::RunProcess.name()) {
+        return Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing")
+            .with_hint("add `--allow run-process` to run tests with your own rights"));
+    }
+    Ok(())
+}
+
+fn sandbox_missing(available: &Available) -> Problem {
+    let why = available.refused.join("; ");
+    Problem::new(
+        "sandbox-unavailable",
+        format!("A full sandbox is required, and this machine does not allow one: {why}"),
+    )
+    .with_hint("`--deny run-process` goes on without running tests")
+}
+
+/// The table of the design, without a sandbox for runs.
 fn default(cause: Cause, effect: Effect) -> Decision {
     let changes = matches!(cause, Cause::Operation(Operation::Refactor | Operation::TestGen));
     match effect {
@@ -190,6 +249,113 @@ mod tests {
         assert_eq!(
             table(cause, &PolicyRequest::default(), false),
             [Allow, Allow, Allow, Deny, Deny, Deny]
+        );
+    }
+
+    fn machine(sandbox: Sandbox) -> Available {
+        Available {
+            sandbox,
+            refused: vec!["namespaces: entering new namespaces: Operation not permitted".to_owned()],
+        }
+    }
+
+    #[test]
+    fn in_a_sandbox_operations_that_change_run_tests_unasked() {
+        use Decision::{Allow, Ask, Deny};
+        let request = PolicyRequest::default();
+        let decided = |cause, sandbox, can_ask| {
+            let policy = Policy::new(cause, &request).and_then(|policy| policy.contained(&request, &machine(sandbox)));
+            policy
+                .expect("the request is valid")
+                .decide(Effect::RunProcess, can_ask)
+        };
+        for operation in [Operation::Refactor, Operation::TestGen] {
+            let cause = Cause::Operation(operation);
+            for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
+                assert_eq!(decided(cause, sandbox, true), Allow);
+                assert_eq!(decided(cause, sandbox, false), Allow, "headless as well");
+            }
+            assert_eq!(decided(cause, Sandbox::None, true), Ask);
+            assert_eq!(decided(cause, Sandbox::None, false), Deny);
+        }
+        for cause in [
+            Cause::Operation(Operation::Explain),
+            Cause::Operation(Operation::Architect),
+            Cause::SkillCall,
+        ] {
+            assert_eq!(decided(cause, Sandbox::Namespaces, true), Deny, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_sandbox_widens_nothing_but_running_tests_and_no_denial() {
+        use Decision::{Allow, Ask, Deny};
+        let request = PolicyRequest {
+            deny: vec!["run-process".into()],
+            ..PolicyRequest::default()
+        };
+        let all = |request: &PolicyRequest| {
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), request)
+                .and_then(|policy| policy.contained(request, &machine(Sandbox::Namespaces)))
+                .expect("the request is valid");
+            Effect::ALL.map(|effect| policy.decide(effect, true))
+        };
+        assert_eq!(all(&request), [Allow, Allow, Allow, Ask, Deny, Ask]);
+        assert_eq!(all(&PolicyRequest::default()), [Allow, Allow, Allow, Ask, Allow, Ask]);
+    }
+
+    #[test]
+    fn a_required_sandbox_is_the_full_one_or_an_error() {
+        let request = PolicyRequest {
+            require_sandbox: true,
+            ..PolicyRequest::default()
+        };
+        let on = |cause, sandbox| {
+            Policy::new(cause, &request)
+                .and_then(|policy| policy.contained(&request, &machine(sandbox)))
+                .map_err(|problem| (problem.code, problem.message))
+        };
+        let refactor = Cause::Operation(Operation::Refactor);
+        assert!(on(refactor, Sandbox::Namespaces).is_ok_and(|policy| policy.requires_sandbox()));
+        for sandbox in [Sandbox::Landlock, Sandbox::None] {
+            let (code, message) = on(refactor, sandbox).expect_err("it is less than was asked for");
+            assert_eq!(code, "sandbox-unavailable");
+            assert!(
+                message.ends_with("entering new namespaces: Operation not permitted"),
+                "{message}"
+            );
+            assert!(
+                on(Cause::Operation(Operation::Explain), sandbox).is_ok(),
+                "it runs nothing"
+            );
+        }
+    }
+
+    #[test]
+    fn to_run_without_a_sandbox_takes_two_words_of_the_user() {
+        let request = |allow: &[&str], require_sandbox| PolicyRequest {
+            allow: allow.iter().map(|effect| (*effect).to_owned()).collect(),
+            require_sandbox,
+            unsandboxed: true,
+            ..PolicyRequest::default()
+        };
+        let policy = |request: &PolicyRequest| {
+            Policy::new(Cause::SkillCall, request)
+                .and_then(|policy| policy.contained(request, &machine(Sandbox::Namespaces)))
+                .map_err(|problem| problem.message)
+        };
+        let granted = policy(&request(&["run-process"], false)).expect("both were said");
+        assert_eq!(
+            (granted.sandbox(), granted.decide(Effect::RunProcess, false)),
+            (Sandbox::None, Decision::Allow)
+        );
+        assert_eq!(
+            policy(&request(&[], false)).expect_err("one is missing"),
+            "`--unsandboxed` alone grants nothing"
+        );
+        assert_eq!(
+            policy(&request(&["run-process"], true)).expect_err("they contradict each other"),
+            "A sandbox is required and refused at the same time"
         );
     }
 

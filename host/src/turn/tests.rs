@@ -1,8 +1,12 @@
 //! The loop against a provider and tools that follow a script.
 
+mod bounds;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures_util::stream;
 use serde_json::json;
 
 use super::*;
@@ -80,7 +84,7 @@ impl Fakes {
 
 impl Tools for Fakes {
     fn specs(&self) -> Vec<ToolSpec> {
-        ["echo", "slow", "forever", "read_file", "fail"]
+        ["echo", "slow", "busy", "forever", "read_file", "fail"]
             .map(|name| ToolSpec {
                 name: name.into(),
                 description: String::new(),
@@ -98,7 +102,7 @@ impl Tools for Fakes {
                 running.1 = running.1.max(running.0);
             }
             match call.name.as_str() {
-                "slow" => tokio::time::sleep(Duration::from_millis(50)).await,
+                "slow" | "busy" => tokio::time::sleep(Duration::from_millis(50)).await,
                 "forever" => self.stopped.cancelled().await,
                 "fail" => tokio::time::sleep(Duration::from_millis(10)).await,
                 _ => {}
@@ -111,6 +115,10 @@ impl Tools for Fakes {
                 is_error: call.name == "fail",
             }
         })
+    }
+
+    fn is_ordered(&self, name: &str) -> bool {
+        name == "slow"
     }
 
     fn stop(&self) {
@@ -279,8 +287,8 @@ async fn chat_15_unknown_tools_and_wrong_case_are_answered_with_the_nearest_name
     let answers = results(&ran.report.messages[2]);
     assert_eq!(
         answers[0].1,
-        "There is no tool named `Read_File`. Did you mean `read_file`? The tools are `echo`, `slow`, `forever`, \
-         `read_file`, `fail`."
+        "There is no tool named `Read_File`. Did you mean `read_file`? The tools are `echo`, `slow`, `busy`, \
+         `forever`, `read_file`, `fail`."
     );
     assert!(!answers[1].1.contains("Did you mean"), "{}", answers[1].1);
     assert!(answers.iter().all(|answer| answer.2));
@@ -427,135 +435,6 @@ async fn an_empty_answer_is_asked_for_once_and_then_a_failure() {
 }
 
 #[tokio::test]
-async fn the_limit_of_rounds_ends_with_a_closing_answer() {
-    let calls = |id: &str, n: u32| vec![call(id, "echo", &format!("{{\"n\":{n}}}")), stop(StopReason::ToolUse)];
-    let provider = Scripted::new(vec![
-        calls("a", 1),
-        calls("b", 2),
-        vec![text("What I know."), call("c", "echo", "{}"), stop(StopReason::ToolUse)],
-    ]);
-    let ran = run_with(provider, |turn| turn.steps_max = 2).await;
-    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Steps)));
-    assert_eq!(ran.report.text, "What I know.");
-    assert_eq!(ran.tools.ran(), ["a"]);
-    assert_eq!(
-        results(&ran.report.messages[4]),
-        [("b", "Not run: the limit of rounds is reached.", true)]
-    );
-    assert!(ran.log.contains(
-        "notice No more tools can be used: the limit of rounds is reached. The model is asked for a closing answer."
-    ));
-    assert_eq!(ran.report.undone, ["echo"]);
-}
-
-#[tokio::test]
-async fn the_same_call_with_the_same_answer_ends_the_turn() {
-    let mut rounds: Vec<_> = (0..limits::TOOL_CALL_REPEATS_MAX)
-        .map(|n| vec![call(&format!("a{n}"), "echo", "{\"n\":1}"), stop(StopReason::ToolUse)])
-        .collect();
-    rounds.push(vec![text("I am stuck."), stop(StopReason::EndTurn)]);
-    let ran = run_script(rounds).await;
-    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Repetition)));
-    assert_eq!(ran.report.text, "I am stuck.");
-    assert_eq!(ran.report.undone, ["echo"]);
-    assert_eq!(ran.tools.ran().len(), limits::TOOL_CALL_REPEATS_MAX);
-}
-
-fn is_out_of_tokens(report: &TurnReport) -> bool {
-    matches!(report.end, Ok(TurnEnd::Exhausted(Budget::Tokens { .. })))
-}
-
-#[tokio::test]
-async fn the_limit_of_tokens_ends_before_the_next_request() {
-    let provider = Scripted::new(vec![vec![
-        text("Looking."),
-        call("a", "echo", "{}"),
-        used(900, 200),
-        stop(StopReason::ToolUse),
-    ]]);
-    let ran = run_with(provider, |turn| turn.tokens_max = Some(1000)).await;
-    assert!(is_out_of_tokens(&ran.report), "{:?}", ran.report.end);
-    assert_eq!(ran.report.steps, 1);
-    assert_eq!(ran.report.text, "Looking.");
-}
-
-#[tokio::test]
-async fn a_request_that_alone_passes_the_limit_of_tokens_is_not_made() {
-    let ran = run_with(Scripted::new(vec![]), |turn| {
-        turn.tokens_max = Some(1000);
-        turn.messages = vec![Message::User { text: "x".repeat(4000) }];
-    })
-    .await;
-    assert!(
-        matches!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Tokens { needed })) if needed > 1000),
-        "{:?}",
-        ran.report.end
-    );
-    assert_eq!((ran.report.steps, ran.asked.len()), (0, 0));
-}
-
-#[tokio::test]
-async fn the_rest_of_the_tokens_bounds_an_answer_where_it_is_little() {
-    let bounds = |tokens_max: Option<u64>, usual: Option<u32>| async move {
-        let provider = Scripted::new(vec![vec![text("x"), stop(StopReason::EndTurn)]]);
-        let bounds = Arc::clone(&provider.bounds);
-        run_with(provider, |turn| {
-            turn.tokens_max = tokens_max;
-            turn.output_tokens_max = usual;
-        })
-        .await;
-        let bounds = bounds.lock().expect("no test panics here");
-        bounds[0]
-    };
-    assert_eq!(bounds(None, None).await, None);
-    assert_eq!(bounds(None, Some(9)).await, Some(9));
-    assert_eq!(bounds(Some(100_000), None).await, None);
-    assert_eq!(bounds(Some(1000), Some(9)).await, Some(9));
-    let lowered = bounds(Some(1000), None).await.expect("little is left");
-    assert!((900..1000).contains(&lowered), "{lowered}");
-
-    // What that bound cuts off was cut off by the limit of tokens, not by the model's own.
-    for round in [
-        vec![text("It is"), stop(StopReason::MaxTokens)],
-        vec![
-            ProviderEvent::CutOffCall { name: "echo".into() },
-            stop(StopReason::MaxTokens),
-        ],
-    ] {
-        let ran = run_with(Scripted::new(vec![round]), |turn| turn.tokens_max = Some(1000)).await;
-        assert!(is_out_of_tokens(&ran.report), "{:?}", ran.report.end);
-        assert_eq!(ran.report.steps, 1);
-    }
-}
-
-#[tokio::test]
-async fn the_time_limit_ends_a_silent_model_and_a_running_tool() {
-    let ran = run_with(Scripted::new(vec![]), |turn| {
-        turn.deadline = Some(Instant::now() + Duration::from_millis(60))
-    })
-    .await;
-    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
-
-    let provider = Scripted::new(vec![vec![
-        call("a", "forever", "{}"),
-        call("b", "echo", "{}"),
-        stop(StopReason::ToolUse),
-    ]]);
-    let ran = run_with(provider, |turn| {
-        turn.deadline = Some(Instant::now() + Duration::from_millis(60))
-    })
-    .await;
-    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
-    assert!(ran.tools.stopped.is_cancelled());
-    assert_eq!(ran.report.undone, ["forever"]);
-    // The tool saw the stop and answered for itself.
-    assert_eq!(
-        results(&ran.report.messages[2]),
-        [("a", "forever {}", false), ("b", "echo {}", false)]
-    );
-}
-
-#[tokio::test]
 async fn a_turn_goes_on_where_another_ended_and_counts_on() {
     let provider = Scripted::new(vec![
         vec![text("One."), used(10, 2), stop(StopReason::EndTurn)],
@@ -590,6 +469,35 @@ async fn cancel_ends_a_silent_model_at_once() {
     .await;
     assert_eq!(ran.report.end, Err(ProviderError::Cancelled));
     assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn calls_that_change_something_run_in_the_order_in_which_they_were_made() {
+    let ran = run_script(vec![
+        vec![
+            call("a", "slow", "{\"n\":1}"),
+            call("b", "slow", "{\"n\":2}"),
+            call("c", "echo", "{}"),
+            call("d", "slow", "{\"n\":3}"),
+            stop(StopReason::ToolUse),
+        ],
+        vec![text("Done."), stop(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(ran.tools.ran(), ["a", "c", "b", "d"]);
+    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
+    // A call that ends the turn early does not hold up those that wait behind it.
+    let provider = Scripted::new(vec![vec![
+        call("a", "slow", "{}"),
+        call("b", "slow", "{}"),
+        stop(StopReason::ToolUse),
+    ]]);
+    let ran = run_with(provider, |turn| {
+        turn.deadline = Some(Instant::now() + Duration::from_millis(10));
+    })
+    .await;
+    assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Time)));
+    assert_eq!(ran.report.undone, ["slow", "slow"]);
 }
 
 /// Ignores every sign that it should stop.
@@ -633,7 +541,7 @@ async fn cancel_leaves_no_call_without_an_answer() {
 #[tokio::test]
 async fn calls_run_at_the_same_time_but_not_all_and_a_flood_is_refused() {
     let mut round: Vec<_> = (0..limits::TOOL_CALLS_PER_ROUND_MAX + 1)
-        .map(|n| call(&format!("c{n}"), "slow", &format!("{{\"n\":{n}}}")))
+        .map(|n| call(&format!("c{n}"), "busy", &format!("{{\"n\":{n}}}")))
         .collect();
     round.push(stop(StopReason::ToolUse));
     let ran = run_script(vec![round, vec![text("Done."), stop(StopReason::EndTurn)]]).await;
@@ -660,97 +568,4 @@ async fn chat_12_usage_is_summed_and_estimated_where_it_was_never_reported() {
     let ran = run_script(vec![vec![text("x"), used(3, 1), used(5, 2), stop(StopReason::EndTurn)]]).await;
     assert_eq!((ran.report.usage.input_tokens, ran.report.usage.output_tokens), (5, 2));
     assert!(!ran.report.usage.estimated);
-}
-
-#[tokio::test]
-async fn an_overflow_is_tried_once_more_without_the_old_results() {
-    let overflow = || {
-        vec![Err(ProviderError::Failed(Problem::new(
-            codes::CONTEXT_LENGTH,
-            "Too long.",
-        )))]
-    };
-    let calls = |id: &str, n: &str| {
-        vec![
-            Ok(call(id, "echo", &format!("{{\"n\":\"{n}\"}}"))),
-            Ok(stop(StopReason::ToolUse)),
-        ]
-    };
-    let long = "x".repeat(2000);
-    let provider = Scripted::failing(vec![
-        calls("a", &long),
-        calls("b", "2"),
-        overflow(),
-        vec![Ok(text("Now it fits.")), Ok(stop(StopReason::EndTurn))],
-    ]);
-    let ran = run_with(provider, |_| {}).await;
-    assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
-    assert!(
-        ran.log
-            .contains("notice The conversation grew long: 1 old tool results were dropped from it.")
-    );
-
-    let ran = run_with(Scripted::failing(vec![overflow()]), |_| {}).await;
-    assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::CONTEXT_LENGTH));
-}
-
-#[tokio::test]
-async fn a_conversation_that_cannot_be_shortened_ends_in_the_specifications_words() {
-    let ran = run_with(Scripted::new(vec![]), |turn| {
-        turn.context_tokens = 1000;
-        turn.messages = vec![Message::User { text: "x".repeat(4000) }];
-    })
-    .await;
-    let Err(ProviderError::Failed(problem)) = &ran.report.end else {
-        panic!("{:?}", ran.report.end);
-    };
-    assert_eq!(problem.message, "Context length exceeded: 1000 tokens");
-    assert!(
-        problem
-            .hint
-            .as_ref()
-            .is_some_and(|hint| hint.starts_with("target fewer or smaller files"))
-    );
-    assert!(ran.asked.is_empty(), "nothing was sent");
-}
-
-#[tokio::test]
-async fn a_long_conversation_forgets_old_results_and_goes_on() {
-    let long = "x".repeat(2000);
-    let mut rounds: Vec<_> = (0..10)
-        .map(|n| {
-            let arguments = format!("{{\"n\":{n},\"x\":\"{long}\"}}");
-            vec![call(&format!("a{n}"), "echo", &arguments), stop(StopReason::ToolUse)]
-        })
-        .collect();
-    rounds.push(vec![text("Done."), stop(StopReason::EndTurn)]);
-    let ran = run_with(Scripted::new(rounds), |turn| turn.context_tokens = 10_500).await;
-    assert_eq!(ran.report.end, Ok(TurnEnd::Complete), "{}", ran.log);
-    let last = ran.asked.last().expect("it was asked");
-    assert_eq!(last[0], ask()[0], "the request stays");
-    let dropped = last.iter().filter(|message| {
-        matches!(message, Message::ToolResults { results } if results[0].text.starts_with("[This result of `echo`"))
-    });
-    assert!(dropped.count() >= 2);
-    assert!(results(&last[last.len() - 1])[0].1.starts_with("echo {\"n\":9"));
-}
-
-#[tokio::test]
-async fn long_results_are_cut() {
-    let long = "é".repeat(limits::TOOL_RESULT_BYTES_MAX);
-    let ran = run_script(vec![
-        vec![
-            call("a", "echo", &format!("{{\"n\":\"{long}\"}}")),
-            stop(StopReason::ToolUse),
-        ],
-        vec![text("Done."), stop(StopReason::EndTurn)],
-    ])
-    .await;
-    let answer = results(&ran.report.messages[2])[0].1.to_owned();
-    assert!(answer.len() < limits::TOOL_RESULT_BYTES_MAX + 100);
-    assert!(
-        answer.ends_with("bytes; ask for less at once]"),
-        "{}",
-        &answer[answer.len() - 60..]
-    );
 }

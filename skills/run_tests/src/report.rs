@@ -162,6 +162,7 @@ fn ending(report: &RunReport) -> String {
 fn sandbox(name: &str) -> String {
     match name {
         "none" => "none (the run was not contained)".to_owned(),
+        "landlock" => "landlock (a copy of the repository, and no network at all)".to_owned(),
         name => name.to_owned(),
     }
 }

@@ -483,6 +483,15 @@ fn a_javascript_runner_that_is_not_installed_is_a_failure() {
 }
 
 #[test]
+fn a_fallback_says_what_is_different_in_it() {
+    let mut host = run(PYTHON, "pytest_failing", 1);
+    host.run.as_mut().expect("it was set").sandbox = "landlock".to_owned();
+    let text = call(&host, json!({})).expect("tests ran").text;
+    let line = "sandbox: landlock (a copy of the repository, and no network at all)";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn a_run_that_was_stopped_says_so() {
     let mut host = run(PYTHON, "pytest_failing", 1);
     let report = host.run.as_mut().expect("it was set");

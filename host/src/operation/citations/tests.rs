@@ -107,7 +107,7 @@ fn an_answer_of_any_size_costs_a_bounded_amount() {
     assert_eq!((citations.len(), is_cut), (limits::CITATIONS_MAX, true));
     let long = format!("{} src/a.py:1", "é".repeat(limits::CITED_TEXT_BYTES_MAX));
     assert_eq!(parse(&long), (Vec::new(), true));
-    assert_eq!(parse("src/a.py:1").1, false);
+    assert!(!parse("src/a.py:1").1);
 }
 
 proptest! {

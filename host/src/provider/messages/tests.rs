@@ -285,7 +285,7 @@ fn messages_10_overload_within_the_stream_is_told_with_what_came() {
 }
 
 #[test]
-fn messages_3_a_stream_without_message_stop_is_an_error() {
+fn sse_3_a_stream_without_message_stop_is_an_error() {
     let mut events = whole_answer();
     events.pop();
     let (events, result) = read(&events);
@@ -309,7 +309,7 @@ fn messages_11_a_prompt_that_is_too_long_is_an_overflow() {
 }
 
 #[test]
-fn messages_an_older_models_own_maximum_counts() {
+fn messages_10_an_older_models_own_maximum_counts() {
     let wire = wire();
     let said = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for m";
     let failure = Failure::from_answer(400, &json!({"error": {"message": said}}).to_string(), None);
@@ -319,11 +319,135 @@ fn messages_an_older_models_own_maximum_counts() {
 }
 
 #[test]
-fn messages_1_every_split_gives_the_same_events() {
+fn sse_1_every_split_gives_the_same_events() {
     let stream = body(&whole_answer());
     let whole = decode(&wire(), request(&[]), &[stream.as_bytes()]);
     for cut in 0..=stream.len() {
         let (left, right) = stream.as_bytes().split_at(cut);
         assert_eq!(decode(&wire(), request(&[]), &[left, right]), whole, "cut at {cut}");
     }
+}
+
+#[test]
+fn messages_6_usage_in_odd_forms() {
+    let counted = |start: Value, delta: Value| {
+        let (events, _) = read(&[
+            json!({"type": "message_start", "message": {"usage": start}}),
+            start_text(),
+            text(0, "eight by"),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": delta}),
+            json!({"type": "message_stop"}),
+        ]);
+        events.iter().find_map(|event| match event {
+            ProviderEvent::Usage(usage) => Some((usage.input_tokens, usage.output_tokens, usage.estimated)),
+            _ => None,
+        })
+    };
+    // Cumulative: the last one counts, and what it leaves out or calls null stays as it was.
+    let start = json!({"input_tokens": 10, "output_tokens": 1});
+    assert_eq!(
+        counted(start.clone(), json!({"output_tokens": 7})),
+        Some((10, 7, false))
+    );
+    let nulls = json!({"input_tokens": null, "cache_read_input_tokens": null, "output_tokens": 7});
+    assert_eq!(counted(start.clone(), nulls), Some((10, 7, false)));
+    assert_eq!(
+        counted(start, json!({"input_tokens": 12, "output_tokens": 7})),
+        Some((12, 7, false))
+    );
+    // Never: the loop estimates. One side only: the other is estimated, and marked.
+    assert_eq!(counted(Value::Null, Value::Null), None);
+    assert_eq!(counted(json!({"input_tokens": 10}), json!({})), Some((10, 2, true)));
+    let input = request(&[]).estimated_tokens();
+    assert_eq!(counted(json!({}), json!({"output_tokens": 7})), Some((input, 7, true)));
+}
+
+fn start_text() -> Value {
+    start(0, json!({"type": "text", "text": ""}))
+}
+
+#[test]
+fn messages_7_an_index_that_is_used_again_is_another_block() {
+    let mut stream = vec![
+        start_text(),
+        text(0, "Hi"),
+        json!({"type": "content_block_stop", "index": 0}),
+        start(0, tool_use("a")),
+        input(0, "{\"path\":\"a\"}"),
+    ];
+    stream.extend(stop("tool_use"));
+    let (events, result) = read(&stream);
+    assert_eq!(result, Ok(()));
+    assert!(events.contains(&ProviderEvent::Text("Hi".into())));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, ProviderEvent::ToolCall(call) if call.id == "a"))
+    );
+}
+
+#[test]
+fn messages_7_a_message_that_comes_whole_is_read_too() {
+    let (events, result) = read(&[json!({
+        "type": "message", "role": "assistant", "stop_reason": "tool_use",
+        "usage": {"input_tokens": 3, "output_tokens": 2},
+        "content": [
+            {"type": "text", "text": "Hi"},
+            {"type": "tool_use", "id": "a", "name": "read_file", "input": {"path": "a"}},
+        ],
+    })]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(events[0], ProviderEvent::Text("Hi".into()));
+    assert!(matches!(&events[1], ProviderEvent::ToolCall(call) if call.arguments == "{\"path\":\"a\"}"));
+    assert!(matches!(
+        events.last(),
+        Some(ProviderEvent::Stop {
+            reason: StopReason::ToolUse,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn messages_9_ids_are_of_safe_characters_and_unique_in_call_and_block_alike() {
+    let mut stream = vec![
+        start(0, tool_use("call:1/a")),
+        start(1, tool_use("call:1/a")),
+        start(2, tool_use("")),
+    ];
+    stream.extend(stop("tool_use"));
+    let (events, _) = read(&stream);
+    let ids: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match event {
+            ProviderEvent::ToolCall(call) => Some(call.id.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ids, ["call_1_a", "call_0_1", "call_0_2"]);
+    let Some(ProviderEvent::Stop { opaque, .. }) = events.last() else {
+        panic!("no stop: {events:?}");
+    };
+    let kept = opaque["content"].as_array().expect("blocks");
+    let kept: Vec<&str> = kept.iter().filter_map(|block| block["id"].as_str()).collect();
+    assert_eq!(kept, ids);
+}
+
+#[test]
+fn messages_2_events_of_another_type_may_hold_anything() {
+    let stream = format!("event: vendor.note\ndata: not json\n\n{}", body(&whole_answer()));
+    let (_, result) = decode(&wire(), request(&[]), &[stream.as_bytes()]);
+    assert_eq!(result, Ok(()));
+    let (_, result) = decode(&wire(), request(&[]), &[b"event: message_delta\ndata: not json\n\n"]);
+    assert_eq!(result.expect_err("it is broken").class, Class::Protocol);
+}
+
+#[test]
+fn messages_5_bare_json_between_the_events_is_the_error_that_it_says() {
+    let error = json!({"type": "error", "error": {"type": "api_error", "message": "it broke"}});
+    let stream = format!("{}{error:#}\n", body(&[start_text(), text(0, "Hi")]));
+    let (events, result) = decode(&wire(), request(&[]), &[stream.as_bytes()]);
+    assert_eq!(events, [ProviderEvent::Text("Hi".into())]);
+    let failure = result.expect_err("it failed");
+    assert_eq!((failure.class, failure.said.as_str()), (Class::Server, "it broke"));
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::models;
+use super::models_with;
 use crate::config::{Api, ProviderSettings, Secret};
 use crate::limits::{MODEL_CACHE_ENTRIES_MAX, MODEL_CACHE_FAILURE_SECONDS, MODEL_CACHE_SECONDS};
+use crate::provider::Options;
 
 /// The lists of some providers.
 #[derive(Debug, Default)]
@@ -40,12 +41,17 @@ struct Entry {
 impl ModelCache {
     /// The models that the provider offers: discovered within 2 seconds, or remembered; none where it cannot be asked.
     pub async fn of(&self, settings: &ProviderSettings) -> Vec<String> {
+        self.of_with(settings, &Options::default()).await
+    }
+
+    /// The same by way of a proxy, where the options name one.
+    pub async fn of_with(&self, settings: &ProviderSettings, options: &Options) -> Vec<String> {
         let slot = self.slot(self.key(settings));
         let mut entry = slot.lock().await;
         if let Some(entry) = entry.as_ref().filter(|entry| Instant::now() < entry.until) {
             return entry.models.clone();
         }
-        let (models, seconds) = match models(settings).await {
+        let (models, seconds) = match models_with(settings, options).await {
             Ok(models) => (models, MODEL_CACHE_SECONDS),
             Err(problem) => {
                 tracing::debug!(code = problem.code, message = problem.message, "no model list");

@@ -63,7 +63,7 @@ fn shown(report: &ProbeReport) -> String {
         format!(
             "{}: {verdict}: {}",
             check.name,
-            detail.replace("; ", "\n  ").replace(": up", "\n  up")
+            detail.replace("; ", "\n  ").replace("it: ", "it\n  ")
         )
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -87,7 +87,7 @@ async fn a_probe_of_a_server_that_does_everything_right() {
     parallel tools: works: 2 calls in one answer
     empty arguments: works: called without arguments
     context size: worked_around: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -111,8 +111,6 @@ async fn a_probe_names_what_is_worked_around() {
       no end mark: the finish reason ends the answer
       the answer came in one piece: nothing can be shown while it is written
     one tool: worked_around: called with its argument
-      no token counts: they are estimated
-      no end mark: the finish reason ends the answer
       calls under another finish reason
       calls without an identifier: one is made
       arguments encoded twice
@@ -120,7 +118,7 @@ async fn a_probe_names_what_is_worked_around() {
     empty arguments: worked_around: called without arguments
       empty arguments: read as `{}`
     context size: worked_around: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -142,7 +140,7 @@ async fn a_probe_of_a_model_without_tools() {
     parallel tools: fails: the model answered without calling the tool
     empty arguments: fails: The model `scripted` cannot call tools here: scripted does not support tools
     context size: worked_around: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: works: 1 listed, `scripted` among them
     "#);
 }
@@ -182,7 +180,7 @@ async fn a_probe_of_a_server_that_is_not_there_asks_once_and_names_no_key() {
     parallel tools: fails: not tried, since streaming fails
     empty arguments: fails: not tried, since streaming fails
     context size: fails: the server does not tell it
-      up to 160000 tokens are sent, and its own count tells what it cut
+      200000 tokens are assumed, and its own count tells what it cut
     models: fails: no list (Connection refused: ADDRESS): only the configured model is shown
     "#);
 }
@@ -207,4 +205,31 @@ async fn a_probe_of_the_analyst_and_of_settings_that_allow_no_request() {
     let report = probe(&settings("ftp://h"), &options()).await;
     let told = |check: &ProbeCheck| check.verdict == Fails && check.detail.contains("cannot be used");
     assert!(report.checks.iter().all(told), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_probe_of_every_wire_that_is_as_it_should_be() {
+    for (api, path) in [(Api::Messages, ""), (Api::Chat, "/v1"), (Api::GenerateContent, "")] {
+        let rounds = [
+            counting(),
+            counted(vec![call("weather", json!({"city": "Oslo"}))]),
+            counted(vec![
+                call("weather", json!({"city": "Oslo"})),
+                call("weather", json!({"city": "Lima"})),
+            ]),
+            counted(vec![call("clock", json!({}))]),
+        ];
+        let server = ModelServer::start(Script::new(rounds)).expect("loopback has a free port");
+        let settings = ProviderSettings {
+            name: ProviderName::Hosted,
+            api,
+            ..settings(&format!("{}{path}", server.root()))
+        };
+        let report = probe(&settings, &options()).await;
+        assert!(
+            report.checks.iter().all(|check| check.verdict == Works),
+            "{api:?}: {}",
+            shown(&report)
+        );
+    }
 }

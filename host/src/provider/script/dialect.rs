@@ -310,13 +310,13 @@ pub(super) fn cut(text: &str, pieces: usize) -> Vec<String> {
         .collect()
 }
 
-/// A signature of a text, as wires put it beside thinking: opaque to a client, checkable by us.
+/// A signature of a text, as wires put it beside thinking: base64 and opaque to a client, checkable by us.
 pub(super) fn signature(text: &str) -> String {
     use sha2::{Digest, Sha256};
     let digest = Sha256::digest(text.as_bytes());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{SIGNATURE}{hex}==")
+    format!("{SIGNATURE}{hex}")
 }
 
 /// How our own signatures begin; others come from frames of a script and mean nothing here.
-pub(super) const SIGNATURE: &str = "EqScripted";
+pub(super) const SIGNATURE: &str = "ScriptedSign";

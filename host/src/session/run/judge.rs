@@ -154,10 +154,11 @@ fn undone(operation: Operation, denials: &[Denial], expired: bool, modified: &[S
             .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
         );
     }
-    // A write that was refused first and made later, or made elsewhere, was not missed.
+    // A write that was refused first and made later, or made elsewhere, was not missed. Tests may stand in any file: a
+    // model that wanted to extend an existing one, and was sent to a new one, has done what it was for.
     let missed = denials.iter().find(|denial| match &denial.path {
-        Some(path) => denial.writes && !modified.contains(path),
-        None => denial.writes && modified.is_empty(),
+        Some(path) if operation == Operation::Refactor => denial.writes && !modified.contains(path),
+        _ => denial.writes && modified.is_empty(),
     })?;
     let about = missed
         .path
@@ -214,6 +215,8 @@ mod tests {
             None
         );
         assert!(undone(Operation::TestGen, &[denial(None, true)], false, &[]).is_some());
+        let existing = denial(Some("tests/test_a.py"), true);
+        assert_eq!(undone(Operation::TestGen, &[existing], false, &modified), None);
         assert_eq!(undone(Operation::TestGen, &[denial(None, false)], false, &[]), None);
     }
 

@@ -16,7 +16,7 @@ use crate::api::{Event, Problem};
 use crate::config::Api;
 use crate::context::Packet;
 use crate::limits;
-use crate::operation::{self, Target};
+use crate::operation;
 use crate::provider::{Message, Provider, Usage};
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
@@ -33,7 +33,6 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     let desk = Desk {
         job,
         task,
-        target: &prepared.target,
         tools: &tools,
         deadline,
     };
@@ -143,7 +142,6 @@ async fn context_tokens(job: &Job, provider: &dyn Provider, deadline: Option<Ins
 }
 
 struct Prepared {
-    target: Target,
     packet: Packet,
     message: String,
 }
@@ -174,11 +172,7 @@ async fn prepare(
     let build = move || {
         let (target, packet) = selecting.build(&repository, &cancel)?;
         let message = operation::user_message(operation, &target, selecting.focus.as_deref(), &packet);
-        Ok::<_, Problem>(Prepared {
-            target,
-            packet,
-            message,
-        })
+        Ok::<_, Problem>(Prepared { packet, message })
     };
     let prepared = tokio::select! {
         biased;

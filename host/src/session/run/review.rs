@@ -18,7 +18,6 @@ use super::tools::SessionTools;
 use super::{Job, OperationTask};
 use crate::api::{Event, Operation, Problem};
 use crate::limits;
-use crate::operation::Target;
 use crate::operation::verify::{self, Checked};
 use crate::skill::CallReport;
 use crate::turn::{TurnEnd, TurnReport};
@@ -35,7 +34,6 @@ pub(super) enum Review {
 pub(super) struct Desk<'a> {
     pub(super) job: &'a Job,
     pub(super) task: &'a OperationTask,
-    pub(super) target: &'a Target,
     pub(super) tools: &'a SessionTools<'a>,
     /// The end of the session's time.
     pub(super) deadline: Option<Instant>,

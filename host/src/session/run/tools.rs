@@ -13,7 +13,7 @@ use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
 use super::Job;
-use crate::api::{self, Event, Receipt, Timestamp};
+use crate::api::{self, Event, Receipt, SkillEntry, Timestamp};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{ToolCall, ToolResult, ToolSpec};
@@ -120,6 +120,13 @@ impl Tools for SessionTools<'_> {
 
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
         Box::pin(async move { result_of(call, &self.perform(call).await) })
+    }
+
+    fn is_ordered(&self, name: &str) -> bool {
+        let entries = self.job.engine.entries();
+        let entry = entries.iter().find(|entry| entry.name == name);
+        let only_reads = |entry: &SkillEntry| entry.effects.iter().all(|effect| effect.starts_with("read-"));
+        entry.is_some_and(|entry| !only_reads(entry))
     }
 
     fn stop(&self) {

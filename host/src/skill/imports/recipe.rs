@@ -1,4 +1,4 @@
-//! What the recipes share: asking, running, reporting.
+//! What the recipes share: asking, running in the sandbox, reporting.
 //!
 //! A recipe is a fixed argument vector into which checked names and paths are put. No shell is involved, nothing that
 //! could be read as an option is accepted where a name or a path is meant, and the user who is asked sees the exact
@@ -13,7 +13,9 @@ use std::time::Duration;
 use super::consent;
 use super::failure::{cancelled, failure, hinted};
 use crate::limits;
-use crate::process::{self, CommandSpec, RunEnd, RunLimits, environment};
+use crate::process::contain::{self, Bounds, Enclosure, Sandbox};
+use crate::process::{self, CommandSpec, RunEnd, RunLimits, RunOutput, environment};
+use crate::repository::ConcealError;
 use crate::skill::bindings::tool::skill::tests::Report;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::Effect;
@@ -33,21 +35,17 @@ pub(super) struct Recipe {
 impl Recipe {
     /// Asks, where the policy wants that, and runs.
     pub(super) fn execute(&self, context: &CallContext) -> Result<Report, Failure> {
-        consent::obtain(context, &self.question())?;
-        let limits = RunLimits::within(self.time);
-        let progress = |line: &str| (context.progress)(line);
-        let run = process::run(&self.command, &limits, &context.cancel, &progress).map_err(|error| {
-            let cause = std::error::Error::source(&error)
-                .map(|cause| format!(": {cause}"))
-                .unwrap_or_default();
-            failure("unavailable", format!("{error}{cause}."))
-        })?;
+        let sandbox = self.sandbox(context)?;
+        consent::obtain(context, &self.question(sandbox))?;
+        let run = self.run(context, sandbox)?;
         let (exit_code, timed_out) = match run.end {
             RunEnd::Exited(code) => (Some(code), false),
             RunEnd::Signalled(_) => (None, false),
             RunEnd::TimedOut => (None, true),
             RunEnd::Cancelled => return Err(cancelled()),
             RunEnd::OutputLimit => return Err(too_much_output()),
+            RunEnd::TaskLimit => return Err(too_many_tasks()),
+            RunEnd::MemoryLimit => return Err(too_much_memory()),
         };
         Ok(Report {
             command: self.command.argv(),
@@ -56,13 +54,57 @@ impl Recipe {
             output_cut: run.output_cut,
             duration_ms: u64::try_from(run.duration.as_millis()).unwrap_or(u64::MAX),
             timed_out,
-            sandbox: "none".to_owned(),
+            sandbox: sandbox.name().to_owned(),
         })
     }
 
-    fn question(&self) -> Question {
+    /// What stands around the run. An installer changes the real tree and speaks to the network, so it has none.
+    fn sandbox(&self, context: &CallContext) -> Result<Sandbox, Failure> {
+        let sandbox = match self.effect {
+            Effect::RunProcess => context.policy.sandbox(),
+            _ => Sandbox::None,
+        };
+        if context.policy.requires_sandbox() && sandbox != Sandbox::Namespaces {
+            let message = format!("A full sandbox is required, and `{}` has none.", self.effect);
+            let hint = "the user has to leave out `--require-sandbox`, or to do it by hand";
+            return Err(hinted("denied", message, hint));
+        }
+        Ok(sandbox)
+    }
+
+    fn run(&self, context: &CallContext, sandbox: Sandbox) -> Result<RunOutput, Failure> {
+        let limits = RunLimits::within(self.time);
+        let progress = |line: &str| (context.progress)(line);
+        let run = if sandbox == Sandbox::None {
+            process::run(&self.command, &limits, &context.cancel, &progress)
+        } else {
+            if sandbox == Sandbox::Landlock {
+                progress(&fallback());
+            }
+            let enclosure = Enclosure {
+                sandbox,
+                root: context.repository.root().to_owned(),
+                hidden: context.repository.concealed(&context.cancel).map_err(unlisted)?,
+                state_directory: context.repository.state_directory().map(Path::to_owned),
+                bounds: Bounds::default(),
+            };
+            process::run_contained(&self.command, &enclosure, &limits, &context.cancel, &progress)
+        };
+        run.map_err(|error| {
+            let cause = std::error::Error::source(&error)
+                .map(|cause| format!(": {cause}"))
+                .unwrap_or_default();
+            failure("unavailable", format!("{error}{cause}."))
+        })
+    }
+
+    fn question(&self, sandbox: Sandbox) -> Question {
+        let around = match sandbox {
+            Sandbox::None => "without a sandbox: with your rights".to_owned(),
+            sandbox => format!("in a sandbox ({sandbox})"),
+        };
         let mut detail = format!(
-            "{}\n\nin {}, without a sandbox: with your rights, for at most {}\n",
+            "{}\n\nin {}, {around}, for at most {}\n",
             shown(&self.command.argv()),
             self.command.directory.display(),
             minutes(self.time),
@@ -77,6 +119,36 @@ impl Recipe {
             detail,
         }
     }
+}
+
+/// What is less than usual about a run in the fallback.
+fn fallback() -> String {
+    let why = contain::available().refused.join("; ");
+    format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
+}
+
+fn unlisted(error: ConcealError) -> Failure {
+    match error {
+        ConcealError::Cancelled => cancelled(),
+        error @ (ConcealError::TooMany | ConcealError::Unreadable { .. }) => hinted(
+            "limit",
+            format!("The hidden files could not be found, so nothing was run: {error}."),
+            "the user can run the tests with `--allow run-process --unsandboxed`",
+        ),
+    }
+}
+
+fn too_many_tasks() -> Failure {
+    let message = format!(
+        "The run was ended: it had more than {} processes and threads.",
+        limits::CONTAIN_TASKS_MAX
+    );
+    hinted("limit", message, "run a part of it")
+}
+
+fn too_much_memory() -> Failure {
+    let message = "The run was ended: it used more memory than the sandbox allows.";
+    hinted("limit", message, "run a part of it")
 }
 
 fn too_much_output() -> Failure {

@@ -211,7 +211,8 @@ fn parts<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
             }
             known(function, &format!("{place}.{}", snake(key)), &["id", "name", object])?;
             words(&function["name"], &format!("{place}.{}.name", snake(key)))?;
-            if !function[object].is_object() && !(object == "args" && function[object].is_null()) {
+            let absent = object == "args" && function[object].is_null();
+            if !absent && !function[object].is_object() {
                 return Err(format!(
                     "Invalid value at '{place}.{}.{object}': must be an object",
                     snake(key)

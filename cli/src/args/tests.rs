@@ -1,0 +1,93 @@
+//! Whatever is shown to somebody as a command line is one.
+
+use clap::{Command, CommandFactory, Parser};
+
+use super::Arguments;
+
+const README: &str = include_str!("../../../README.md");
+
+/// The words of the first simple command of a line, as a shell would split them.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), close) if open == close => quote = None,
+            (Some('"') | None, '\\') => word.get_or_insert_default().extend(characters.next()),
+            (Some(_), inner) => word.get_or_insert_default().push(inner),
+            (None, '"' | '\'') => {
+                word.get_or_insert_default();
+                quote = Some(character);
+            }
+            (None, '|' | '<' | '>' | '&' | ';' | ')') => break,
+            (None, '#') if word.is_none() => break,
+            (None, ' ') => words.extend(word.take()),
+            (None, other) => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Fails unless the line's command is one of ours.
+fn check(line: &str, shown_in: &str) {
+    let parsed = Arguments::try_parse_from(words(line));
+    let problem = parsed.err().filter(|error| error.use_stderr());
+    assert!(
+        problem.is_none(),
+        "{shown_in} shows `{line}`: {}",
+        problem.expect("it is one")
+    );
+}
+
+/// From the word `tool` on, where a line runs it.
+fn command_of(line: &str) -> Option<&str> {
+    let starts = line.match_indices("tool ").map(|(at, _)| at);
+    let mut starts = starts.filter(|&at| at == 0 || line[..at].ends_with([' ', '(']));
+    starts.next().map(|at| &line[at..])
+}
+
+#[test]
+fn every_command_line_of_the_readme_is_one() {
+    let mut count = 0;
+    let mut rest = README;
+    while let Some((_, block)) = rest.split_once("```console\n") {
+        let (block, after) = block.split_once("```").expect("a block ends");
+        let joined = block.replace("\\\n", "");
+        for line in joined.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            if let Some(command) = command_of(line) {
+                check(command, "the README");
+                count += 1;
+            }
+        }
+        rest = after;
+    }
+    assert!(count > 25, "{count} command lines were found");
+}
+
+#[test]
+fn every_example_of_the_help_is_one() {
+    fn walk(command: &Command, count: &mut usize) {
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in examples.lines().filter(|line| line.starts_with("  ")) {
+            // What is said about an example stands some way off.
+            let line = line.trim_start();
+            let line = line.split_once("  ").map_or(line, |(line, _)| line);
+            if let Some(command) = command_of(line) {
+                check(command, "the help");
+                *count += 1;
+            }
+        }
+        command.get_subcommands().for_each(|command| walk(command, count));
+    }
+    let mut count = 0;
+    walk(&Arguments::command(), &mut count);
+    assert!(count > 50, "{count} examples were found");
+}
+
+#[test]
+fn the_description_is_consistent() {
+    Arguments::command().debug_assert();
+}

@@ -1,0 +1,230 @@
+//! The operating system's sandbox around a run: Linux namespaces, seccomp and Landlock, set up by a helper mode of the
+//! same binary.
+//!
+//! The engine starts `/proc/self/exe __contain` and says on a socket what to run. The outer helper enters new
+//! namespaces and starts the inner one, which is the first process of the new process namespace: it builds a root file
+//! system of its own, gives up every right, starts the program, and takes everything with it when it ends. Where
+//! namespaces are refused, a copy of the tree under Landlock and seccomp takes their place. What may be run at all is
+//! decided elsewhere; a program that embeds this library without offering the helper mode has no sandbox and is told
+//! so.
+
+#[cfg(target_os = "linux")]
+mod copy;
+#[cfg(target_os = "linux")]
+mod filter;
+#[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
+mod members;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
+mod outer;
+mod plan;
+pub mod probes;
+#[cfg(target_os = "linux")]
+mod root;
+mod spec;
+#[cfg(target_os = "linux")]
+mod tree;
+#[cfg(target_os = "linux")]
+mod walls;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::CommandSpec;
+use crate::limits;
+pub(super) use spec::Message;
+
+/// The hidden command that is the helper.
+pub const HELPER_COMMAND: &str = "__contain";
+
+/// What stands around a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sandbox {
+    /// Nothing: it runs with the user's rights.
+    None,
+    /// A copy of the tree under Landlock and seccomp, without any network.
+    Landlock,
+    /// Namespaces with a root file system of their own, Landlock and seccomp.
+    Namespaces,
+}
+
+impl Sandbox {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Landlock => "landlock",
+            Self::Namespaces => "namespaces",
+        }
+    }
+}
+
+impl fmt::Display for Sandbox {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// What this machine allows, and why it is not more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Available {
+    /// The best that works.
+    pub sandbox: Sandbox,
+    /// What the better ones said.
+    pub refused: Vec<String>,
+}
+
+static OFFERED: AtomicBool = AtomicBool::new(false);
+
+/// Says that this process's binary runs [`helper`] for [`HELPER_COMMAND`]. Without it there is no sandbox.
+pub fn offer_helper() {
+    OFFERED.store(true, Ordering::Relaxed);
+}
+
+/// What works here: tried once with a program that does nothing, then remembered.
+pub fn available() -> &'static Available {
+    static AVAILABLE: OnceLock<Available> = OnceLock::new();
+    static UNOFFERED: OnceLock<Available> = OnceLock::new();
+    if !OFFERED.load(Ordering::Relaxed) {
+        return UNOFFERED.get_or_init(|| Available {
+            sandbox: Sandbox::None,
+            refused: vec!["this program does not offer the helper".to_owned()],
+        });
+    }
+    AVAILABLE.get_or_init(find_available)
+}
+
+#[cfg(target_os = "linux")]
+fn find_available() -> Available {
+    let mut refused = Vec::new();
+    for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
+        match probes::works(sandbox) {
+            Ok(()) => return Available { sandbox, refused },
+            Err(reason) => refused.push(format!("{sandbox}: {reason}")),
+        }
+    }
+    Available {
+        sandbox: Sandbox::None,
+        refused,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn find_available() -> Available {
+    Available {
+        sandbox: Sandbox::None,
+        refused: vec!["only Linux has one".to_owned()],
+    }
+}
+
+/// What a contained run works on.
+#[derive(Debug, Clone)]
+pub struct Enclosure {
+    /// What stands around it; not [`Sandbox::None`].
+    pub sandbox: Sandbox,
+    /// The real path of the repository, which the run sees as its own at the same place.
+    pub root: PathBuf,
+    /// Entries of the repository that are not there for the run, relative to the root.
+    pub hidden: Vec<OsString>,
+    /// This program's state directory, which is never made visible.
+    pub state_directory: Option<PathBuf>,
+    /// What the run may use.
+    pub bounds: Bounds,
+}
+
+/// What a contained run may use. [`Default`] is what `limits` argues for; probes make it smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Bytes that it may write into its repository.
+    pub tree_bytes: u64,
+    /// Files and directories that it may make there.
+    pub tree_inodes: u64,
+    /// Bytes of its home, its temporary files and its shared memory together.
+    pub scratch_bytes: u64,
+    /// Files and directories there.
+    pub scratch_inodes: u64,
+    /// Processes and threads.
+    pub tasks: u64,
+    /// Memory of all its processes together.
+    pub memory_bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            tree_bytes: limits::CONTAIN_TREE_BYTES_MAX,
+            tree_inodes: limits::CONTAIN_TREE_INODES_MAX,
+            scratch_bytes: limits::CONTAIN_SCRATCH_BYTES_MAX,
+            scratch_inodes: limits::CONTAIN_SCRATCH_INODES_MAX,
+            tasks: limits::CONTAIN_TASKS_MAX,
+            memory_bytes: limits::CONTAIN_MEMORY_BYTES_MAX,
+        }
+    }
+}
+
+/// The daemon's end of a contained run.
+#[derive(Debug)]
+pub(super) struct Control(UnixStream);
+
+impl Control {
+    /// A pair: this end, and the one that becomes the helper's standard input. The spec is already under way in it.
+    pub(super) fn new(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<(Self, UnixStream)> {
+        let spec = plan::spec(command, enclosure);
+        let (own, helpers) = UnixStream::pair()?;
+        let text = serde_json::to_vec(&spec).map_err(io::Error::other)?;
+        // Larger than the socket's buffer it may be, and nobody reads before the helper runs.
+        let mut writer = own.try_clone()?;
+        std::thread::Builder::new().name("contain".to_owned()).spawn(move || {
+            // A helper that ended early says so itself.
+            let _ = spec::send(&mut writer, &text);
+        })?;
+        Ok((Self(own), helpers))
+    }
+
+    /// Asks the program to end.
+    pub(super) fn terminate(&self) {
+        // An error means that nobody is there any more.
+        let _ = (&self.0).write_all(&[spec::TERMINATE]);
+    }
+
+    /// Ends everything at once.
+    pub(super) fn end(&self) {
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    /// What the helper said, once it has ended.
+    pub(super) fn said(mut self) -> io::Result<Message> {
+        self.0.set_nonblocking(true)?;
+        spec::last_message(&mut self.0)
+    }
+}
+
+/// The helper: reads its spec from standard input and never returns to the command line.
+#[cfg(target_os = "linux")]
+pub fn helper(inner: bool) -> std::process::ExitCode {
+    if inner { init::main() } else { outer::main() }
+}
+
+/// The helper, on a system that has none.
+#[cfg(not(target_os = "linux"))]
+pub fn helper(_inner: bool) -> std::process::ExitCode {
+    std::process::ExitCode::FAILURE
+}
+
+/// The command line of the helper.
+pub(super) fn helper_program() -> (&'static Path, &'static str) {
+    (Path::new("/proc/self/exe"), HELPER_COMMAND)
+}

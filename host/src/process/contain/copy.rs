@@ -1,0 +1,175 @@
+//! Copying a tree: for the fallback without namespaces, and where an overlay does not work.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::spec::{Spec, Visible};
+
+/// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
+const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
+
+/// The folder of a run in which the copy, a home and a place for temporary files lie.
+pub(super) struct Copy(PathBuf);
+
+impl Copy {
+    /// Copies the repository and makes the spec mean the copy.
+    pub(super) fn of(spec: &mut Spec) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("tool-run-").tempdir_in("/tmp")?.keep();
+        let copy = Self(folder.canonicalize()?);
+        match copy.fill(spec) {
+            Ok(()) => Ok(copy),
+            Err(error) => {
+                copy.end();
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(&self, spec: &mut Spec) -> io::Result<()> {
+        let place = self.0.join("tree");
+        tree(spec, &place, &LINKED)?;
+        let linked = LINKED.map(|name| spec.root.join(name));
+        spec.visible
+            .extend(linked.into_iter().filter(|path| path.is_dir()).map(Visible::Place));
+        if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
+            spec.directory = place.join(inside);
+        }
+        spec.root = place;
+        for (variable, name) in [("HOME", "home"), ("TMPDIR", "tmp")] {
+            let folder = self.0.join(name);
+            fs::DirBuilder::new().mode(0o700).create(&folder)?;
+            spec.environment
+                .insert(variable.to_owned(), folder.to_string_lossy().into_owned());
+        }
+        spec.home = Some(self.0.join("home"));
+        Ok(())
+    }
+
+    /// Removes it.
+    pub(super) fn end(self) {
+        open_up(&self.0);
+        // What is left of it, for whatever reason, holds nothing that the user does not have.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run may take the rights to its own directories away, which would keep them from being removed.
+fn open_up(folder: &Path) {
+    let _ = fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
+/// links to the real ones.
+pub(super) fn tree(spec: &Spec, to: &Path, linked: &[&str]) -> io::Result<()> {
+    let from = spec.root.as_path();
+    let hidden = spec.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
+    let mut room = Room {
+        bytes: spec.bounds.tree_bytes,
+        entries: spec.bounds.tree_inodes,
+    };
+    fs::DirBuilder::new().mode(0o700).create(to)?;
+    let mut folders = vec![(from.to_owned(), to.to_owned())];
+    let mut modes = Vec::new();
+    while let Some((source, target)) = folders.pop() {
+        modes.push((target.clone(), fs::metadata(&source)?.permissions()));
+        for entry in fs::read_dir(&source)? {
+            let entry = entry?;
+            let (real, place, kind) = (entry.path(), target.join(entry.file_name()), entry.file_type()?);
+            if hidden.contains(&real) {
+                continue;
+            }
+            room.take(0)?;
+            let is_linked = source == from && linked.iter().any(|name| entry.file_name() == *name);
+            if kind.is_dir() && is_linked {
+                symlink(&real, place)?;
+            } else if kind.is_dir() {
+                fs::DirBuilder::new().mode(0o700).create(&place)?;
+                folders.push((real, place));
+            } else if kind.is_symlink() {
+                symlink(fs::read_link(&real)?, place)?;
+            } else if kind.is_file() {
+                room.take(entry.metadata()?.len())?;
+                copy_file(&real, &place)?;
+            }
+        }
+    }
+    // Last, because a directory may be one that nothing can be put in; the deepest first.
+    modes
+        .into_iter()
+        .rev()
+        .try_for_each(|(place, mode)| fs::set_permissions(place, mode))
+}
+
+/// A file that the user cannot read the run cannot read either.
+fn copy_file(real: &Path, place: &Path) -> io::Result<()> {
+    match fs::copy(real, place) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
+/// What a copy may still take.
+struct Room {
+    bytes: u64,
+    entries: u64,
+}
+
+impl Room {
+    fn take(&mut self, bytes: u64) -> io::Result<()> {
+        let left = self.bytes.checked_sub(bytes).zip(self.entries.checked_sub(1));
+        let (bytes, entries) = left.ok_or_else(|| io::Error::other("the repository is too large to be copied"))?;
+        *self = Self { bytes, entries };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::process::contain::{Bounds, Sandbox};
+
+    #[test]
+    fn a_copy_holds_everything_but_what_is_hidden() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let root = folder.path().join("root");
+        fs::create_dir_all(root.join("a/b")).expect("folders can be made");
+        fs::create_dir_all(root.join("node_modules/x")).expect("folders can be made");
+        fs::write(root.join("a/b/one.txt"), "one").expect("files can be written");
+        fs::write(root.join("a/.env"), "KEY=x").expect("files can be written");
+        symlink("a/b", root.join("link")).expect("links can be made");
+        fs::set_permissions(root.join("a/b"), PermissionsExt::from_mode(0o555)).expect("modes can be set");
+        let to = folder.path().join("copy");
+        let spec = Spec {
+            sandbox: Sandbox::Landlock,
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            directory: root.clone(),
+            environment: BTreeMap::new(),
+            root: root.clone(),
+            hidden: vec!["a/.env".into()],
+            visible: Vec::new(),
+            home: None,
+            bounds: Bounds::default(),
+        };
+        tree(&spec, &to, &LINKED).expect("it is small");
+        assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");
+        assert!(!to.join("a/.env").exists());
+        assert_eq!(
+            fs::read_link(to.join("node_modules")).expect("it is a link"),
+            root.join("node_modules")
+        );
+        let mode = fs::metadata(to.join("a/b")).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o555);
+        open_up(folder.path());
+    }
+}

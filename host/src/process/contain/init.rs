@@ -1,0 +1,120 @@
+//! The inner helper: the first process inside. Sets everything up, gives up every right, starts the program, collects
+//! what dies, and ends with the program.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+
+use super::members::{self, Members, within_machine};
+use super::outer::{At, Step, control};
+use super::spec::{self, Message, Spec};
+use super::{Sandbox, namespaces, root, walls};
+use crate::limits;
+
+/// Runs to the end of the program. When the first process of a process namespace ends, the kernel ends all others.
+pub(super) fn main() -> ExitCode {
+    let Ok(mut outer) = control() else {
+        return ExitCode::FAILURE;
+    };
+    let message = run(&mut outer).unwrap_or_else(|(step, error)| Message::Failed {
+        step: step.to_owned(),
+        reason: error.to_string(),
+    });
+    match spec::say(&mut outer, &message) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn run(outer: &mut UnixStream) -> Step<Message> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("tying the run to its starter")?;
+    let text = spec::receive(outer).at("reading the specification")?;
+    let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
+    // A group and a session of their own: no terminal, and no signal from inside reaches the outer helper.
+    rustix::process::setsid().at("leaving the terminal")?;
+    prefer_to_be_killed();
+    if spec.sandbox == Sandbox::Namespaces {
+        namespaces::raise_loopback().at("switching the loopback device on")?;
+        rustix::system::sethostname(b"sandbox").at("naming the machine")?;
+        root::build(&spec)?;
+    } else {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
+    }
+    walls::raise(&spec)?;
+    let message = match start(&spec) {
+        Ok(child) => watch(&child, &spec).at("watching the program")?,
+        Err(error) => Message::NotStarted(error.raw_os_error().unwrap_or_default()),
+    };
+    if spec.sandbox == Sandbox::Landlock {
+        members::end_descendants();
+    }
+    Ok(message)
+}
+
+/// Where the machine runs out of memory, the kernel should end a run before anything else.
+fn prefer_to_be_killed() {
+    // Refused nowhere, and only a preference.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+fn start(spec: &Spec) -> io::Result<Child> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the helper of the one place that starts processes"
+    )]
+    let mut builder = Command::new(&spec.program);
+    builder
+        .args(&spec.arguments)
+        .current_dir(&spec.directory)
+        .env_clear()
+        .envs(&spec.environment)
+        .stdin(Stdio::null());
+    builder.spawn()
+}
+
+/// Waits for the program, collecting whatever else ends. Counts processes and memory now and then.
+fn watch(child: &Child, spec: &Spec) -> io::Result<Message> {
+    let program = Pid::from_child(child);
+    let ended = rustix::process::pidfd_open(program, PidfdFlags::empty())?;
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: limits::CONTAIN_WATCH_MS * 1_000_000,
+    };
+    let (members, bounds) = (Members::of(spec.sandbox), within_machine(spec.bounds));
+    loop {
+        match rustix::event::poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&tick)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(message) = reap(program)? {
+            return Ok(message);
+        }
+        if let Some(message) = members.over(bounds) {
+            return Ok(message);
+        }
+    }
+}
+
+/// Collects everything that has ended; a message where the program is among it.
+fn reap(program: Pid) -> io::Result<Option<Message>> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == program => return Ok(Some(end(status))),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn end(status: WaitStatus) -> Message {
+    match status.exit_status() {
+        Some(code) => Message::Exited(code),
+        None => Message::Signalled(status.terminating_signal().unwrap_or_default()),
+    }
+}

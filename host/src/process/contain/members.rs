@@ -1,0 +1,130 @@
+//! The processes of a run: counting what they use, and ending them where no namespace does it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use super::spec::Message;
+use super::{Bounds, Sandbox};
+use crate::limits;
+
+/// Where the members of a run are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Members {
+    sandbox: Sandbox,
+}
+
+impl Members {
+    pub(super) fn of(sandbox: Sandbox) -> Self {
+        Self { sandbox }
+    }
+
+    /// In a process namespace everything that `/proc` shows; otherwise the descendants of this process.
+    fn pids(self) -> Vec<u32> {
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let all = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        match self.sandbox {
+            Sandbox::Namespaces => all.collect(),
+            Sandbox::Landlock | Sandbox::None => descendants(all),
+        }
+    }
+
+    /// A message where all together use more than they may.
+    ///
+    /// The count of memory that is not backed by a file is quick, but counts what a fork shares with its parent again
+    /// and again; only where it is too high, the kernel is asked for the exact share of each.
+    pub(super) fn over(self, bounds: Bounds) -> Option<Message> {
+        let pids = self.pids();
+        let (mut tasks, mut memory) = (0, 0);
+        for &pid in &pids {
+            let (threads, bytes) = usage(pid).unwrap_or((1, 0));
+            tasks += threads;
+            memory += bytes;
+        }
+        if tasks > bounds.tasks {
+            return Some(Message::Tasks);
+        }
+        if memory <= bounds.memory_bytes {
+            return None;
+        }
+        let exact: u64 = pids.into_iter().filter_map(proportional_bytes).sum();
+        (exact > bounds.memory_bytes).then_some(Message::Memory)
+    }
+}
+
+/// The bound on memory, or a part of what the machine has, so that the rest of the machine goes on.
+pub(super) fn within_machine(bounds: Bounds) -> Bounds {
+    let system = rustix::system::sysinfo();
+    let total = u64::from(system.mem_unit).saturating_mul(system.totalram);
+    Bounds {
+        memory_bytes: bounds.memory_bytes.min(total / 4 * 3),
+        ..bounds
+    }
+}
+
+/// Ends every descendant of this process. Needs this process to adopt what its children leave behind.
+pub(super) fn end_descendants() {
+    for _ in 0..limits::CONTAIN_ROUNDS_MAX {
+        let left = Members::of(Sandbox::Landlock).pids();
+        for pid in left.iter().filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+            // An error means that it has just ended. Its id stays taken, for its parent is this process or one that
+            // is stopped with it, until it is collected below.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        if left.is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn descendants(all: impl Iterator<Item = u32>) -> Vec<u32> {
+    let parents = all
+        .filter_map(|pid| Some((pid, parent(pid)?)))
+        .collect::<HashMap<_, _>>();
+    let mut found = HashSet::from([std::process::id()]);
+    loop {
+        let before = found.len();
+        let more = parents
+            .iter()
+            .filter(|(_, parent)| found.contains(parent))
+            .map(|(&pid, _)| pid);
+        let more = more.collect::<Vec<_>>();
+        found.extend(more);
+        if found.len() == before {
+            break;
+        }
+    }
+    found.remove(&std::process::id());
+    found.into_iter().collect()
+}
+
+/// What follows the name in a process's line of numbers; the name itself may hold blanks and brackets.
+fn fields(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.to_owned())
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    fields(pid)?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Threads, and bytes that no file backs.
+fn usage(pid: u32) -> Option<(u64, u64)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let number = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    };
+    Some((number("Threads:")?, number("RssAnon:").unwrap_or_default() * 1024))
+}
+
+fn proportional_bytes(pid: u32) -> Option<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+    let line = line.or_else(|| rollup.lines().find_map(|line| line.strip_prefix("Pss:")));
+    let kibibytes: u64 = line?.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kibibytes * 1024)
+}

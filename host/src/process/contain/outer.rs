@@ -1,0 +1,162 @@
+//! The outer helper: enters the namespaces, starts the inner helper, passes orders in and messages out.
+//!
+//! It is the only process of a run that lives outside of the namespaces. The run ends when it ends: the inner helper
+//! asks the kernel to be killed with it, and everything in a process namespace dies with its first process.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::spec::{self, Message, Spec};
+use super::{Sandbox, copy, helper_program, members, namespaces};
+
+/// Runs to the end of the run.
+pub(super) fn main() -> ExitCode {
+    let Ok(mut daemon) = control() else {
+        return ExitCode::FAILURE;
+    };
+    match run(&mut daemon) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((step, error)) => {
+            let message = Message::Failed {
+                step: step.to_owned(),
+                reason: error.to_string(),
+            };
+            // Where nobody listens, nobody needs to know.
+            let _ = spec::say(&mut daemon, &message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The socket that is standard input.
+pub(super) fn control() -> io::Result<UnixStream> {
+    let handle: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+    Ok(UnixStream::from(handle))
+}
+
+/// What was being done when something went wrong.
+pub(super) type Step<T> = Result<T, (&'static str, io::Error)>;
+
+/// Names the step that an error belongs to.
+pub(super) trait At<T> {
+    fn at(self, step: &'static str) -> Step<T>;
+}
+
+impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
+    fn at(self, step: &'static str) -> Step<T> {
+        self.map_err(|error| (step, error.into()))
+    }
+}
+
+fn run(daemon: &mut UnixStream) -> Step<()> {
+    let text = spec::receive(daemon).at("reading the specification")?;
+    let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
+    die_with_parent().at("tying the run to its starter")?;
+    let copy = match spec.sandbox {
+        Sandbox::Namespaces => {
+            namespaces::enter().at("entering new namespaces")?;
+            None
+        }
+        Sandbox::Landlock => {
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
+            Some(copy::Copy::of(&mut spec).at("copying the repository")?)
+        }
+        Sandbox::None => return Err(("reading the specification", io::ErrorKind::InvalidInput.into())),
+    };
+    // Changing namespaces clears it.
+    die_with_parent().at("tying the run to its starter")?;
+    let (mut own, inners) = UnixStream::pair().at("starting the inner helper")?;
+    let mut child = start_inner(inners).at("starting the inner helper")?;
+    let text = serde_json::to_vec(&spec).at("starting the inner helper")?;
+    spec::send(&mut own, &text).at("starting the inner helper")?;
+    let followed = follow(daemon, &mut own, &child);
+    // A process that cannot be killed any more is gone.
+    let _ = child.kill();
+    let _ = child.wait();
+    if let Some(copy) = copy {
+        members::end_descendants();
+        copy.end();
+    }
+    followed.at("following the run")
+}
+
+fn die_with_parent() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+fn start_inner(control: UnixStream) -> io::Result<Child> {
+    let (program, command) = helper_program();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the helper of the one place that starts processes"
+    )]
+    let mut builder = Command::new(program);
+    builder
+        .arg(command)
+        .arg("--inner")
+        .stdin(Stdio::from(OwnedFd::from(control)));
+    builder.spawn()
+}
+
+/// Passes orders in and messages out until the inner helper has ended or nobody listens any more.
+fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
+    let pid = Pid::from_child(child);
+    let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let mut polled = [
+            PollFd::new(&ended, PollFlags::IN),
+            PollFd::new(&*daemon, PollFlags::IN),
+            PollFd::new(&*inner, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut polled, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        let [is_over, has_order, has_message] = polled.map(|entry| !entry.revents().is_empty());
+        if has_message {
+            pass_on(inner, daemon)?;
+        }
+        if is_over {
+            return pass_on(inner, daemon);
+        }
+        if has_order && !obey(daemon, pid)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Hands on what the inner helper has said.
+fn pass_on(inner: &mut UnixStream, daemon: &mut UnixStream) -> io::Result<()> {
+    inner.set_nonblocking(true)?;
+    let mut buffer = [0; 4096];
+    loop {
+        match inner.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => daemon.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The inner helper was killed with the specification unread.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Takes an order; false where the run is to end.
+fn obey(daemon: &mut UnixStream, inner: Pid) -> io::Result<bool> {
+    let mut order = [0];
+    match daemon.read(&mut order)? {
+        0 => Ok(false),
+        _ => {
+            // The inner helper leads the group of the program and, as the first process of its namespace, is not
+            // touched itself. An error means that nobody is there any more.
+            let _ = rustix::process::kill_process_group(inner, Signal::TERM);
+            Ok(true)
+        }
+    }
+}

@@ -1,0 +1,489 @@
+"""Attempts to get out of the sandbox, one a run: `python3 -I -c THIS NAME`, with what it needs to know in PROBE.
+
+Each prints one last line: `refused: ERRNO` where the system said no, `did: WHAT` where it did not. None of them harms a
+machine whose sandbox lacks a defence: they look, count to a bound of their own, and stop at the first success.
+"""
+import ctypes, errno, json, mmap, os, resource, shutil, signal, socket, struct, sys, time
+
+know = json.loads(os.environ["PROBE"])
+libc = ctypes.CDLL(None, use_errno=True)
+machine = os.uname().machine
+attempts = {}
+
+
+def attempt(function):
+    attempts[function.__name__] = function
+    return function
+
+
+def call(x86_64, aarch64, *arguments):
+    """A system call by number; what the library wraps is tried without the library's own checks."""
+    number = x86_64 if machine == "x86_64" else aarch64
+    wide = [ctypes.c_void_p(a) if isinstance(a, int) else a for a in arguments]
+    result = libc.syscall(ctypes.c_long(number), *wide)
+    if result == -1:
+        raise OSError(ctypes.get_errno(), "")
+    return result
+
+
+def write(path):
+    with open(path, "w") as file:
+        file.write("escaped")
+    return "wrote " + path
+
+
+def leave(path):
+    """Makes a file where none may be made, and takes it away again."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    os.remove(path)
+    return "made " + path
+
+
+def fork_and(body):
+    """Runs `body` in a child whose exit status is the error number."""
+    child = os.fork()
+    if child == 0:
+        try:
+            body()
+            os._exit(0)
+        except OSError as error:
+            os._exit(error.errno)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise OSError(os.WEXITSTATUS(status), "")
+
+
+# The file system.
+
+@attempt
+def write_system(): return leave("/usr/tool-probe")
+
+@attempt
+def write_etc(): return leave("/etc/tool-probe")
+
+@attempt
+def write_root(): return leave("/tool-probe")
+
+@attempt
+def write_interpreter(): return leave(os.path.join(sys.prefix, "tool-probe"))
+
+@attempt
+def write_outside(): return leave(os.path.join(know["outside"], "probe"))
+
+@attempt
+def write_home():
+    path = os.path.join(know["home"], "tool-probe")
+    os.makedirs(know["home"], exist_ok=True)
+    return write(path)
+
+@attempt
+def change_repository():
+    for name in ["new.txt", "kept.txt"]:
+        write(name)
+    os.rename("sub/inner.txt", "sub/moved.txt")
+    return "changed"
+
+@attempt
+def delete_repository():
+    for name in os.listdir("."):
+        shutil.rmtree(name) if os.path.isdir(name) else os.remove(name)
+    assert os.listdir(".") == []
+    os.mkdir("sub")
+    write("sub/again.txt")
+    return "deleted"
+
+@attempt
+def read_hidden(): return open(".env").read()
+
+@attempt
+def read_hidden_link(): return open("other-name.txt").read()
+
+@attempt
+def read_git(): return open(".git/HEAD").read()
+
+@attempt
+def uncover_hidden():
+    write(".env")
+    os.remove(".env")
+    os.rename("kept.txt", ".env")
+    os.rename(".env", "kept.txt")
+    return open(".env").read()
+
+@attempt
+def read_outside(): return open(os.path.join(know["outside"], "token")).read()
+
+@attempt
+def read_through_link():
+    os.symlink(os.path.join(know["outside"], "token"), "probe-link")
+    return open("probe-link").read()
+
+@attempt
+def read_through_proc(): return open("/proc/1/root" + os.path.join(know["outside"], "token")).read()
+
+@attempt
+def read_parent():
+    return open(os.path.join("sub", "..", "..", os.path.basename(know["outside"]), "token")).read()
+
+@attempt
+def read_shadow(): return open("/etc/shadow").read()
+
+@attempt
+def open_by_handle():
+    handle = ctypes.create_string_buffer(struct.pack("II", 8, 1) + struct.pack("II", 2, 0) + bytes(120))
+    call(304, 265, os.open(".", os.O_RDONLY), ctypes.cast(handle, ctypes.c_void_p), 0)
+    return "opened something by its handle"
+
+@attempt
+def make_device():
+    import stat
+    os.mknod("probe-disk", 0o600 | stat.S_IFBLK, os.makedev(8, 0))
+    return "made a disk"
+
+@attempt
+def leave_root():
+    fork_and(lambda: os.chroot("sub"))
+    return "changed the root"
+
+# Rights.
+
+@attempt
+def keep_rights():
+    status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line)
+    names = ["CapPrm", "CapEff", "CapInh", "CapAmb"] + ["CapBnd"] * (know["sandbox"] == "namespaces")
+    rights = [status[name] for name in names]
+    if all(int(right, 16) == 0 for right in rights) and status["NoNewPrivs"] == "1":
+        raise OSError(errno.EPERM, "")
+    return "kept rights: " + " ".join(rights)
+
+@attempt
+def inherit_handles():
+    held = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            held.add(os.readlink("/proc/self/fd/" + name))
+        except OSError:
+            pass
+    odd = sorted(path for path in held if not path.startswith(("/dev/null", "pipe:", "/proc/")))
+    if not odd:
+        raise OSError(errno.EBADF, "")
+    return "holds " + ", ".join(odd)
+
+@attempt
+def inherit_environment():
+    for name in ["TOOL_PROBE_SECRET", "SSH_AUTH_SOCK", "HOSTED_API_KEY"]:
+        if name in os.environ:
+            return "sees " + name
+    raise OSError(errno.ENOENT, "")
+
+@attempt
+def new_user_namespace():
+    fork_and(lambda: call(272, 97, 0x10000000))
+    return "has a user namespace"
+
+@attempt
+def clone_user_namespace():
+    child = call(56, 220, 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0)
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "has a user namespace"
+
+@attempt
+def clone3_user_namespace():
+    arguments = ctypes.create_string_buffer(struct.pack("Q" * 8, 0x10000000, 0, 0, 0, signal.SIGCHLD, 0, 0, 0))
+    child = call(435, 435, ctypes.cast(arguments, ctypes.c_void_p), 64)
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "has a user namespace"
+
+@attempt
+def join_namespace():
+    call(308, 268, os.open("/proc/self/ns/net", os.O_RDONLY), 0)
+    return "joined a namespace"
+
+@attempt
+def mount():
+    place = ctypes.c_char_p(os.path.join(know["repository"], "sub").encode())
+    call(165, 40, ctypes.c_char_p(b"none"), place, ctypes.c_char_p(b"tmpfs"), 0, 0)
+    call(166, 39, place, 2)
+    return "mounted"
+
+@attempt
+def mount_anew():
+    call(430, 430, ctypes.c_char_p(b"tmpfs"), 0)
+    return "opened a file system"
+
+@attempt
+def unmount():
+    call(166, 39, ctypes.c_char_p(know["repository"].encode()), 2)
+    return "took the cover off the repository"
+
+@attempt
+def write_kernel_settings():
+    os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
+    return "opened it"
+
+@attempt
+def write_sysrq():
+    os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY))
+    return "opened it"
+
+@attempt
+def read_kernel_memory():
+    if os.open("/proc/kcore", os.O_RDONLY) and os.path.getsize("/proc/kcore"):
+        return "opened it"
+    raise OSError(errno.ENOENT, "")
+
+@attempt
+def trace():
+    child = os.fork()
+    if child == 0:
+        time.sleep(5)
+        os._exit(0)
+    try:
+        call(101, 117, 16, child, 0, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+    return "traces another process"
+
+@attempt
+def trace_me():
+    fork_and(lambda: call(101, 117, 0, 0, 0, 0))
+    return "may trace"
+
+@attempt
+def read_memory():
+    target = ctypes.create_string_buffer(b"x" * 16)
+    vector = ctypes.create_string_buffer(struct.pack("QQ", ctypes.addressof(target), 16))
+    call(310, 270, os.getpid(), ctypes.cast(vector, ctypes.c_void_p), 1, ctypes.cast(vector, ctypes.c_void_p), 1, 0)
+    return "reads memory by process"
+
+@attempt
+def write_first_process():
+    os.close(os.open("/proc/1/mem", os.O_RDWR))
+    return "opened the memory of the first process"
+
+@attempt
+def take_handle():
+    call(438, 438, call(434, 434, os.getppid(), 0), 0, 0)
+    return "took a handle of its parent"
+
+@attempt
+def signal_outside():
+    os.kill(know["process"], 0)
+    return "could signal a process outside"
+
+@attempt
+def see_outside():
+    return open("/proc/%d/cmdline" % know["process"]).read()
+
+@attempt
+def read_outside_environment():
+    return open("/proc/%d/environ" % know["process"]).read()
+
+@attempt
+def use_keys():
+    call(250, 219, 0, ctypes.c_void_p(-4 & 0xffffffffffffffff).value, 0)
+    return "has a keyring"
+
+@attempt
+def add_key():
+    call(248, 217, ctypes.c_char_p(b"user"), ctypes.c_char_p(b"probe"), ctypes.c_char_p(b"x"), 1, -2 & 0xffffffff)
+    return "added a key"
+
+@attempt
+def use_io_uring():
+    parameters = ctypes.create_string_buffer(120)
+    call(425, 425, 1, ctypes.cast(parameters, ctypes.c_void_p))
+    return "has a ring"
+
+@attempt
+def load_bpf():
+    call(321, 280, 0, ctypes.cast(ctypes.create_string_buffer(128), ctypes.c_void_p), 128)
+    return "made a map"
+
+@attempt
+def watch_performance():
+    attribute = ctypes.create_string_buffer(struct.pack("IIQ", 1, 128, 0) + bytes(112))
+    call(298, 241, ctypes.cast(attribute, ctypes.c_void_p), 0, -1 & 0xffffffff, -1 & 0xffffffff, 0)
+    return "opened a counter"
+
+@attempt
+def handle_faults():
+    call(323, 282, 1)
+    return "handles page faults"
+
+@attempt
+def change_personality():
+    call(135, 92, 0x0040000)
+    return "switched address randomisation off"
+
+@attempt
+def load_module():
+    call(313, 273, os.open("/dev/null", os.O_RDONLY), ctypes.c_char_p(b""), 0)
+    return "may load modules"
+
+@attempt
+def type_into_terminal():
+    import fcntl
+    _, slave = os.openpty()
+    fcntl.ioctl(slave, 0x5412, b"x")
+    return "typed"
+
+@attempt
+def open_terminal():
+    os.open("/dev/tty", os.O_RDWR)
+    return "has a terminal"
+
+# The network and sockets.
+
+def reach(family, kind, address):
+    with socket.socket(family, kind) as connection:
+        connection.settimeout(2)
+        connection.connect(address)
+        connection.send(b"escaped")
+        if kind == socket.SOCK_DGRAM:
+            time.sleep(0.1)
+            connection.send(b"escaped")
+    return "sent"
+
+@attempt
+def reach_host(): return reach(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", know["tcp"]))
+
+@attempt
+def reach_host_udp(): return reach(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", know["udp"]))
+
+@attempt
+def reach_host_ipv6(): return reach(socket.AF_INET6, socket.SOCK_STREAM, ("::1", know["tcp"]))
+
+@attempt
+def reach_out(): return reach(socket.AF_INET, socket.SOCK_STREAM, ("192.0.2.1", 80))
+
+@attempt
+def reach_out_udp(): return reach(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 53))
+
+@attempt
+def reach_abstract(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, b"\0" + know["abstract"].encode())
+
+@attempt
+def reach_socket(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, os.path.join(know["outside"], "socket"))
+
+@attempt
+def reach_socket_inside(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, "server.sock")
+
+@attempt
+def use_packets():
+    socket.socket(17, socket.SOCK_RAW, 0)
+    return "has a packet socket"
+
+@attempt
+def use_raw():
+    socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+    return "has a raw socket"
+
+@attempt
+def use_vsock():
+    socket.socket(40, socket.SOCK_STREAM, 0)
+    return "has a socket to the hypervisor"
+
+@attempt
+def use_netlink():
+    socket.socket(16, socket.SOCK_RAW, 9)
+    return "has an audit socket"
+
+# What a run may use.
+
+
+def pad(path, blocks):
+    block = bytes(1 << 20)
+    try:
+        with open(path, "wb") as file:
+            for _ in range(blocks):
+                file.write(block)
+    finally:
+        os.path.exists(path) and os.remove(path)
+    return "wrote %d MiB" % blocks
+
+@attempt
+def fill_tree(): return pad("probe-fill", know["tree_mib"] + 1)
+
+@attempt
+def fill_temporary(): return pad("/tmp/probe-fill", know["scratch_mib"] + 1)
+
+@attempt
+def fill_memory_disk(): return pad("/dev/shm/probe-fill", know["scratch_mib"] + 1)
+
+@attempt
+def fill_names():
+    os.mkdir("probe-names")
+    for number in range(know["inodes"] + 1):
+        open("probe-names/%d" % number, "w").close()
+    return "made %d files" % (know["inodes"] + 1)
+
+@attempt
+def fork_bomb():
+    for _ in range(2 * know["tasks"]):
+        if os.fork() == 0:
+            signal.alarm(5)
+            while True:
+                time.sleep(1)
+    time.sleep(1)
+    return "has %d processes" % (2 * know["tasks"])
+
+@attempt
+def use_memory():
+    held = []
+    for _ in range(2 * know["memory_mib"]):
+        held.append(os.urandom(1) * (1 << 20))
+    time.sleep(1)
+    return "has %d MiB" % (2 * know["memory_mib"])
+
+@attempt
+def use_addresses():
+    try:
+        mmap.mmap(-1, 3 << 40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+    except (MemoryError, OverflowError):
+        raise OSError(errno.ENOMEM, "")
+    return "mapped three tebibytes"
+
+@attempt
+def dump_core():
+    child = os.fork()
+    if child == 0:
+        most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+        os.abort()
+    _, status = os.waitpid(child, 0)
+    if os.WCOREDUMP(status):
+        return "left a core"
+    raise OSError(errno.EPERM, "")
+
+@attempt
+def outlive():
+    """Leaves two processes behind that have nothing in common with it any more."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            code = "import time; time.sleep(30) # %s" % know["mark"]
+            os.execve(sys.executable, [sys.executable, "-I", "-c", code], {})
+        os._exit(0)
+    time.sleep(0.2)
+    return "left a process"
+
+@attempt
+def outlast():
+    """Does not listen, forks on, and goes on for ever."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+    os.environ.clear()
+    time.sleep(30)
+    return "lasted"
+
+
+try:
+    print("did: " + str(attempts[sys.argv[1]]()), flush=True)
+except OSError as error:
+    print("refused: " + errno.errorcode.get(error.errno, str(error)), flush=True)

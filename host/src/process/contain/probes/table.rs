@@ -1,0 +1,216 @@
+//! The attempts by name: what each tries, and what is supposed to come of it.
+
+/// What is supposed to come of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// The system says no, with one of these errors.
+    Refused(&'static [&'static str]),
+    /// It may think that it did it: outside nothing comes of it.
+    Nothing,
+    /// It is ended because it uses too much, or is told so with one of these errors.
+    Bounded(&'static [&'static str]),
+    /// It ends, with everything it started, when its time is over.
+    TimedOut,
+}
+
+/// One attempt to get out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its name, which is also the one of its function.
+    pub name: &'static str,
+    /// Completes "a run tries to …".
+    pub tries: &'static str,
+    /// In namespaces.
+    pub namespaces: Expected,
+    /// In the fallback.
+    pub landlock: Expected,
+}
+
+use Expected::{Bounded, Nothing, Refused, TimedOut};
+
+const fn both(name: &'static str, tries: &'static str, expected: Expected) -> Attempt {
+    each(name, tries, expected, expected)
+}
+
+const fn each(name: &'static str, tries: &'static str, namespaces: Expected, landlock: Expected) -> Attempt {
+    Attempt {
+        name,
+        tries,
+        namespaces,
+        landlock,
+    }
+}
+
+const READ_ONLY: Expected = Refused(&["EROFS"]);
+const ABSENT: Expected = Refused(&["ENOENT"]);
+const DENIED: Expected = Refused(&["EACCES"]);
+const FORBIDDEN: Expected = Refused(&["EPERM"]);
+const NO_FAMILY: Expected = Refused(&["EAFNOSUPPORT"]);
+
+/// All of them.
+pub const ATTEMPTS: &[Attempt] = &[
+    each("write_system", "write into `/usr`", READ_ONLY, DENIED),
+    each("write_etc", "write into `/etc`", READ_ONLY, DENIED),
+    each("write_root", "write into `/`", READ_ONLY, DENIED),
+    each(
+        "write_interpreter",
+        "write into the interpreter's folder",
+        Refused(&["EROFS", "EACCES"]),
+        DENIED,
+    ),
+    each("write_outside", "write beside the repository", ABSENT, DENIED),
+    each("write_home", "leave something in the home directory", Nothing, DENIED),
+    both("change_repository", "change files of the repository", Nothing),
+    both("delete_repository", "delete the repository", Nothing),
+    both("read_hidden", "read a hidden file", ABSENT),
+    both("read_hidden_link", "read a hidden file by its other name", ABSENT),
+    both("read_git", "read the git directory", ABSENT),
+    both("uncover_hidden", "uncover a hidden file by replacing it", ABSENT),
+    each("read_outside", "read a file outside of the repository", ABSENT, DENIED),
+    each("read_through_link", "read a file outside by a link", ABSENT, DENIED),
+    each(
+        "read_through_proc",
+        "read a file outside through `/proc`",
+        Refused(&["ENOENT", "EACCES"]),
+        DENIED,
+    ),
+    each("read_parent", "read a file outside by going up", ABSENT, ABSENT),
+    each("read_shadow", "read the machine's passwords", ABSENT, DENIED),
+    both("open_by_handle", "open files by their handle", FORBIDDEN),
+    each("make_device", "make a device", FORBIDDEN, Refused(&["EPERM", "EACCES"])),
+    both("leave_root", "change its root directory", FORBIDDEN),
+    both("keep_rights", "keep capabilities", FORBIDDEN),
+    both("inherit_handles", "find open handles", Refused(&["EBADF"])),
+    both("inherit_environment", "find keys in the environment", ABSENT),
+    both("new_user_namespace", "enter a new user namespace", FORBIDDEN),
+    both(
+        "clone_user_namespace",
+        "start a process in a new user namespace",
+        FORBIDDEN,
+    ),
+    both(
+        "clone3_user_namespace",
+        "the same by the newer call",
+        Refused(&["ENOSYS"]),
+    ),
+    both("join_namespace", "join a namespace", FORBIDDEN),
+    both("mount", "mount a file system", FORBIDDEN),
+    both("mount_anew", "mount one by the newer calls", FORBIDDEN),
+    both("unmount", "unmount the cover of the repository", FORBIDDEN),
+    each(
+        "write_kernel_settings",
+        "change a setting of the kernel",
+        Refused(&["EROFS", "EACCES"]),
+        DENIED,
+    ),
+    each(
+        "write_sysrq",
+        "command the kernel",
+        Refused(&["EROFS", "EACCES", "ENOENT"]),
+        Refused(&["EACCES", "ENOENT"]),
+    ),
+    both(
+        "read_kernel_memory",
+        "read the kernel's memory",
+        Refused(&["ENOENT", "EACCES", "EPERM"]),
+    ),
+    both("trace", "trace another process", FORBIDDEN),
+    both("trace_me", "trace at all", FORBIDDEN),
+    both("read_memory", "read memory by process", FORBIDDEN),
+    both(
+        "write_first_process",
+        "write the first process's memory",
+        Refused(&["EACCES", "EPERM"]),
+    ),
+    both("take_handle", "take a handle of another process", FORBIDDEN),
+    each(
+        "signal_outside",
+        "signal a process outside",
+        Refused(&["ESRCH"]),
+        FORBIDDEN,
+    ),
+    each("see_outside", "see a process outside", ABSENT, Nothing),
+    each(
+        "read_outside_environment",
+        "read the environment of a process outside",
+        ABSENT,
+        DENIED,
+    ),
+    both("use_keys", "use the kernel's keyrings", FORBIDDEN),
+    both("add_key", "add a key", FORBIDDEN),
+    both("use_io_uring", "use io_uring", FORBIDDEN),
+    both("load_bpf", "use BPF", FORBIDDEN),
+    both("watch_performance", "use performance counters", FORBIDDEN),
+    both("handle_faults", "handle page faults", FORBIDDEN),
+    both("change_personality", "switch address randomisation off", FORBIDDEN),
+    both("load_module", "load a kernel module", FORBIDDEN),
+    each(
+        "type_into_terminal",
+        "type into a terminal",
+        FORBIDDEN,
+        Refused(&["EPERM", "EACCES"]),
+    ),
+    each(
+        "open_terminal",
+        "open the user's terminal",
+        Refused(&["ENXIO"]),
+        Refused(&["ENXIO", "EACCES"]),
+    ),
+    each(
+        "reach_host",
+        "reach a server of this machine",
+        Refused(&["ECONNREFUSED"]),
+        NO_FAMILY,
+    ),
+    each(
+        "reach_host_udp",
+        "reach one by UDP",
+        Refused(&["ECONNREFUSED"]),
+        NO_FAMILY,
+    ),
+    each(
+        "reach_host_ipv6",
+        "reach one by IPv6",
+        Refused(&["ECONNREFUSED", "EADDRNOTAVAIL"]),
+        NO_FAMILY,
+    ),
+    each("reach_out", "reach the network", Refused(&["ENETUNREACH"]), NO_FAMILY),
+    each("reach_out_udp", "reach it by UDP", Refused(&["ENETUNREACH"]), NO_FAMILY),
+    each(
+        "reach_abstract",
+        "reach an abstract socket",
+        Refused(&["ECONNREFUSED"]),
+        NO_FAMILY,
+    ),
+    each("reach_socket", "reach a socket by its path", ABSENT, NO_FAMILY),
+    each(
+        "reach_socket_inside",
+        "reach a socket that lies in the repository",
+        ABSENT,
+        NO_FAMILY,
+    ),
+    both("use_packets", "see packets", NO_FAMILY),
+    each("use_raw", "send raw packets", FORBIDDEN, NO_FAMILY),
+    both("use_vsock", "reach the hypervisor", NO_FAMILY),
+    both("use_netlink", "speak to the kernel's audit", NO_FAMILY),
+    each(
+        "fill_tree",
+        "fill the disk through the repository",
+        Refused(&["ENOSPC"]),
+        Nothing,
+    ),
+    each(
+        "fill_temporary",
+        "fill it through temporary files",
+        Refused(&["ENOSPC"]),
+        DENIED,
+    ),
+    each("fill_memory_disk", "fill shared memory", Refused(&["ENOSPC"]), DENIED),
+    each("fill_names", "make files without end", Refused(&["ENOSPC"]), Nothing),
+    both("fork_bomb", "fork without end", Bounded(&["EAGAIN"])),
+    both("use_memory", "use memory without end", Bounded(&["ENOMEM"])),
+    both("use_addresses", "map more than a process may", Refused(&["ENOMEM"])),
+    both("dump_core", "leave a core dump", FORBIDDEN),
+    both("outlive", "leave a process behind", Nothing),
+    both("outlast", "go on when its time is over", TimedOut),
+];

@@ -1,0 +1,424 @@
+//! The sandbox around test runs: attempts to get out by name, test suites that behave badly, and those that do not.
+
+mod escapes;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use host::provider::script::{Round, ScriptedCall};
+use tempfile::TempDir;
+
+use crate::providers::scripted;
+use crate::support::{Finished, Home, finish, fixture_path, folder};
+
+/// A repository with these files, and a Python with pytest for its tests.
+pub(crate) fn repository(files: &[(&str, &str)]) -> TempDir {
+    let repository = folder(files);
+    let environment = fixture_path("click-8.1.8").join(".venv");
+    std::os::unix::fs::symlink(environment, repository.path().join(".venv")).expect("links can be made");
+    repository
+}
+
+fn run_tests(home: &Home, repository: &Path, arguments: &str) -> Finished {
+    let call = [
+        "skill",
+        "call",
+        "run_tests",
+        arguments,
+        "--allow",
+        "run-process",
+        "--quiet",
+    ];
+    home.run(repository, &call)
+}
+
+#[track_caller]
+fn holds(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
+}
+
+/// Every entry with its mode, inode, time and content.
+fn everything(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, Vec<u8>)> {
+    use std::os::unix::fs::MetadataExt;
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("it can be listed") {
+            let path = entry.expect("it can be listed").path();
+            let metadata = std::fs::symlink_metadata(&path).expect("it is there");
+            let content = match metadata.is_file() {
+                true => std::fs::read(&path).expect("it can be read"),
+                false => Vec::new(),
+            };
+            if metadata.is_dir() {
+                folders.push(path.clone());
+            }
+            found.insert(path, (metadata.mode(), metadata.ino(), metadata.mtime_nsec(), content));
+        }
+    }
+    found
+}
+
+/// Processes whose command line holds this.
+fn processes(mark: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").expect("there is a /proc").flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(mark)).collect()
+}
+
+/// What issue by issue a hostile suite tries; each test fails with the error that it names.
+const HOSTILE: &str = r#"
+import os, pathlib, shutil, signal, socket, subprocess, sys, time
+
+HOME = pathlib.Path(os.environ["HOME"])
+
+def test_write_outside():
+    pathlib.Path("../escaped.txt").write_text("x")
+    (HOME / "escaped.txt").write_text("x")
+    pathlib.Path("/usr/escaped.txt").write_text("x")
+
+def test_delete_repository():
+    subprocess.run(["rm", "-rf", os.getcwd() + "/src", os.getcwd() + "/kept.txt"], check=True)
+    assert not os.path.exists("kept.txt")
+    raise RuntimeError("deleted")
+
+def test_read_hidden():
+    print(pathlib.Path(".env").read_text())
+
+def test_read_token():
+    print((HOME / "token").read_text())
+
+def test_reach_daemon():
+    import json
+    port = int(pathlib.Path("port.txt").read_text())
+    socket.create_connection(("127.0.0.1", port), timeout=2)
+
+def test_reach_out():
+    socket.create_connection(("192.0.2.1", 80), timeout=2)
+
+def test_kill_daemon():
+    os.kill(int(pathlib.Path("pid.txt").read_text()), signal.SIGKILL)
+
+def test_leave_a_process():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(60) # MARK"], {})
+        os._exit(0)
+    time.sleep(0.2)
+    raise RuntimeError("left")
+"#;
+
+#[test]
+fn a_hostile_suite_fails_test_by_test_and_leaves_nothing() {
+    let mark = format!("left-behind-{}", uuid());
+    let files = [
+        ("src/a.py", "x = 1\n"),
+        ("kept.txt", "kept\n"),
+        (".env", "KEY=hunter2\n"),
+        ("test_hostile.py", &HOSTILE.replace("MARK", &mark)),
+    ];
+    let (home, repository) = (Home::offline(), repository(&files));
+    home.serve();
+    let record = home.record();
+    for (name, field) in [("port.txt", "port"), ("pid.txt", "pid")] {
+        std::fs::write(repository.path().join(name), record[field].to_string()).expect("the folder is writable");
+    }
+    let before = everything(repository.path());
+    let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
+    holds(
+        &text,
+        &[
+            "FAILED: 8 failed",
+            "sandbox: namespaces",
+            "Read-only file system",
+            "deleted",
+            "No such file or directory: '.env'",
+            "/token'",
+            "Connection refused",
+            "Network is unreachable",
+            "No such process",
+            "left",
+        ],
+    );
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_eq!(everything(repository.path()), before);
+    assert!(!home.path().join("escaped.txt").exists());
+    assert_eq!(processes(&mark), Vec::<String>::new());
+    assert_eq!(home.record(), record, "the daemon lives");
+    home.run(Path::new("/"), &["service", "status"]).expect(0);
+}
+
+#[test]
+fn a_suite_that_does_not_end_is_ended_with_everything_it_started() {
+    let mark = format!("endless-{}", uuid());
+    let suite = format!(
+        "import os, signal, subprocess, sys, time\n\
+         def test_endless():\n    \
+             signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    \
+             code = 'import os, time; os.setsid(); time.sleep(60) # {mark}'\n    \
+             subprocess.Popen([sys.executable, '-c', code], env={{}})\n    \
+             time.sleep(60) # {mark}\n"
+    );
+    let (home, repository) = (Home::offline(), repository(&[("test_endless.py", &suite)]));
+    let started = Instant::now();
+    let finished = run_tests(&home, repository.path(), r#"{"timeout_seconds": 2}"#).expect(0);
+    holds(&finished.stdout, &["sandbox: namespaces"]);
+    holds(&finished.stdout.to_lowercase(), &["time"]);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert_eq!(processes(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn a_suite_that_forks_without_end_is_ended() {
+    let suite = "import os, time\n\
+                 def test_bomb():\n    \
+                     for _ in range(5000):\n        \
+                         if os.fork() == 0:\n            time.sleep(30)\n            os._exit(0)\n";
+    let (home, repository) = (Home::offline(), repository(&[("test_bomb.py", suite)]));
+    let finished = run_tests(&home, repository.path(), "{}");
+    // Root is counted by the sandbox itself, everybody else by the kernel, which refuses the fork.
+    let text = format!("{}{}", finished.stdout, finished.stderr);
+    let is_held = text.contains("more than 2048 processes and threads") || text.contains("BlockingIOError");
+    assert!(is_held, "{text}");
+}
+
+#[test]
+fn an_honest_suite_notices_nothing() {
+    let suite = r#"
+import http.server, multiprocessing, os, pathlib, shutil, socket, sqlite3, subprocess, sys, tempfile, threading
+import urllib.request
+
+def square(x):
+    return x * x
+
+def test_workers():
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        assert pool.map(square, range(4)) == [0, 1, 4, 9]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(square, [3]) == [9]
+
+def test_server():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = "http://localhost:%d/data.txt" % server.server_port
+    assert urllib.request.urlopen(url).read() == b"data\n"
+    server.shutdown()
+
+def test_unix_socket(tmp_path):
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(str(tmp_path / "socket"))
+        server.listen()
+        client.connect(str(tmp_path / "socket"))
+
+def test_files(tmp_path):
+    assert os.getcwd() == os.path.dirname(os.path.abspath(__file__))
+    shutil.rmtree("build")
+    pathlib.Path("build").mkdir()
+    assert os.listdir("build") == []
+    pathlib.Path("build/out.txt").write_text("out")
+    shutil.move("moved", "build/moved")
+    assert pathlib.Path("build/moved/in.txt").read_text() == "in\n"
+    pathlib.Path("data.txt").write_text("changed")
+    (pathlib.Path.home() / ".cache").mkdir()
+    tempfile.NamedTemporaryFile().write(b"x")
+    (tmp_path / "a").symlink_to("b")
+    sqlite3.connect("x.db").execute("create table t(x)")
+
+def test_programs():
+    answer = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True)
+    assert answer.stdout == "1\n"
+    assert subprocess.run("git --version && id -un", shell=True).returncode == 0
+
+def test_machine():
+    import getpass, pwd
+    assert os.cpu_count() > 0 and pwd.getpwuid(os.getuid()).pw_name
+    assert socket.gethostbyname(socket.gethostname()) == "127.0.0.1"
+    assert os.environ["HOME"] == str(pathlib.Path.home())
+"#;
+    let files = [
+        ("test_honest.py", suite),
+        ("data.txt", "data\n"),
+        ("build/old.txt", "old\n"),
+        ("moved/in.txt", "in\n"),
+    ];
+    let (home, repository) = (Home::offline(), repository(&files));
+    let before = everything(repository.path());
+    let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
+    holds(&text, &["PASSED: 6 passed", "exit status 0; sandbox: namespaces"]);
+    assert_eq!(everything(repository.path()), before);
+}
+
+#[test]
+fn node_tests_run_inside() {
+    let script = r#"
+const test = require('node:test'), assert = require('assert'), fs = require('fs'), http = require('http');
+test('server', async () => {
+    const server = http.createServer((_, answer) => answer.end('ok')).listen(0, '127.0.0.1');
+    await new Promise(done => server.on('listening', done));
+    const answer = await fetch('http://127.0.0.1:' + server.address().port);
+    assert.equal(await answer.text(), 'ok');
+    server.close();
+});
+test('hidden', () => assert.throws(() => fs.readFileSync('.env'), { code: 'ENOENT' }));
+test('outside', () => assert.throws(() => fs.writeFileSync('/usr/escaped', ''), { code: 'EROFS' }));
+test('devices', () => assert.ok(require('os').networkInterfaces().lo));
+test('write', () => { fs.mkdirSync('out'); fs.writeFileSync('out/x', '1'); fs.rmSync('out', { recursive: true }); });
+"#;
+    let files = [
+        (
+            "package.json",
+            r#"{"name": "x", "version": "1.0.0", "scripts": {"test": "node --test"}}"#,
+        ),
+        ("a.test.js", script),
+        (".env", "KEY=hunter2\n"),
+    ];
+    let (home, repository) = (Home::offline(), folder(&files));
+    let before = everything(repository.path());
+    let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
+    holds(&text, &["PASSED: 5 passed", "sandbox: namespaces"]);
+    assert_eq!(everything(repository.path()), before);
+}
+
+/// The binary where the kernel gives no more namespaces, as in some containers.
+fn without_namespaces(home: &Home, repository: &Path, arguments: &[&str]) -> Finished {
+    let command = home.tool(repository, arguments);
+    #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
+    let mut outer = Command::new("unshare");
+    outer
+        .args(["--user", "--map-root-user", "sh", "-c"])
+        .arg("echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"")
+        .arg("sh")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(repository)
+        .env_clear();
+    for (name, value) in command.get_envs() {
+        outer.env(name, value.unwrap_or_default());
+    }
+    finish(outer.output().expect("unshare is there"))
+}
+
+#[test]
+fn without_namespaces_a_copy_of_the_tree_is_tested_and_everybody_is_told() {
+    let suite = "import os, pathlib, pytest, socket\n\
+                 def test_copy():\n    \
+                     pathlib.Path('new.txt').write_text('x')\n    \
+                     os.remove('kept.txt')\n\
+                 def test_hidden():\n    \
+                     assert not os.path.exists('.env')\n\
+                 def test_outside():\n    \
+                     with pytest.raises(PermissionError):\n        \
+                         os.listdir('/home')\n\
+                 def test_network():\n    \
+                     with pytest.raises(OSError):\n        \
+                         socket.socket()\n";
+    let files = [
+        ("test_copy.py", suite),
+        ("kept.txt", "kept\n"),
+        (".env", "KEY=hunter2\n"),
+    ];
+    let (home, repository) = (Home::offline(), repository(&files));
+    let before = everything(repository.path());
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
+    let finished = without_namespaces(&home, repository.path(), &call).expect(0);
+    let line = "sandbox: landlock (a copy of the repository, and no network at all)";
+    holds(&finished.stdout, &["PASSED: 4 passed", line]);
+    assert_eq!(everything(repository.path()), before);
+
+    let required = [&call[..], &["--require-sandbox"]].concat();
+    let refused = without_namespaces(&home, repository.path(), &required).expect(1);
+    holds(
+        &refused.stderr,
+        &[
+            "[error] A full sandbox is required",
+            "namespaces: ",
+            "hint: `--deny run-process`",
+        ],
+    );
+    without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);
+}
+
+#[test]
+fn to_go_without_a_sandbox_takes_two_words() {
+    let (home, repository) = (
+        Home::offline(),
+        repository(&[("test_a.py", "def test_a():\n    pass\n")]),
+    );
+    let call = ["skill", "call", "run_tests"];
+    let refused = home
+        .run(repository.path(), &[&call[..], &["--unsandboxed"]].concat())
+        .expect(2);
+    holds(
+        &refused.stderr,
+        &["`--unsandboxed` alone grants nothing", "--allow run-process"],
+    );
+    let both = ["--allow", "run-process", "--unsandboxed"];
+    let text = home
+        .run(repository.path(), &[&call[..], &both].concat())
+        .expect(0)
+        .stdout;
+    holds(&text, &["PASSED: 1 passed", "sandbox: none"]);
+    let contradiction = ["--allow", "run-process", "--unsandboxed", "--require-sandbox"];
+    home.run(repository.path(), &[&call[..], &contradiction].concat())
+        .expect(2);
+}
+
+#[test]
+fn a_configuration_may_require_the_sandbox() {
+    let home = Home::configured(
+        "[providers.local]\nenabled = true\nurl = \"builtin:analyst\"\n\n[policy]\nrequire_sandbox = true\n",
+    );
+    let repository = repository(&[("test_a.py", "def test_a():\n    pass\n")]);
+    let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
+    holds(&text, &["sandbox: namespaces"]);
+    let call = [
+        "skill",
+        "call",
+        "run_tests",
+        "{}",
+        "--allow",
+        "run-process",
+        "--unsandboxed",
+    ];
+    let refused = home.run(repository.path(), &call).expect(2);
+    holds(&refused.stderr, &["A sandbox is required and refused at the same time"]);
+    let install = [
+        "skill",
+        "call",
+        "install_package",
+        r#"{"names": ["six"]}"#,
+        "--allow",
+        "install",
+    ];
+    let refused = home.run(repository.path(), &install).expect(1);
+    holds(
+        &refused.stderr,
+        &["A full sandbox is required, and `install` has none."],
+    );
+}
+
+#[test]
+fn a_refactoring_runs_the_tests_without_asking() {
+    let call = ScriptedCall::new("run_tests", serde_json::json!({}));
+    let (server, home) = scripted([Round::calls([call]), Round::text("Nothing to do: the tests pass.")]);
+    let repository = repository(&[("a.py", "x = 1\n"), ("test_a.py", "def test_a():\n    pass\n")]);
+    home.run(repository.path(), &["refactor", "make it better"]);
+    let requests = server.requests();
+    let answer = requests.last().expect("the model was told").body.to_string();
+    holds(&answer, &["PASSED: 1 passed", "sandbox: namespaces"]);
+}
+
+fn uuid() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    format!(
+        "{}-{}",
+        std::process::id(),
+        since.expect("the clock is right").as_nanos()
+    )
+}

@@ -1,0 +1,134 @@
+//! The attempts to get out, each as a test of its own, in namespaces; all of them together in the fallback.
+
+use std::path::Path;
+
+use host::process::contain::probes::ATTEMPTS;
+use serde_json::Value;
+
+use crate::support::Home;
+
+/// Makes attempts and gives what came of each.
+fn attempt(arguments: &[&str]) -> Vec<Value> {
+    let arguments = [&["__sandbox-probes", "--json"], arguments].concat();
+    let finished = Home::empty().run(Path::new("/"), &arguments);
+    let results: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
+    results.as_array().expect("it is a list").clone()
+}
+
+#[track_caller]
+fn is_held(name: &str) {
+    let results = attempt(&[name]);
+    assert_eq!(results.len(), 1, "{results:?}");
+    assert_eq!(
+        (&results[0]["name"], &results[0]["verdict"]),
+        (&name.into(), &"pass".into()),
+        "{}",
+        results[0]
+    );
+}
+
+macro_rules! held {
+    ($($name:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                is_held(stringify!($name));
+            }
+        )*
+
+        const TESTED: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+held! {
+    write_system,
+    write_etc,
+    write_root,
+    write_interpreter,
+    write_outside,
+    write_home,
+    change_repository,
+    delete_repository,
+    read_hidden,
+    read_hidden_link,
+    read_git,
+    uncover_hidden,
+    read_outside,
+    read_through_link,
+    read_through_proc,
+    read_parent,
+    read_shadow,
+    open_by_handle,
+    make_device,
+    leave_root,
+    keep_rights,
+    inherit_handles,
+    inherit_environment,
+    new_user_namespace,
+    clone_user_namespace,
+    clone3_user_namespace,
+    join_namespace,
+    mount,
+    mount_anew,
+    unmount,
+    write_kernel_settings,
+    write_sysrq,
+    read_kernel_memory,
+    trace,
+    trace_me,
+    read_memory,
+    write_first_process,
+    take_handle,
+    signal_outside,
+    see_outside,
+    read_outside_environment,
+    use_keys,
+    add_key,
+    use_io_uring,
+    load_bpf,
+    watch_performance,
+    handle_faults,
+    change_personality,
+    load_module,
+    type_into_terminal,
+    open_terminal,
+    reach_host,
+    reach_host_udp,
+    reach_host_ipv6,
+    reach_out,
+    reach_out_udp,
+    reach_abstract,
+    reach_socket,
+    reach_socket_inside,
+    use_packets,
+    use_raw,
+    use_vsock,
+    use_netlink,
+    fill_tree,
+    fill_temporary,
+    fill_memory_disk,
+    fill_names,
+    fork_bomb,
+    use_memory,
+    use_addresses,
+    dump_core,
+    outlive,
+    outlast,
+}
+
+#[test]
+fn every_attempt_of_the_table_has_its_test() {
+    let names = ATTEMPTS.iter().map(|attempt| attempt.name).collect::<Vec<_>>();
+    assert_eq!(names, TESTED);
+}
+
+#[test]
+fn all_are_held_by_the_fallback_as_well() {
+    let results = attempt(&["--fallback"]);
+    assert_eq!(results.len(), ATTEMPTS.len());
+    let lost = results
+        .iter()
+        .filter(|result| result["verdict"] != "pass")
+        .collect::<Vec<_>>();
+    assert!(lost.is_empty(), "{lost:#?}");
+}
