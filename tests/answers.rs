@@ -147,7 +147,8 @@ fn incomplete(home: &Home, arguments: &[&str], kept: &str) -> String {
     let finished = home.run(repository.path(), &all).expect(1);
     assert!(finished.stdout.starts_with(kept), "{}", finished.stdout);
     let from = finished.stderr.find("[error] ").expect("it says what went wrong");
-    let error = finished.stderr[from..].trim_end().to_owned();
+    let error: Vec<&str> = finished.stderr[from..].lines().take(2).collect();
+    let error = error.join("\n");
     let sentence = error.lines().next().unwrap_or_default().trim_start_matches("[error] ");
     let report = report(&repository);
     assert!(

@@ -141,6 +141,14 @@ pub struct ScanResult {
     pub directories: u64,
     /// Names of the languages found, most files first.
     pub languages: Vec<String>,
+    /// Files and directories that are not counted because their names are not UTF-8; absent where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_utf8: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Body of POST /execute and POST /stream.

@@ -526,7 +526,7 @@ async fn a_panic_is_answered_as_a_bug() {
 async fn a_list_is_narrowed_by_model_operation_status_and_number() {
     let server = Server::new(vec![vec![Act::Say("a")], vec![Act::Say("b")], vec![Act::Hang]]);
     let mut ids = Vec::new();
-    for operation in ["explain", "architect", "explain"] {
+    for operation in ["explain", "refactor", "explain"] {
         let start = server
             .json(ask("POST", "/execute").json(server.execute(operation)))
             .await;
@@ -549,7 +549,7 @@ async fn a_list_is_narrowed_by_model_operation_status_and_number() {
         ("history", "model=some", vec![]),
         (
             "history",
-            "model=some-model&operation=architect&status=complete",
+            "model=some-model&operation=refactor&status=complete",
             vec![second],
         ),
         ("tasks", "", vec![running, second, first]),
