@@ -13,7 +13,7 @@ fn a_missing_target_is_named_as_it_was_given() {
     let (home, repository) = (Home::offline(), folder(&[("a.py", "x = 1\n")]));
     let finished = home.run(repository.path(), &["explain", "nosuchfile"]).expect(1);
     assert!(
-        finished.stderr.starts_with("[error] File not found: nosuchfile\n"),
+        finished.stderr.contains("\n[error] File not found: nosuchfile\nhint: "),
         "{}",
         finished.stderr
     );

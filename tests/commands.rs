@@ -123,6 +123,28 @@ fn config_says_where_each_setting_comes_from_and_starts_nothing() {
     assert!(!home.path().join("backend.json").exists());
 }
 
+/// Whatever can be set is in the README's table, with its default.
+#[test]
+fn every_key_is_in_the_readme() {
+    let shown = json_of(&Home::offline().run(Path::new("/"), &["config", "--json"]).expect(0));
+    let readme = include_str!("../README.md");
+    let (_, table) = readme
+        .split_once("### Configuration\n")
+        .expect("the README has a part for it");
+    let (table, _) = table.split_once("\n```toml").expect("the table ends");
+    let named: Vec<&str> = table.split('`').skip(1).step_by(2).collect();
+    for setting in shown["settings"].as_array().expect("a list") {
+        let key = setting["key"].as_str().expect("a key");
+        let key = ["hosted", "local", "router"].iter().fold(key.to_owned(), |key, name| {
+            key.replace(&format!("providers.{name}."), "providers.NAME.")
+        });
+        // These are no keys of the file.
+        if !["home", "port", "repository"].contains(&key.as_str()) {
+            assert!(named.contains(&key.as_str()), "`{key}` is missing");
+        }
+    }
+}
+
 #[test]
 fn config_helps_where_the_configuration_is_missing_or_wrong() {
     let nowhere = Path::new("/");
@@ -200,7 +222,8 @@ fn doctor_examines_in_order_and_starts_nothing() {
             "skills",
             "repository",
             "python",
-            "node"
+            "node",
+            "sandbox"
         ],
         "{}",
         finished.stdout

@@ -1,8 +1,10 @@
 //! The REST interface as the specification's `curl` examples use it, on both prefixes.
 
+use std::net::TcpListener;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
+use host::provider::script::{ModelServer, Script};
 use serde_json::{Value, json};
 
 use crate::support::{Home, fixture, folder};
@@ -294,4 +296,70 @@ fn the_token_and_the_configuration_are_the_users_alone() {
             .stdout
             .contains("running")
     );
+}
+
+/// A provider that lists three models, as `local`, beside a `router` with a key that is not enabled.
+fn two_providers(local: &str, router: &str) -> Home {
+    Home::configured(&format!(
+        "[providers.local]\nurl = \"{local}\"\nmodel = \"large\"\nenabled = true\n\
+         [providers.router]\nurl = \"{router}\"\nmodel = \"vendor/model\"\napi_key = \"a-key\"\n"
+    ))
+}
+
+fn listing(models: &[&str]) -> ModelServer {
+    let script = Script {
+        models: models.iter().map(|&model| model.to_owned()).collect(),
+        ..Script::new([])
+    };
+    ModelServer::start(script).expect("loopback has a free port")
+}
+
+#[tokio::test]
+async fn the_enabled_provider_alone_is_asked_for_its_models_and_once() {
+    let mut local = Some(listing(&["small", "large", "tiny"]));
+    let router = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    router.set_nonblocking(true).expect("it is a socket");
+    let address = router.local_addr().expect("it is bound");
+    let home = two_providers(&local.as_ref().expect("it runs").url(), &format!("http://{address}/v1"));
+    let curl = Curl::new(home.serve());
+    for path in ["/models", "/api/models", "/models"] {
+        let (status, models) = curl.get(path).await;
+        assert_eq!(status, 200, "{models}");
+        let expected = json!({"providers": [
+            {"name": "hosted", "enabled": false, "models": []},
+            {"name": "local", "enabled": true, "models": ["large", "small", "tiny"]},
+            {"name": "router", "enabled": false, "models": ["vendor/model"]},
+        ]});
+        assert_eq!(models, expected, "the configured one comes first, and the list is kept");
+        drop(local.take());
+    }
+    let asked = router.accept().map_err(|error| error.kind());
+    assert_eq!(
+        asked.err(),
+        Some(std::io::ErrorKind::WouldBlock),
+        "who is not enabled is not asked"
+    );
+}
+
+#[tokio::test]
+async fn a_provider_that_cannot_be_asked_costs_its_list_and_not_the_answer() {
+    // One that refuses, and one that takes the connection and says nothing.
+    let refusing = "http://127.0.0.1:9/v1";
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let silent = format!("http://{}/v1", silent.local_addr().expect("it is bound"));
+    for url in [refusing, silent.as_str()] {
+        let home = two_providers(url, refusing);
+        let curl = Curl::new(home.serve());
+        for patience in [5_000, 1_000] {
+            let begun = std::time::Instant::now();
+            let (status, models) = curl.get("/models").await;
+            assert_eq!(
+                (status, &models["providers"][1]["models"]),
+                (200, &json!(["large"])),
+                "{models}"
+            );
+            let took = begun.elapsed().as_millis();
+            assert!(took < patience, "{url} took {took} ms");
+        }
+    }
 }

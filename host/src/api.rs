@@ -141,6 +141,14 @@ pub struct ScanResult {
     pub directories: u64,
     /// Names of the languages found, most files first.
     pub languages: Vec<String>,
+    /// Files and directories that are not counted because their names are not UTF-8; absent where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_utf8: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Body of POST /execute and POST /stream.
@@ -319,6 +327,13 @@ pub struct PolicyRequest {
     /// What `allow` grants to run tests runs them without a sandbox.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unsandboxed: bool,
+}
+
+impl PolicyRequest {
+    /// True where it asks for more than the defaults, which takes more than being the same user.
+    pub fn widens(&self) -> bool {
+        !self.allow.is_empty() || !self.allow_paths.is_empty() || self.unsandboxed
+    }
 }
 
 /// True for what need not be written.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +24,15 @@ use origin::{Sourced, layered};
 
 /// Port of the backend where nothing else is asked for (specification).
 pub const DEFAULT_PORT: u16 = 8000;
+
+/// What helps where the home cannot be found or written.
+pub(crate) const SET_HOME: &str = "set TOOL_HOME to a folder of yours that may be written";
+
+/// True for an error that says that nothing can be written there, whoever tries how often.
+pub(crate) fn is_unwritable(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
 
 /// The `url` that selects the embedded analyst.
 pub const ANALYST_URL: &str = "builtin:analyst";
@@ -334,17 +344,18 @@ impl Environment {
         wanted.collect()
     }
 
-    /// The per-user directory: `TOOL_HOME`, else `~/.tool`.
+    /// The per-user directory: `TOOL_HOME`, else `~/.tool`. Where HOME is unset, as in many containers and service
+    /// managers, the home directory is that of the user database.
     pub fn tool_home(&self) -> Result<PathBuf, Problem> {
         if let Some(home) = self.get("TOOL_HOME") {
             return std::path::absolute(home).map_err(|error| {
-                Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}"))
-                    .with_hint("set TOOL_HOME to a folder of yours that may be written")
+                Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}")).with_hint(SET_HOME)
             });
         }
-        match self.get("HOME") {
-            Some(home) if Path::new(home).is_absolute() => Ok(Path::new(home).join(".tool")),
-            _ => Err(Problem::new("config-invalid", "Neither TOOL_HOME nor HOME is set")
+        let home = self.get("HOME").map(PathBuf::from).or_else(std::env::home_dir);
+        match home.filter(|home| home.is_absolute()) {
+            Some(home) => Ok(home.join(".tool")),
+            None => Err(Problem::new("config-invalid", "Neither TOOL_HOME nor HOME is set")
                 .with_hint("set TOOL_HOME to a folder of yours that may be written")),
         }
     }

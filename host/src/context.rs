@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Operation, Problem, ScanResult, SelectedFile};
 use crate::limits::{CONTEXT_THREADS_MAX, FILE_READ_BYTES_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
 use crate::operation::{Target, codes};
-use crate::repository::{FileEntry, Repository, ScanError};
+use crate::repository::{FileEntry, FileList, Repository, ScanError};
 use scanner::Role;
 use symbols::Resolver;
 
@@ -124,7 +124,11 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
     if list.files.is_empty() {
         return Err(ContextError::Empty);
     }
-    Ok(scanner::summary(list.files.iter().map(|entry| entry.path.as_str())))
+    let summary = scanner::summary(list.files.iter().map(|entry| entry.path.as_str()));
+    Ok(ScanResult {
+        not_utf8: list.not_utf8,
+        ..summary
+    })
 }
 
 /// Chooses files for a request and puts them into words for the model. Blocks: run it on the blocking pool.
@@ -153,6 +157,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             format!("The repository scan was cut short after {SCAN_SECONDS_MAX} s; {found} files were considered");
         selection.notices.insert(0, notice);
     }
+    selection.notices.extend(unnamed(&list));
     if let Target::Task(task) = request.target
         && looks_like_path(task)
     {
@@ -182,6 +187,17 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         &words,
         request.budget_tokens,
     ))
+}
+
+/// What is said of files that no answer can name.
+fn unnamed(list: &FileList) -> Option<String> {
+    match list.not_utf8 {
+        0 => None,
+        1 => Some("1 file or directory is left out: its name is not UTF-8".to_owned()),
+        count => Some(format!(
+            "{count} files and directories are left out: their names are not UTF-8"
+        )),
+    }
 }
 
 /// True for a task that is probably a mistyped path.

@@ -181,9 +181,12 @@ async fn home_gone(home: PathBuf) {
     }
 }
 
-fn start_failure(what: &str, home: &Path, error: &dyn std::fmt::Display) -> Problem {
-    Problem::new("start-failed", "Failed to start backend service")
-        .with_hint(format!("{what} `{}` could not be used: {error}", home.display()))
+fn start_failure(what: &str, home: &Path, error: &io::Error) -> Problem {
+    let mut hint = format!("{what} `{}` could not be used: {error}", home.display());
+    if config::is_unwritable(error) {
+        hint = format!("{hint}; {}", config::SET_HOME);
+    }
+    Problem::new("start-failed", "Failed to start backend service").with_hint(hint)
 }
 
 fn record_of_this_process(port: u16) -> Record {

@@ -292,6 +292,10 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// instead of the answer.
 pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Time in which the head of a request must arrive, from its first byte on. It is some hundred bytes: whoever takes
+/// longer holds a connection for its own sake.
+pub const HEAD_SECONDS_MAX: u64 = 15;
+
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;
 

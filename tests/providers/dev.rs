@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 
+use host::provider::script::Script;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{GENERATE_CONTENT, LOCAL, MESSAGES, repository};
@@ -165,11 +166,26 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn the_script_of_the_readme_works() {
+fn the_readme_shows_a_script_that_works_and_names_every_step() {
     let readme = include_str!("../../README.md");
     let script = readme
         .split("```json\n")
         .find_map(|block| block.split("```").next().filter(|block| block.contains("\"rounds\"")))
         .expect("the README shows a script");
-    host::provider::script::Script::parse(script).expect("and it is valid");
+    Script::parse(script).expect("and it is valid");
+
+    let problem = Script::parse(r#"{"rounds": [{"steps": ["?"]}]}"#).expect_err("no such step");
+    let (_, known) = problem
+        .message
+        .split_once("expected one of ")
+        .expect("it names the steps");
+    let steps: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    assert!(steps.len() > 15, "{steps:?}");
+    // A gate is opened by the program that runs the server; a script alone cannot.
+    for step in steps.into_iter().filter(|step| *step != "gate") {
+        assert!(
+            readme.contains(&format!("\"{step}\"")),
+            "the README does not name the step `{step}`"
+        );
+    }
 }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use host::api::{BackendStatus, Problem};
 use host::config::{self, Api, ProviderSettings};
 use host::daemon;
+use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
 use host::provider::{self, ProbeReport, ProbeVerdict};
 use host::skill::SkillHost;
@@ -412,7 +413,27 @@ fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
             "install Node.js, with npm",
         ),
     };
-    Ok(vec![repository, python, node])
+    Ok(vec![repository, python, node, sandbox()])
+}
+
+/// What would keep a test run from the rest of the machine.
+fn sandbox() -> Check {
+    const NAME: &str = "sandbox";
+    let available = contain::available();
+    let refused = available.refused.join("; ");
+    match available.sandbox {
+        Sandbox::Namespaces => Check::ok(NAME, "namespaces: tests run contained"),
+        Sandbox::Landlock => Check::warn(
+            NAME,
+            format!("landlock only, on a copy of the tree ({refused})"),
+            "allow user namespaces on this machine, or in this container",
+        ),
+        Sandbox::None => Check::warn(
+            NAME,
+            format!("none: tests would run with your own rights, and are asked for first ({refused})"),
+            "use Linux 6.12 or newer, or allow user namespaces",
+        ),
+    }
 }
 
 #[cfg(test)]

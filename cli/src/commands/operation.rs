@@ -126,15 +126,13 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     if matches!(streamed, Err(Error::Interrupted | Error::OutputClosed)) && !run.detach {
         cancel(&session.client, &session.start.session_id, output).await;
     }
-    let code = match streamed {
-        Ok(Ended::Complete) => ExitCode::SUCCESS,
-        Ok(Ended::Failed(of_problem)) => ExitCode::from(code(&of_problem)),
+    match streamed {
+        Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
         Err(error) => {
             session.say_unwritten();
-            return Err(error);
+            Err(error)
         }
-    };
-    session.finish(Path::new(&request.repo_path), code).await
+    }
 }
 
 fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, Error> {
@@ -175,7 +173,7 @@ struct Session {
 /// How a session ended, by its last event.
 enum Ended {
     Complete,
-    Failed(String),
+    Failed(Problem),
 }
 
 impl Session {
@@ -192,7 +190,7 @@ impl Session {
             }
             match event {
                 Event::Complete { .. } => return Ok(Ended::Complete),
-                Event::Error { code, .. } => return Ok(Ended::Failed(code)),
+                Event::Error { code, message, hint } => return Ok(Ended::Failed(Problem { code, message, hint })),
                 _ => {}
             }
         }
@@ -222,32 +220,28 @@ impl Session {
                 self.answer.pause()?;
                 approve(event, &self.start.approval_secret, &self.client, output).await?;
             }
-            Event::Error { code, message, hint } => {
-                self.answer.end()?;
-                output.problem(&Problem {
-                    code: code.clone(),
-                    message: message.clone(),
-                    hint: hint.clone(),
-                });
-            }
             _ => {}
         }
         Ok(())
     }
 
-    /// After the last event: the file appears where there is one and the operation is complete, and the user learns
-    /// where the report is.
-    async fn finish(self, root: &Path, code: ExitCode) -> Result<ExitCode, Error> {
-        let complete = code == ExitCode::SUCCESS;
+    /// After the last event: the user learns where the report is and what failed, and the file appears where there is
+    /// one and the operation is complete.
+    async fn finish(mut self, root: &Path, ended: Ended) -> Result<ExitCode, Error> {
+        self.answer.end()?;
         if !self.json {
             self.say_report(root).await;
         }
-        if complete {
-            self.answer.complete()?;
-        } else {
-            self.say_unwritten();
+        match ended {
+            Ended::Complete => self.answer.complete().map(|()| ExitCode::SUCCESS),
+            Ended::Failed(problem) => {
+                if !self.json {
+                    self.output.problem(&problem);
+                }
+                self.say_unwritten();
+                Ok(ExitCode::from(code(&problem.code)))
+            }
         }
-        Ok(code)
     }
 
     async fn say_report(&self, root: &Path) {

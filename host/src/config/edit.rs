@@ -48,8 +48,12 @@ const HEADER: &str = "\
 /// Returns its path.
 pub fn write_initial(home: &Path, init: &Init) -> Result<PathBuf, Problem> {
     let place = super::path(home);
-    let problem = |what: &str, error: &dyn std::fmt::Display| {
-        Problem::new("config-invalid", format!("{what} `{}`: {error}", place.display()))
+    let problem = |what: &str, error: &io::Error| {
+        let problem = Problem::new("config-invalid", format!("{what} `{}`: {error}", place.display()));
+        match super::is_unwritable(error) {
+            true => problem.with_hint(super::SET_HOME),
+            false => problem,
+        }
     };
     let (header, text) = match fs::read_to_string(&place) {
         Ok(text) => ("", text),

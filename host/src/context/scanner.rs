@@ -520,6 +520,7 @@ pub(crate) fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
             .into_iter()
             .map(|(language, _)| language.to_owned())
             .collect(),
+        not_utf8: 0,
     }
 }
 

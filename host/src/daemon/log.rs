@@ -40,7 +40,8 @@ fn link(home: &Path) {
     }
 }
 
-/// A file that is renamed to `*.1` when it is full, replacing the one before.
+/// A file that is renamed to `*.1` when it is full, replacing the one before. Where that is impossible it is emptied: a
+/// log that cannot be rotated may lose its past, but not fill the disk.
 struct Rotating {
     place: PathBuf,
     file: File,
@@ -61,8 +62,11 @@ impl Rotating {
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        fs::rename(&self.place, self.place.with_extension("log.1"))?;
-        self.file = append(&self.place)?;
+        let moved = fs::rename(&self.place, self.place.with_extension("log.1"));
+        match moved.and_then(|()| append(&self.place)) {
+            Ok(file) => self.file = file,
+            Err(_) => self.file.set_len(0)?,
+        }
         self.bytes = 0;
         Ok(())
     }
@@ -91,23 +95,86 @@ impl Write for Rotating {
 mod tests {
     use super::*;
 
+    /// Whoever traces writes a line at once.
+    fn put(log: &mut Rotating, line: &str) {
+        log.write_all(format!("{line}\n").as_bytes())
+            .expect("the folder is writable");
+    }
+
+    fn lines(place: &Path) -> Vec<String> {
+        let text = fs::read_to_string(place).unwrap_or_default();
+        assert!(text.is_empty() || text.ends_with('\n'), "lines are not torn: {text}");
+        text.lines().map(str::to_owned).collect()
+    }
+
     #[test]
-    fn the_log_never_takes_more_than_twice_its_bound() {
+    fn the_log_is_two_files_of_whole_lines_with_the_newest_at_the_end() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("backend.log");
+        // Every tenth line a daemon starts anew, and goes on with the file that is there.
+        for start in 0..10 {
+            let mut log = Rotating::open(place.clone(), 100).expect("the folder is writable");
+            for line in 0..10 {
+                put(&mut log, &format!("line {:03}", start * 10 + line));
+            }
+        }
+        let older = place.with_extension("log.1");
+        for file in [&place, &older] {
+            let bytes = fs::metadata(file).expect("it is there").len();
+            assert!((1..=100).contains(&bytes), "{} holds {bytes} bytes", file.display());
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 2);
+        let kept = [lines(&older), lines(&place)].concat();
+        let newest: Vec<String> = (100 - kept.len()..100).map(|line| format!("line {line:03}")).collect();
+        assert_eq!(
+            kept, newest,
+            "no line is missing between the oldest that is kept and the newest"
+        );
+    }
+
+    #[test]
+    fn a_line_longer_than_the_bound_is_written_once() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = folder.path().join("backend.log");
         let mut log = Rotating::open(place.clone(), 100).expect("the folder is writable");
-        for line in 0..50 {
-            writeln!(log, "line {line:03}").expect("the folder is writable");
+        let long = "x".repeat(300);
+        for line in ["a", &long, "b"] {
+            put(&mut log, line);
         }
-        let kept = fs::read_to_string(&place).expect("it is there");
-        assert!(kept.ends_with("line 049\n"), "{kept}");
-        let older = fs::read_to_string(place.with_extension("log.1")).expect("it was rotated");
+        assert_eq!(lines(&place), ["b"]);
+        assert_eq!(lines(&place.with_extension("log.1")), [long]);
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_moved_is_emptied() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("backend.log");
+        // No file can take the name of a directory that holds something.
+        fs::create_dir_all(folder.path().join("backend.log.1/x")).expect("the folder is writable");
+        let mut log = Rotating::open(place.clone(), 100).expect("the folder is writable");
+        for line in 0..50 {
+            put(&mut log, &format!("line {line:03}"));
+        }
+        let kept = lines(&place);
         assert!(
-            kept.len() <= 100 && older.len() <= 100,
-            "{} and {}",
-            kept.len(),
-            older.len()
+            kept.len() <= 11 && kept.last().is_some_and(|line| line == "line 049"),
+            "{kept:?}"
         );
-        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 2);
+    }
+
+    #[test]
+    fn both_documented_places_lead_to_the_log() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(home.path().join("logs")).expect("the folder is writable");
+        fs::write(path(home.path()), "a line\n").expect("the folder is writable");
+        link(home.path());
+        link(home.path());
+        assert_eq!(lines(&home.path().join("backend.log")), ["a line"]);
+        let target = fs::read_link(home.path().join("backend.log")).expect("it is a link");
+        assert_eq!(
+            target,
+            Path::new("logs/backend.log"),
+            "a home that is moved takes its log along"
+        );
     }
 }

@@ -45,7 +45,6 @@ fn status(code: &str) -> StatusCode {
         "nothing-to-undo" | "undo-failed" => StatusCode::CONFLICT,
         "body-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
         "unsupported-media-type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "rate-limited" => StatusCode::TOO_MANY_REQUESTS,
         // The request is right and would work, were the backend configured, idle or able to write.
         "busy" | "stopping" | "journal-failed" => StatusCode::SERVICE_UNAVAILABLE,
         code if code.starts_with("config-") => StatusCode::SERVICE_UNAVAILABLE,

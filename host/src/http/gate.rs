@@ -26,6 +26,8 @@ const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-
 
 /// The middleware of every route.
 pub(super) async fn gate(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<Peer>>();
+    let _answering = peer.map(|ConnectInfo(peer)| peer.answering());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let origin = match admit(&state, &request) {
         Ok(origin) => origin,

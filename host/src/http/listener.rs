@@ -1,7 +1,8 @@
 //! The listening socket: how many connections, whose they are, and when a dead one is given up.
 //!
 //! Who owns the peer's end is looked up once, at accept, and before a byte is read: later the socket could belong to
-//! somebody else. A peer that takes no byte of a waiting answer, or says nothing while nothing is under way, is closed.
+//! somebody else. A peer that takes no byte of a waiting answer, says nothing while nothing is under way, or does not
+//! get to the end of a request's head, is closed.
 
 use std::future::Future;
 use std::io;
@@ -29,6 +30,16 @@ pub struct Peer {
     address: SocketAddr,
     same_user: Arc<OnceLock<bool>>,
     streams: Arc<AtomicUsize>,
+    heads: Arc<Heads>,
+}
+
+/// What the connection must know of its requests to tell a head from a body.
+#[derive(Debug, Default)]
+struct Heads {
+    /// Requests whose head has arrived.
+    arrived: AtomicUsize,
+    /// Of these, the ones that are not answered yet: what is read meanwhile is their body.
+    answering: AtomicUsize,
 }
 
 impl Peer {
@@ -38,6 +49,7 @@ impl Peer {
             address,
             same_user: Arc::new(OnceLock::from(same_user)),
             streams: Arc::default(),
+            heads: Arc::default(),
         }
     }
 
@@ -51,10 +63,26 @@ impl Peer {
         self.same_user.get().copied().unwrap_or(false)
     }
 
+    /// Marks a request as arrived, and as being answered until the mark is dropped.
+    pub(super) fn answering(&self) -> Answering {
+        self.heads.arrived.fetch_add(1, Ordering::Relaxed);
+        self.heads.answering.fetch_add(1, Ordering::Relaxed);
+        Answering(Arc::clone(&self.heads))
+    }
+
     /// Marks a long answer as under way, until the mark is dropped: meanwhile the peer may be silent.
     pub(super) fn long_answer(&self) -> LongAnswer {
         self.streams.fetch_add(1, Ordering::Relaxed);
         LongAnswer(Arc::clone(&self.streams))
+    }
+}
+
+/// See [`Peer::answering`].
+pub(super) struct Answering(Arc<Heads>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.answering.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -119,10 +147,20 @@ pub(super) struct Connection {
     lookup: Option<JoinHandle<bool>>,
     peer: Peer,
     progress: Instant,
+    head: Option<Head>,
     idle_max: Duration,
+    head_max: Duration,
     stall_max: Duration,
     alarm: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// A request's head of which a part has arrived.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    since: Instant,
+    /// How many had arrived before it.
+    number: usize,
 }
 
 impl Connection {
@@ -133,6 +171,7 @@ impl Connection {
             address,
             same_user: Arc::default(),
             streams: Arc::default(),
+            heads: Arc::default(),
         };
         let lookup = stream.local_addr().ok().map(|ours| {
             let both_loopback = address.ip().to_canonical().is_loopback() && ours.ip().to_canonical().is_loopback();
@@ -143,7 +182,9 @@ impl Connection {
             lookup,
             peer: peer.clone(),
             progress: Instant::now(),
+            head: None,
             idle_max: Duration::from_secs(limits::IDLE_SECONDS_MAX),
+            head_max: Duration::from_secs(limits::HEAD_SECONDS_MAX),
             stall_max: Duration::from_secs(limits::WRITE_STALL_SECONDS_MAX),
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
             _permit: permit,
@@ -151,10 +192,9 @@ impl Connection {
         (connection, peer)
     }
 
-    /// What a pending operation answers: still pending, or an error once nothing has moved for `patience`.
-    fn waiting(&mut self, context: &mut Context<'_>, patience: Duration) -> Poll<io::Error> {
+    /// What a pending operation answers: still pending, or an error at the deadline.
+    fn waiting(&mut self, context: &mut Context<'_>, deadline: Instant) -> Poll<io::Error> {
         loop {
-            let deadline = self.progress + patience;
             if Instant::now() >= deadline {
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
@@ -176,12 +216,38 @@ impl Connection {
         Poll::Ready(())
     }
 
+    /// When the head that is arriving must be whole; absent where none is.
+    fn head_deadline(&mut self) -> Option<Instant> {
+        let arrived = self.peer.heads.arrived.load(Ordering::Relaxed);
+        self.head = self.head.filter(|head| head.number == arrived);
+        self.head.map(|head| head.since + self.head_max)
+    }
+
+    /// Takes note of bytes that have arrived: a head's, where no request is under way whose body they can be.
+    fn received(&mut self) -> io::Result<()> {
+        self.progress = Instant::now();
+        if self.peer.heads.answering.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        match self.head_deadline() {
+            Some(deadline) if self.progress >= deadline => Err(io::ErrorKind::TimedOut.into()),
+            Some(_) => Ok(()),
+            None => {
+                self.head = Some(Head {
+                    since: self.progress,
+                    number: self.peer.heads.arrived.load(Ordering::Relaxed),
+                });
+                Ok(())
+            }
+        }
+    }
+
     fn wrote(&mut self, context: &mut Context<'_>, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if result.is_ready() {
             self.progress = Instant::now();
             return result;
         }
-        self.waiting(context, self.stall_max).map(Err)
+        self.waiting(context, self.progress + self.stall_max).map(Err)
     }
 }
 
@@ -190,14 +256,15 @@ impl AsyncRead for Connection {
         let this = self.get_mut();
         ready!(this.finish_lookup(context));
         let result = Pin::new(&mut this.stream).poll_read(context, buffer);
-        if result.is_ready() {
-            this.progress = Instant::now();
-            return result;
+        if let Poll::Ready(read) = result {
+            return Poll::Ready(read.and_then(|()| this.received()));
         }
         if this.peer.streams.load(Ordering::Relaxed) > 0 {
             return Poll::Pending;
         }
-        this.waiting(context, this.idle_max).map(Err)
+        let idle = this.progress + this.idle_max;
+        let deadline = this.head_deadline().map_or(idle, |head| head.min(idle));
+        this.waiting(context, deadline).map(Err)
     }
 }
 
@@ -294,6 +361,66 @@ mod tests {
             .await
             .expect("it is given up");
         assert_eq!(read.expect_err("nothing came").kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// Sends a byte every 10 ms and says for how long the connection took them.
+    async fn trickled(connection: &mut Connection, mut client: TcpStream, bytes: usize) -> io::Result<()> {
+        let send = async {
+            for _ in 0..bytes {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                if client.write_all(b"x").await.is_err() {
+                    break;
+                }
+            }
+        };
+        let take = async {
+            for _ in 0..bytes {
+                connection.read_u8().await?;
+            }
+            Ok(())
+        };
+        let (taken, ()) = tokio::join!(take, send);
+        taken
+    }
+
+    #[tokio::test]
+    async fn a_head_that_trickles_is_given_up_and_a_body_is_not() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = socket.local_addr().expect("it is bound");
+        let mut listener = Listener::new(socket);
+        for is_body in [false, true] {
+            let client = TcpStream::connect(address).await.expect("it listens");
+            let (mut connection, peer) = listener.accept().await;
+            connection.lookup = None;
+            connection.head_max = Duration::from_millis(100);
+            let mark = is_body.then(|| peer.answering());
+            let ended = trickled(&mut connection, client, 30).await;
+            assert_eq!(ended.is_ok(), is_body, "{ended:?}");
+            drop(mark);
+        }
+    }
+
+    #[tokio::test]
+    async fn every_head_has_its_own_time() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = socket.local_addr().expect("it is bound");
+        let mut listener = Listener::new(socket);
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        let (mut connection, peer) = listener.accept().await;
+        connection.lookup = None;
+        connection.head_max = Duration::from_millis(100);
+        for _ in 0..4 {
+            client.write_all(b"x").await.expect("it is open");
+            connection.read_u8().await.expect("a byte came");
+            drop(peer.answering());
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+        client.write_all(b"x").await.expect("it is open");
+        connection.read_u8().await.expect("a byte came");
+        let patience = Duration::from_secs(10);
+        let read = tokio::time::timeout(patience, connection.read_u8()).await;
+        let error = read.expect("it is given up").expect_err("nothing came");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

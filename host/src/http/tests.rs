@@ -282,7 +282,7 @@ async fn a_reader_goes_on_where_it_was() {
     let events: Vec<&str> = whole.split_inclusive("\n\n").collect();
     let first_token = events
         .iter()
-        .position(|event| event.contains("\"content\":\"a\""))
+        .position(|event| event.contains("\"content\":\"a"))
         .expect("it is there");
     let last_seen = id(events[first_token]).expect("it has an id");
     let rest = server.text(ask("GET", &path).header("last-event-id", &last_seen)).await;
@@ -528,7 +528,7 @@ async fn a_list_is_narrowed_by_model_operation_status_and_number() {
     let placed = Act::Say("It has that: README.md:1.");
     let server = Server::new(vec![vec![Act::Say("a")], vec![placed], vec![Act::Hang]]);
     let mut ids = Vec::new();
-    for operation in ["explain", "architect", "explain"] {
+    for operation in ["explain", "refactor", "explain"] {
         let start = server
             .json(ask("POST", "/execute").json(server.execute(operation)))
             .await;
@@ -551,7 +551,7 @@ async fn a_list_is_narrowed_by_model_operation_status_and_number() {
         ("history", "model=some", vec![]),
         (
             "history",
-            "model=some-model&operation=architect&status=complete",
+            "model=some-model&operation=refactor&status=complete",
             vec![second],
         ),
         ("tasks", "", vec![running, second, first]),

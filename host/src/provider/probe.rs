@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::remarks::{PRINTED, remarks};
+use self::remarks::PRINTED;
 use super::body::Tap;
 use super::http::HttpProvider;
 use super::models::listed;
@@ -161,7 +161,7 @@ impl Prober {
         if pieces == 0 {
             return check(name, Fails, "the model said nothing".to_owned());
         }
-        let mut said = remarks(self.provider.settings().api, &answer.frames);
+        let mut said = remarks::of_stream(self.provider.settings().api, &answer.frames);
         if pieces == 1 {
             said.push("the answer came in one piece: nothing can be shown while it is written");
         }
@@ -256,7 +256,7 @@ impl Prober {
     }
 
     fn judged_call(&self, name: &'static str, seen: String, answer: &Answer) -> ProbeCheck {
-        let mut said = remarks(self.provider.settings().api, &answer.frames);
+        let mut said = remarks::of_calls(self.provider.settings().api, &answer.frames);
         if answer
             .calls()
             .iter()

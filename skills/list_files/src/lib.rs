@@ -4,7 +4,7 @@
 //! stable, because programs read it too:
 //!
 //! ```text
-//! src/: 2 files, 1 directory, 1 link, 13.5 kB; 3 left out (ignored, skipped or hidden)
+//! src/: 2 files, 1 directory, 1 link, 13.5 kB; 3 left out (ignored, skipped, hidden or not UTF-8)
 //! src/context/
 //! src/latest@
 //! src/lib.rs<TAB>1.2 kB
@@ -110,7 +110,7 @@ impl Skill for ListFiles {
             let _ = write!(text, "; entries {}-{end} of {}", (start + 1).min(end), entries.len());
         }
         if left_out > 0 {
-            let _ = write!(text, "; {left_out} left out (ignored, skipped or hidden)");
+            let _ = write!(text, "; {left_out} left out (ignored, skipped, hidden or not UTF-8)");
         }
         if entries.is_empty() && arguments.recursive && arguments.globs.is_empty() && holds_any(host, &path) {
             text.push_str("; what is beneath is ignored, skipped or hidden");
@@ -234,7 +234,7 @@ mod tests {
         host.left_out = 4;
         let answer = call(&host, "{}");
         insta::assert_snapshot!(answer.text, @r"
-        ./: 1 file, 1 directory, 2.0 kB; 4 left out (ignored, skipped or hidden)
+        ./: 1 file, 1 directory, 2.0 kB; 4 left out (ignored, skipped, hidden or not UTF-8)
         README.md	2.0 kB
         src/
         ");

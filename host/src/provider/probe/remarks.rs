@@ -11,47 +11,63 @@ use crate::provider::sse::Frame;
 /// For calls that were read out of text, because the configuration allows it.
 pub(super) const PRINTED: &str = "the model prints its calls as text; they are read out of it (`text_calls`)";
 
-const NO_COUNTS: &str = "no token counts: they are estimated";
+/// The remarks on how an answer came, in no words of the server's.
+pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
+    let chunks = chunks(frames);
+    let whole = match api {
+        Api::Chat => choices(&chunks).any(|choice| choice.get("message").is_some()),
+        Api::Messages => chunks.iter().any(|chunk| chunk["type"] == "message"),
+        Api::GenerateContent | Api::Analyst => false,
+    };
+    let mut said = Vec::new();
+    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
+    note(whole, "it does not stream");
+    note(!chunks.iter().any(counts), "no token counts: they are estimated");
+    if api == Api::Chat {
+        let marked = frames.iter().any(|frame| frame.data.trim() == "[DONE]");
+        note(!marked && !whole, "no end mark: the finish reason ends the answer");
+        note(finish_reason(&chunks).is_none(), "no finish reason");
+    }
+    said
+}
 
-/// The remarks on an answer, in no words of the server's.
-pub(super) fn remarks(api: Api, frames: &[Frame]) -> Vec<&'static str> {
-    let chunks: Vec<Value> = frames
-        .iter()
-        .filter_map(|frame| serde_json::from_str(&frame.data).ok())
-        .collect();
+/// The remarks on the calls of an answer. Calls of generateContent come whole, and without identifiers by right.
+pub(super) fn of_calls(api: Api, frames: &[Frame]) -> Vec<&'static str> {
+    let chunks = chunks(frames);
     match api {
-        Api::Chat => chat(frames, &chunks),
-        Api::Messages => messages(&chunks),
-        Api::GenerateContent => match chunks.iter().any(|chunk| chunk["usageMetadata"].is_object()) {
-            true => vec![],
-            false => vec![NO_COUNTS],
-        },
-        Api::Analyst => vec![],
+        Api::Chat => chat_calls(&chunks),
+        Api::Messages => messages_calls(&chunks),
+        Api::GenerateContent | Api::Analyst => vec![],
     }
 }
 
-fn chat(frames: &[Frame], chunks: &[Value]) -> Vec<&'static str> {
-    let choices: Vec<&Value> = chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0")).collect();
-    let entries: Vec<&Value> = choices.iter().flat_map(|choice| entries(choice)).collect();
-    let finish = choices
-        .iter()
+fn chunks(frames: &[Frame]) -> Vec<Value> {
+    let values = frames.iter().filter_map(|frame| serde_json::from_str(&frame.data).ok());
+    values.collect()
+}
+
+fn choices(chunks: &[Value]) -> impl Iterator<Item = &Value> {
+    chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0"))
+}
+
+fn finish_reason(chunks: &[Value]) -> Option<&str> {
+    choices(chunks)
         .filter_map(|choice| choice["finish_reason"].as_str())
-        .next_back();
+        .last()
+}
+
+fn chat_calls(chunks: &[Value]) -> Vec<&'static str> {
+    let entries: Vec<&Value> = choices(chunks).flat_map(entries).collect();
     let mut said = Vec::new();
     let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
-    let whole = choices.iter().any(|choice| choice.get("message").is_some());
-    note(whole, "it does not stream");
-    note(!chunks.iter().any(counts), NO_COUNTS);
-    let marked = frames.iter().any(|frame| frame.data.trim() == "[DONE]");
-    note(!marked && !whole, "no end mark: the finish reason ends the answer");
-    note(finish.is_none(), "no finish reason");
-    if entries.is_empty() {
-        return said;
-    }
-    note(finish != Some("tool_calls"), "calls under another finish reason");
-    let named: Vec<&&Value> = entries
+    note(
+        finish_reason(chunks) != Some("tool_calls"),
+        "calls under another finish reason",
+    );
+    let named: Vec<&Value> = entries
         .iter()
         .filter(|entry| has_text(&entry["function"]["name"]))
+        .copied()
         .collect();
     let ids: Vec<&str> = named
         .iter()
@@ -69,12 +85,10 @@ fn chat(frames: &[Frame], chunks: &[Value]) -> Vec<&'static str> {
         "calls that their index does not tell apart",
     );
     let arguments: Vec<&Value> = entries.iter().map(|entry| &entry["function"]["arguments"]).collect();
+    let objects = arguments.iter().any(|value| value.is_object());
+    note(objects, "arguments as an object instead of its text");
     note(
-        arguments.iter().any(|value| value.is_object()),
-        "arguments as an object instead of its text",
-    );
-    note(
-        !arguments.iter().any(|value| value.is_object() || has_text(value)),
+        !objects && !arguments.iter().any(|value| has_text(value)),
         "empty arguments: read as `{}`",
     );
     let text: String = arguments.iter().filter_map(|value| value.as_str()).collect();
@@ -82,6 +96,23 @@ fn chat(frames: &[Frame], chunks: &[Value]) -> Vec<&'static str> {
         matches!(serde_json::from_str(&text), Ok(Value::String(_))),
         "arguments encoded twice",
     );
+    said
+}
+
+fn messages_calls(chunks: &[Value]) -> Vec<&'static str> {
+    let starts: Vec<&Value> = chunks
+        .iter()
+        .filter(|chunk| chunk["type"] == "content_block_start")
+        .collect();
+    let indices: HashSet<Option<u64>> = starts.iter().map(|start| start["index"].as_u64()).collect();
+    let mut calls = starts
+        .iter()
+        .filter(|start| start["content_block"]["type"] == "tool_use");
+    let mut said = Vec::new();
+    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
+    note(indices.len() < starts.len(), "blocks that share an index");
+    let unnamed = calls.any(|start| !has_text(&start["content_block"]["id"]));
+    note(unnamed, "calls without an identifier: one is made");
     said
 }
 
@@ -94,7 +125,14 @@ fn entries(choice: &Value) -> Vec<&Value> {
 }
 
 fn counts(chunk: &Value) -> bool {
-    let places = ["/usage", "/x_groq/usage", "/choices/0/usage", "/timings"];
+    let places = [
+        "/usage",
+        "/x_groq/usage",
+        "/choices/0/usage",
+        "/timings",
+        "/message/usage",
+        "/usageMetadata",
+    ];
     places
         .iter()
         .any(|place| chunk.pointer(place).is_some_and(Value::is_object))
@@ -102,29 +140,4 @@ fn counts(chunk: &Value) -> bool {
 
 fn has_text(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.trim().is_empty())
-}
-
-fn messages(chunks: &[Value]) -> Vec<&'static str> {
-    let starts: Vec<&Value> = chunks
-        .iter()
-        .filter(|chunk| chunk["type"] == "content_block_start")
-        .collect();
-    let calls = starts
-        .iter()
-        .filter(|start| start["content_block"]["type"] == "tool_use");
-    let indices: HashSet<Option<u64>> = starts.iter().map(|start| start["index"].as_u64()).collect();
-    let mut said = Vec::new();
-    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
-    note(
-        chunks.iter().any(|chunk| chunk["type"] == "message"),
-        "it does not stream",
-    );
-    let counted = chunks
-        .iter()
-        .any(|chunk| chunk["usage"].is_object() || chunk["message"]["usage"].is_object());
-    note(!counted, NO_COUNTS);
-    note(indices.len() < starts.len(), "blocks that share an index");
-    let unnamed = calls.clone().any(|start| !has_text(&start["content_block"]["id"]));
-    note(unnamed, "calls without an identifier: one is made");
-    said
 }

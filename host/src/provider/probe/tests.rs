@@ -111,8 +111,6 @@ async fn a_probe_names_what_is_worked_around() {
       no end mark: the finish reason ends the answer
       the answer came in one piece: nothing can be shown while it is written
     one tool: worked_around: called with its argument
-      no token counts: they are estimated
-      no end mark: the finish reason ends the answer
       calls under another finish reason
       calls without an identifier: one is made
       arguments encoded twice
@@ -207,4 +205,31 @@ async fn a_probe_of_the_analyst_and_of_settings_that_allow_no_request() {
     let report = probe(&settings("ftp://h"), &options()).await;
     let told = |check: &ProbeCheck| check.verdict == Fails && check.detail.contains("cannot be used");
     assert!(report.checks.iter().all(told), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_probe_of_every_wire_that_is_as_it_should_be() {
+    for (api, path) in [(Api::Messages, ""), (Api::Chat, "/v1"), (Api::GenerateContent, "")] {
+        let rounds = [
+            counting(),
+            counted(vec![call("weather", json!({"city": "Oslo"}))]),
+            counted(vec![
+                call("weather", json!({"city": "Oslo"})),
+                call("weather", json!({"city": "Lima"})),
+            ]),
+            counted(vec![call("clock", json!({}))]),
+        ];
+        let server = ModelServer::start(Script::new(rounds)).expect("loopback has a free port");
+        let settings = ProviderSettings {
+            name: ProviderName::Hosted,
+            api,
+            ..settings(&format!("{}{path}", server.root()))
+        };
+        let report = probe(&settings, &options()).await;
+        assert!(
+            report.checks.iter().all(|check| check.verdict == Works),
+            "{api:?}: {}",
+            shown(&report)
+        );
+    }
 }

@@ -114,3 +114,41 @@ fn compared(before: &Run, after: &Run, worse: Option<&str>) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::suite::ran;
+    use super::*;
+
+    fn said(before: &Run, after: &Run) -> String {
+        compared(before, after, suite::worse(before, after).as_deref())
+    }
+
+    #[test]
+    fn both_runs_are_said_and_what_became_of_them() {
+        let good = ran("PASSED: 5 passed in 1.0 s\n");
+        insta::assert_snapshot!(said(&good, &ran("FAILED: 1 failed, 4 passed in 1.0 s\n\n1. t.py::test_a\n")), @r"
+        - Tests before the change: PASSED: 5 passed in 1.0 s
+        - Tests after the change: FAILED: 1 failed, 4 passed in 1.0 s
+        - The tests got worse: `t.py::test_a` fails now and did not before
+        ");
+        insta::assert_snapshot!(said(&good, &ran("PASSED: 3 passed in 1.0 s\n")), @r"
+        - Tests before the change: PASSED: 5 passed in 1.0 s
+        - Tests after the change: PASSED: 3 passed in 1.0 s
+        - 2 fewer tests pass than before
+        ");
+        insta::assert_snapshot!(said(&ran("FAILED: timed out in 300 s\n"), &Run::Stopped), @r"
+        - Tests before the change: FAILED: timed out in 300 s
+        - Tests after the change: not run again, because they take more than 300 s
+        ");
+    }
+
+    #[test]
+    fn what_was_not_run_is_said_once() {
+        assert_eq!(said(&Run::None, &Run::None), "- Tests: none were found\n");
+        assert_eq!(
+            said(&Run::NotAllowed, &Run::NotAllowed),
+            "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n"
+        );
+    }
+}

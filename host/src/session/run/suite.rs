@@ -73,6 +73,12 @@ pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> Run {
     judge(desk.call(SKILL, arguments).await.result)
 }
 
+/// A run that said this, for the tests of those who judge runs.
+#[cfg(test)]
+pub(super) fn ran(text: &str) -> Run {
+    Run::Ran(read(text.to_owned()))
+}
+
 fn judge(result: Result<CallOutcome, CallError>) -> Run {
     match result {
         Ok(outcome) => Run::Ran(read(outcome.text)),
@@ -184,10 +190,6 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ran(text: &str) -> Run {
-        Run::Ran(read(text.to_owned()))
-    }
 
     #[test]
     fn a_report_is_read_by_its_form() {

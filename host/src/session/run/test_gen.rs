@@ -186,7 +186,43 @@ fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>) -> Closing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::suite::ran;
     use super::*;
+
+    fn tests(run: Run, with_all: bool) -> NewTests {
+        NewTests { run, with_all }
+    }
+
+    #[test]
+    fn a_runner_that_says_little_is_not_believed_to_say_more() {
+        let unknown = || ran("PASSED: exit status 0 in 0.1 s\n");
+        assert_eq!(
+            tests(unknown(), false).line(),
+            "PASSED: exit status 0 in 0.1 s; the project's runner does not say which tests it ran"
+        );
+        assert_eq!(
+            tests(unknown(), true).line(),
+            "PASSED: exit status 0 in 0.1 s; all tests were run, because the project's runner takes no single files"
+        );
+        assert_eq!(
+            tests(ran("FAILED: 1 failed, 2 passed in 0.1 s\n"), false).line(),
+            "2 passed, 1 failed; FAILED: 1 failed, 2 passed in 0.1 s"
+        );
+        assert_eq!(tests(Run::None, false).line(), "none were found");
+    }
+
+    #[test]
+    fn among_all_tests_only_the_new_ones_count_and_by_themselves_they_must_run() {
+        let created = ["tests/test_new.py".to_owned()];
+        let fails = |run, with_all| tests(run, with_all).failing(&created).is_some();
+        let failing = |name: &str| ran(&format!("FAILED: 1 failed, 2 passed in 0.1 s\n\n1. {name}\n"));
+        assert!(fails(failing("tests/test_new.py::test_a"), true));
+        assert!(!fails(failing("tests/test_old.py::test_a"), true));
+        assert!(fails(failing("anything"), false));
+        assert!(fails(ran("FAILED: no tests ran in 0.1 s\n"), false));
+        assert!(!fails(ran("PASSED: 2 passed in 0.1 s\n"), false));
+        assert!(!fails(Run::NotAllowed, false));
+    }
 
     #[test]
     fn a_runner_is_given_tests_and_not_what_supports_them() {

@@ -21,17 +21,19 @@ pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<
     })?;
     let globs = Globs::new(&query.globs)?;
     if query.recursive {
-        let files = file_list(call, context)?;
+        let list = file_list(call, context)?;
         // A path that nothing lies beneath is a file, is empty, or is to be explained.
         let opened = context.repository.open_at(&under).map_err(|error| refusal(&error))?;
         let files = match opened.kind {
-            EntryKind::Directory => files.beneath(&opened.path),
-            _ => files.find(&opened.path).map_or(&[][..], std::slice::from_ref),
+            EntryKind::Directory => list.beneath(&opened.path),
+            _ => list.find(&opened.path).map_or(&[][..], std::slice::from_ref),
         };
         let entries = files
             .iter()
             .map(|file| (file.path.as_str(), EntryKind::File, file.size));
-        return Ok(page(entries, &globs, query.after.as_deref(), 0));
+        let left_out = if under.is_empty() { list.not_utf8 } else { 0 };
+        let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
+        return Ok(page(entries, &globs, query.after.as_deref(), left_out));
     }
     let (entries, left_out) = match context.repository.entries(&under) {
         Ok(listed) => listed,

@@ -1,0 +1,379 @@
+//! Where the world is not as usual: other origins, names that are not UTF-8, no home, nothing to write to, no room.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Finished, Home, finish, folder};
+
+const TOOL: &str = env!("CARGO_BIN_EXE_tool");
+
+#[expect(clippy::disallowed_methods, reason = "the tests are a client")]
+fn client() -> reqwest::Client {
+    // Another test may have been first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}
+
+/// Runs a script as root of a user and mount namespace of its own, where it may mount what it likes; `$TOOL` is the
+/// binary. Of the environment it has what is given and nothing else.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests run the real binary in another world"
+)]
+fn in_namespace(script: &str, variables: &[(&str, &Path)]) -> Finished {
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-euc", script])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("TOOL", TOOL)
+        .env("TOOL_BACKEND_PORT", "0")
+        .envs(variables.iter().copied())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .expect("`unshare` of util-linux is there");
+    let finished = finish(output);
+    assert!(
+        !finished.stderr.starts_with("unshare:"),
+        "user namespaces are needed: {}",
+        finished.stderr
+    );
+    finished
+}
+
+#[tokio::test]
+async fn a_listed_origin_may_ask_everything_and_another_one_nothing() {
+    let listed = "http://localhost:5173";
+    let config = "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n\
+                  [server]\ncors_origins = [\"http://localhost:5173\"]\n";
+    let home = Home::configured(config);
+    let (address, client) = (home.serve(), client());
+    let ask = |method: &str, path: &str, origin: &'static str| {
+        let method = method.parse().expect("a method");
+        client
+            .request(method, format!("{address}{path}"))
+            .header("origin", origin)
+    };
+    let preflight = |path: &str, origin: &'static str, method: &'static str, headers: &'static str| {
+        ask("OPTIONS", path, origin)
+            .header("access-control-request-method", method)
+            .header("access-control-request-headers", headers)
+            .header("sec-fetch-site", "cross-site")
+    };
+    let taken = [
+        ("/execute", "POST", "content-type"),
+        ("/stream?session_id=x", "GET", "last-event-id"),
+        ("/api/sessions/x", "DELETE", "authorization"),
+    ];
+    for (path, method, wanted) in taken {
+        let response = preflight(path, listed, method, wanted).send().await.expect("an answer");
+        let header = |name: &str| response.headers()[name].to_str().expect("text").to_lowercase();
+        assert_eq!(response.status().as_u16(), 204, "{method} {path}");
+        assert_eq!(header("access-control-allow-origin"), listed);
+        assert!(
+            header("access-control-allow-methods").contains(&method.to_lowercase()),
+            "{method} {path}"
+        );
+        assert!(
+            header("access-control-allow-headers").contains(wanted),
+            "{method} {path}"
+        );
+        assert_eq!(header("vary"), "origin");
+        assert!(!response.headers().contains_key("access-control-allow-credentials"));
+        let refused = preflight(path, "http://localhost:3000", method, wanted)
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(refused.status().as_u16(), 403, "{method} {path}");
+        assert!(!refused.headers().contains_key("access-control-allow-origin"));
+    }
+    for (method, path, status) in [
+        ("GET", "/models", 200),
+        ("GET", "/nothing", 404),
+        ("PUT", "/execute", 405),
+        ("DELETE", "/sessions/x", 404),
+    ] {
+        let response = ask(method, path, listed).send().await.expect("an answer");
+        assert_eq!(response.status().as_u16(), status, "{method} {path}");
+        let header = |name: &str| response.headers()[name].to_str().expect("text").to_lowercase();
+        assert_eq!(
+            header("access-control-allow-origin"),
+            listed,
+            "a page may read errors too"
+        );
+        assert_eq!(header("vary"), "origin");
+        assert_eq!(
+            header("access-control-expose-headers"),
+            "x-session-id, x-approval-secret"
+        );
+        for origin in ["http://localhost:3000", "null", "http://localhost:5173.evil.example"] {
+            let refused = ask(method, path, origin).send().await.expect("an answer");
+            assert_eq!(refused.status().as_u16(), 403, "{method} {path} from {origin}");
+            assert!(
+                !refused.headers().contains_key("access-control-allow-origin"),
+                "{origin}"
+            );
+            let body: Value = serde_json::from_slice(&refused.bytes().await.expect("a body")).expect("JSON");
+            assert_eq!(body["error"]["code"], "origin-not-allowed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn head_and_options_are_answered_without_a_body_and_at_once() {
+    let (home, repository) = (Home::offline(), folder(&[("a.py", "x = 1\n")]));
+    let (address, client) = (home.serve(), client());
+    let run = home.run(repository.path(), &["explain", ".", "--quiet"]).expect(0);
+    assert!(!run.stdout.is_empty());
+    let history: Value =
+        serde_json::from_str(&home.run(Path::new("/"), &["history", "--json"]).expect(0).stdout).expect("JSON");
+    let id = history["sessions"][0]["id"].as_str().expect("an identifier").to_owned();
+    let status = format!("{address}/api/status");
+    let stream = format!("{address}/stream?session_id={id}");
+    for (url, content_type) in [(&status, "application/json"), (&stream, "text/event-stream")] {
+        let head = client.head(url).send().await.expect("an answer");
+        assert_eq!(
+            (head.status().as_u16(), &head.headers()["content-type"]),
+            (200, &content_type.parse().expect("text"))
+        );
+        assert!(head.bytes().await.expect("an end").is_empty(), "{url}");
+        let options = client
+            .request("OPTIONS".parse().expect("a method"), url)
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(options.status().as_u16(), 204, "{url}");
+        assert!(
+            options.headers()["allow"].to_str().expect("text").contains("GET"),
+            "{url}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_gets_its_answer() {
+    let home = Home::offline();
+    let (address, client) = (home.serve(), client());
+    for length in [1_048_577, 8_000_000] {
+        let body = format!("{{\"repo_path\": \"/{}\"}}", "x".repeat(length));
+        let request = client
+            .post(format!("{address}/scan"))
+            .header("content-type", "application/json");
+        let response = request
+            .body(body)
+            .send()
+            .await
+            .expect("an answer, not a broken connection");
+        assert_eq!(response.status().as_u16(), 413, "{length}");
+        let body: Value = serde_json::from_slice(&response.bytes().await.expect("a body")).expect("JSON");
+        assert_eq!(body["error"]["code"], "body-too-large");
+    }
+}
+
+#[test]
+fn the_log_is_where_both_documents_say() {
+    let home = Home::offline();
+    home.serve();
+    let read = |name: &str| std::fs::read_to_string(home.path().join(name)).expect("it is there");
+    let (log, other) = (read("logs/backend.log"), read("backend.log"));
+    assert!(
+        log.contains("ready pid=") && log.starts_with(&other[..other.len().min(log.len())]),
+        "{log}"
+    );
+}
+
+/// A repository with names that are no text, in every place where a name can stand.
+fn unnamed() -> TempDir {
+    let repository = folder(&[("app.py", "def main():\n    return 1\n"), ("README.md", "# App\n")]);
+    let name = |bytes: &'static [u8]| repository.path().join(OsStr::from_bytes(bytes));
+    std::fs::write(name(b"caf\xe9.py"), "x = 1\n").expect("the folder is writable");
+    std::fs::write(name(b"\xff\xfe"), "x").expect("the folder is writable");
+    std::fs::create_dir(name(b"dir\x80")).expect("the folder is writable");
+    std::fs::write(repository.path().join(OsStr::from_bytes(b"dir\x80/in.py")), "y = 2\n").expect("it is writable");
+    std::os::unix::fs::symlink(OsStr::from_bytes(b"caf\xe9.py"), name(b"link\xe9")).expect("the folder is writable");
+    repository
+}
+
+#[tokio::test]
+async fn names_that_are_not_utf_8_are_counted_and_told() {
+    let (home, repository) = (Home::offline(), unnamed());
+    let address = home.serve();
+    let body = json!({"repo_path": repository.path()}).to_string();
+    let request = client()
+        .post(format!("{address}/scan"))
+        .header("content-type", "application/json");
+    let response = request.body(body).send().await.expect("an answer");
+    let scan: Value = serde_json::from_slice(&response.bytes().await.expect("a body")).expect("JSON");
+    assert_eq!((&scan["files"], &scan["not_utf8"]), (&2.into(), &4.into()), "{scan}");
+
+    for arguments in ["{}", "{\"recursive\": true}"] {
+        let listed = home
+            .run(repository.path(), &["skill", "call", "list_files", arguments])
+            .expect(0);
+        let told = "4 left out (ignored, skipped, hidden or not UTF-8)";
+        assert!(
+            listed.stdout.contains(told) && listed.stdout.contains("app.py"),
+            "{}",
+            listed.stdout
+        );
+    }
+    let explained = home.run(repository.path(), &["explain", "."]).expect(0);
+    let told = "4 files and directories are left out: their names are not UTF-8";
+    assert!(explained.stderr.contains(told), "{}", explained.stderr);
+    assert!(explained.stdout.contains("app.py"), "{}", explained.stdout);
+    for call in [
+        ["search_code", "{\"pattern\": \"=\"}"],
+        ["find_references", "{\"symbol\": \"main\"}"],
+        ["analyze_dependencies", "{}"],
+        ["git_diff", "{}"],
+    ] {
+        let called = home.run(repository.path(), &["skill", "call", call[0], call[1]]);
+        assert!(
+            called.code <= 1 && !called.stderr.contains("panicked"),
+            "{call:?}: {called:?}"
+        );
+    }
+    let log = std::fs::read_to_string(home.path().join("backend.log")).expect("it is there");
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_repository_whose_own_path_is_not_utf_8_is_refused_by_name() {
+    let (home, place) = (Home::offline(), folder(&[]));
+    let root = place.path().join(OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&root).expect("the folder is writable");
+    std::fs::write(root.join("a.py"), "x = 1\n").expect("the folder is writable");
+    let refused = home.run(&root, &["explain", "."]);
+    assert!(refused.code > 0 && refused.stderr.contains("UTF-8"), "{refused:?}");
+    assert!(!refused.stderr.contains("panicked"), "{refused:?}");
+}
+
+/// A repository, a mount point and what a script needs to know of them.
+struct Scene {
+    repository: TempDir,
+    mount: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            repository: folder(&[("app.py", "def main():\n    return 1\n")]),
+            mount: TempDir::new().expect("a temporary folder"),
+        }
+    }
+
+    fn run(&self, script: &str) -> Finished {
+        in_namespace(
+            script,
+            &[("REPOSITORY", self.repository.path()), ("MOUNT", self.mount.path())],
+        )
+    }
+}
+
+#[test]
+fn without_home_root_has_the_home_of_the_user_database() {
+    let finished = Scene::new().run(
+        "mount -t tmpfs none /root; cd \"$REPOSITORY\"
+         $TOOL init --offline; $TOOL service start; $TOOL explain . --quiet | head -n 1; $TOOL service status
+         $TOOL service stop; ls /root/.tool/config.toml session-reports/session_latest.md",
+    );
+    let finished = finished.expect(0);
+    for expected in [
+        "# This repository",
+        "is running on port",
+        "/root/.tool/config.toml",
+        "session_latest.md",
+    ] {
+        assert!(finished.stdout.contains(expected), "{finished:?}");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the tests run the real binary as another user")]
+fn a_user_without_any_home_is_told_what_to_set() {
+    let user = [
+        "--user",
+        "--map-user=54321",
+        "--map-group=54321",
+        TOOL,
+        "service",
+        "start",
+    ];
+    let output = Command::new("unshare")
+        .args(user)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .output()
+        .expect("`unshare` of util-linux is there");
+    let finished = finish(output).expect(2);
+    assert!(
+        finished
+            .stderr
+            .contains("[error] Neither TOOL_HOME nor HOME is set\nhint: set TOOL_HOME"),
+        "{finished:?}"
+    );
+}
+
+#[test]
+fn on_a_read_only_system_the_answer_comes_without_its_report() {
+    let finished = Scene::new().run(
+        "mount -t tmpfs none \"$MOUNT\"; mount -o remount,bind,ro /; export TOOL_HOME=\"$MOUNT\"
+         cd \"$REPOSITORY\"; ! touch x 2>/dev/null
+         $TOOL init --offline; $TOOL explain .; $TOOL history; $TOOL service stop",
+    );
+    let finished = finished.expect(0);
+    let told =
+        "Permission denied: session-reports/\nhint: create the folder `session-reports` with write rights for you";
+    assert!(finished.stderr.contains(told), "{finished:?}");
+    assert!(
+        finished.stdout.contains("# This repository") && finished.stdout.contains("complete"),
+        "{finished:?}"
+    );
+}
+
+#[test]
+fn where_not_even_the_home_can_be_written_it_is_said_which_and_what_to_do() {
+    let finished = Scene::new().run(
+        "mount -t tmpfs none /root; mount -o remount,ro /root; cd \"$REPOSITORY\"
+         code=0; $TOOL init --offline || code=$?; echo \"init $code\"
+         code=0; $TOOL service start || code=$?; echo \"start $code\"
+         code=0; $TOOL explain . || code=$?; echo \"explain $code\"",
+    );
+    let finished = finished.expect(0);
+    assert_eq!(finished.stdout, "init 2\nstart 3\nexplain 2\n", "{finished:?}");
+    assert!(finished.stderr.matches("/root/.tool").count() >= 3, "{finished:?}");
+    let told = "set TOOL_HOME to a folder of yours that may be written";
+    assert_eq!(finished.stderr.matches(told).count(), 2, "{finished:?}");
+}
+
+#[test]
+fn a_full_disk_fails_what_cannot_be_kept_and_nothing_else() {
+    let finished = Scene::new().run(
+        "mount -t tmpfs -o size=512k none \"$MOUNT\"; export TOOL_HOME=\"$MOUNT\"; cd \"$REPOSITORY\"
+         $TOOL init --offline; $TOOL service start
+         fill() { dd if=/dev/zero of=\"$MOUNT/filler\" bs=4k 2>/dev/null || true; }
+         fill; code=0; $TOOL explain . --quiet || code=$?; echo \"full $code\"
+         $TOOL service status
+         rm \"$MOUNT/filler\"; $TOOL explain . --quiet | head -n 1
+         $TOOL history --json; $TOOL service stop; fill
+         code=0; $TOOL service start || code=$?; echo \"start $code\"
+         rm \"$MOUNT/filler\"; $TOOL service start; $TOOL service stop",
+    );
+    let finished = finished.expect(0);
+    let told = "The session cannot be recorded: No space left on device";
+    assert!(finished.stderr.contains(told), "{finished:?}");
+    for expected in [
+        "full 1\n",
+        "is running on port",
+        "# This repository",
+        "\"complete\"",
+        "start 3\n",
+    ] {
+        assert!(finished.stdout.contains(expected), "{finished:?}");
+    }
+}
