@@ -524,7 +524,9 @@ async fn a_panic_is_answered_as_a_bug() {
 
 #[tokio::test]
 async fn a_list_is_narrowed_by_model_operation_status_and_number() {
-    let server = Server::new(vec![vec![Act::Say("a")], vec![Act::Say("b")], vec![Act::Hang]]);
+    // An architect's answer without a place would be sent back, and take the next round.
+    let placed = Act::Say("It has that: README.md:1.");
+    let server = Server::new(vec![vec![Act::Say("a")], vec![placed], vec![Act::Hang]]);
     let mut ids = Vec::new();
     for operation in ["explain", "refactor", "explain"] {
         let start = server
