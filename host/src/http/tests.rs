@@ -282,7 +282,7 @@ async fn a_reader_goes_on_where_it_was() {
     let events: Vec<&str> = whole.split_inclusive("\n\n").collect();
     let first_token = events
         .iter()
-        .position(|event| event.contains("\"content\":\"a\""))
+        .position(|event| event.contains("\"content\":\"a"))
         .expect("it is there");
     let last_seen = id(events[first_token]).expect("it has an id");
     let rest = server.text(ask("GET", &path).header("last-event-id", &last_seen)).await;
