@@ -41,8 +41,11 @@ fn holds(text: &str, parts: &[&str]) {
     }
 }
 
-/// Every entry with its mode, inode, time and content.
-fn everything(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, Vec<u8>)> {
+/// Kind and mode, inode, time and content of an entry.
+type Entry = (u32, u64, i64, Vec<u8>);
+
+/// Every entry of a tree.
+fn everything(root: &Path) -> BTreeMap<PathBuf, Entry> {
     use std::os::unix::fs::MetadataExt;
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -157,21 +160,79 @@ fn a_hostile_suite_fails_test_by_test_and_leaves_nothing() {
 #[test]
 fn a_suite_that_does_not_end_is_ended_with_everything_it_started() {
     let mark = format!("endless-{}", uuid());
-    let suite = format!(
-        "import os, signal, subprocess, sys, time\n\
-         def test_endless():\n    \
-             signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    \
-             code = 'import os, time; os.setsid(); time.sleep(60) # {mark}'\n    \
-             subprocess.Popen([sys.executable, '-c', code], env={{}})\n    \
-             time.sleep(60) # {mark}\n"
-    );
-    let (home, repository) = (Home::offline(), repository(&[("test_endless.py", &suite)]));
+    let (home, repository) = (Home::offline(), repository(&[("test_endless.py", &endless(&mark))]));
     let started = Instant::now();
     let finished = run_tests(&home, repository.path(), r#"{"timeout_seconds": 2}"#).expect(0);
     holds(&finished.stdout, &["sandbox: namespaces"]);
     holds(&finished.stdout.to_lowercase(), &["time"]);
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(processes(&mark), Vec::<String>::new());
+}
+
+/// A suite that says when it runs and then goes on for a minute, in several processes that have little in common.
+fn endless(mark: &str) -> String {
+    format!(
+        "import os, signal, subprocess, sys, time\n\
+         def test_endless():\n    \
+             signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    \
+             code = 'import os, time; os.setsid(); time.sleep(60) # {mark}'\n    \
+             subprocess.Popen([sys.executable, '-c', code], env={{}})\n    \
+             time.sleep(60) # {mark}\n"
+    )
+}
+
+/// Waits until the condition holds; how long that took.
+#[track_caller]
+fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    started.elapsed()
+}
+
+/// A run of an endless suite, and the mark of what it has started inside.
+fn start_endless(home: &Home) -> (TempDir, std::process::Child, String) {
+    let mark = format!("endless-{}", uuid());
+    let repository = repository(&[("test_endless.py", &endless(&mark))]);
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
+    let mut command = home.tool(repository.path(), &call);
+    command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let child = command.spawn().expect("the binary runs");
+    until("the suite runs", || !processes(&mark).is_empty());
+    (repository, child, mark)
+}
+
+#[test]
+fn nothing_outlives_a_daemon_that_is_killed() {
+    let home = Home::offline();
+    home.serve();
+    let (_repository, mut child, mark) = start_endless(&home);
+    let pid = home.record()["pid"].as_i64().expect("a process");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a process")).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is ours");
+    until("everything is gone", || processes(&mark).is_empty());
+    child.wait().expect("it ends as well");
+}
+
+#[test]
+fn a_cancelled_run_is_gone_within_half_a_second_with_everything_it_started() {
+    let home = Home::offline();
+    home.serve();
+    // The best of three: the bound is about this code, not about what else the machine is doing.
+    let times = (0..3).map(|_| {
+        let (_repository, mut child, mark) = start_endless(&home);
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+        let time = until("everything is gone", || processes(&mark).is_empty());
+        child.wait().expect("it ends as well");
+        time
+    });
+    let best = times.min();
+    assert!(best < Some(Duration::from_millis(500)), "{best:?}");
 }
 
 #[test]

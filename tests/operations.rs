@@ -325,12 +325,14 @@ fn a_refactor_says_what_it_did_not_do() {
         Round::calls([write("new.py", "y = 2\n")]),
         Round::text("Added."),
     ]);
-    let unchanged = home.run(repository.path(), &["refactor", "tidy up"]).expect(0);
+    let refactor = ["refactor", "tidy up", "--deny", "run-process"];
+    let unchanged = home.run(repository.path(), &refactor).expect(0);
     assert_eq!(
         unchanged.stdout,
         "It is fine as it is.\n\n---\n\nNothing was changed.\n"
     );
-    let changed = home.run(repository.path(), &["refactor", "tidy up"]).expect(0);
+    let denied = ["refactor", "tidy up", "--deny", "run-process"];
+    let changed = home.run(repository.path(), &denied).expect(0);
     let words = "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n";
     holds(
         closing(&changed.stdout),

@@ -333,7 +333,7 @@ pub struct PolicyRequest {
 }
 
 impl PolicyRequest {
-    /// True where something is asked for beyond the defaults of a session.
+    /// True where it asks for more than the defaults, which takes more than being the same user.
     pub fn widens(&self) -> bool {
         !self.allow.is_empty() || !self.allow_paths.is_empty() || self.unsandboxed
     }

@@ -25,7 +25,7 @@
 //! - [`provider`]: one neutral event model over every wire, and the embedded analyst.
 //! - [`skill`]: the sandbox boundary: components, guard, limits, policy, proposals and their commit.
 //! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
-//! - [`process`]: running a test runner or an installer.
+//! - [`process`]: running a test runner or an installer, and the operating system's sandbox around it.
 //!
 //! # What is nowhere else
 //!

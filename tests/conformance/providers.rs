@@ -184,7 +184,9 @@ fn provider_yields_text_chunks() {
 #[test]
 fn provider_executes_a_skill() {
     let session = refactor();
-    let skills = session.of_type("skill");
+    // The host runs the tests before the change and after it.
+    let mut skills = session.of_type("skill");
+    skills.retain(|skill| skill["name"] != "run_tests");
     assert_eq!(
         skills[0]["args"],
         json!({"path": "shop/prices.py"}),

@@ -34,7 +34,7 @@ struct ChangesPath {
 
 /// Show what a session changed
 ///
-/// As it left the files, whatever became of them since.
+/// As it left the files, whatever became of them since; of a running one, as far as it has come.
 #[utoipa::path(
     get,
     path = "/sessions/{session_id}/diff",
@@ -46,7 +46,6 @@ struct ChangesPath {
         Refused,
         (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no \
             session changed files there.", body = ErrorBody),
-        (status = 409, description = "`session-running`: it has not ended.", body = ErrorBody),
     ),
 )]
 pub(super) async fn diff(

@@ -282,7 +282,7 @@ async fn a_reader_goes_on_where_it_was() {
     let events: Vec<&str> = whole.split_inclusive("\n\n").collect();
     let first_token = events
         .iter()
-        .position(|event| event.contains("\"content\":\"a\""))
+        .position(|event| event.contains("\"content\":\"a"))
         .expect("it is there");
     let last_seen = id(events[first_token]).expect("it has an id");
     let rest = server.text(ask("GET", &path).header("last-event-id", &last_seen)).await;
@@ -484,7 +484,7 @@ async fn every_route_is_described_and_every_description_has_a_route() {
     let paths = description["paths"].as_object().expect("there are paths");
     assert!(paths.len() >= 14, "{}", paths.len());
     for (path, operations) in paths {
-        let path = path.replace('{', "").replace('}', "");
+        let path = path.replace(['{', '}'], "");
         let mut described: Vec<String> = operations.as_object().expect("methods").keys().cloned().collect();
         if described.contains(&"get".to_owned()) {
             described.push("head".to_owned());

@@ -110,7 +110,8 @@ pub fn available() -> &'static Available {
 fn find_available() -> Available {
     let mut refused = Vec::new();
     for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
-        match probes::works(sandbox) {
+        // What is found counts until the program ends, so a machine that was only too busy is asked again.
+        match probes::works(sandbox).or_else(|_| probes::works(sandbox)) {
             Ok(()) => return Available { sandbox, refused },
             Err(reason) => refused.push(format!("{sandbox}: {reason}")),
         }

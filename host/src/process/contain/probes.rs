@@ -4,27 +4,16 @@
 //! users run the same table. An attempt counts as held where the system said the expected no, or where nothing came of
 //! it: the tree is what it was, nobody was reached, nothing is left.
 
+#[cfg(target_os = "linux")]
+mod scene;
 mod table;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::net::{TcpListener, UdpSocket};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
-use super::{Bounds, Enclosure, Sandbox};
-use crate::limits;
-use crate::process::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
+use super::Sandbox;
+#[cfg(target_os = "linux")]
+pub(super) use scene::works;
 pub use table::{ATTEMPTS, Attempt, Expected};
-
-const SCRIPT: &str = include_str!("probes/attempts.py");
 
 /// What came of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,17 +47,30 @@ pub fn probe_sandbox() -> Vec<ProbeResult> {
 
 /// Makes the attempts whose names are wanted in a sandbox of this kind.
 pub fn probe(sandbox: Sandbox, is_wanted: impl Fn(&str) -> bool) -> Vec<ProbeResult> {
-    let python = match (sandbox, python()) {
-        (Sandbox::None, _) => Err(super::available().refused.join("; ")),
-        (_, None) => Err("there is no `python3` to make the attempts".to_owned()),
-        (_, Some(python)) => Ok(python),
-    };
     let wanted = ATTEMPTS.iter().filter(|attempt| is_wanted(attempt.name));
-    let make = |attempt| match &python {
-        Ok(python) => one(attempt, sandbox, python),
-        Err(reason) => unavailable(attempt, reason),
-    };
-    wanted.map(make).collect()
+    if sandbox == Sandbox::None {
+        let reason = super::available().refused.join("; ");
+        return wanted.map(|attempt| unavailable(attempt, &reason)).collect();
+    }
+    make(wanted, sandbox)
+}
+
+#[cfg(target_os = "linux")]
+fn make(wanted: impl Iterator<Item = &'static Attempt>, sandbox: Sandbox) -> Vec<ProbeResult> {
+    match scene::python() {
+        Some(python) => wanted.map(|attempt| scene::one(attempt, sandbox, &python)).collect(),
+        None => {
+            let reason = "there is no `python3` to make the attempts";
+            wanted.map(|attempt| unavailable(attempt, reason)).collect()
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make(wanted: impl Iterator<Item = &'static Attempt>, _sandbox: Sandbox) -> Vec<ProbeResult> {
+    wanted
+        .map(|attempt| unavailable(attempt, "only Linux has a sandbox"))
+        .collect()
 }
 
 fn unavailable(attempt: &Attempt, reason: &str) -> ProbeResult {
@@ -78,261 +80,4 @@ fn unavailable(attempt: &Attempt, reason: &str) -> ProbeResult {
         verdict: ProbeVerdict::NotAvailable,
         detail: reason.to_owned(),
     }
-}
-
-/// The system's Python: attempts need nothing else, and what the user has on the `PATH` may be a script.
-fn python() -> Option<PathBuf> {
-    let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/usr/local/bin:/bin".to_owned())]);
-    environment::find_programs(&path, "python3").into_iter().next()
-}
-
-/// Runs a program that does nothing in a sandbox of this kind.
-pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
-    let command = CommandSpec {
-        program: PathBuf::from("/bin/true"),
-        arguments: Vec::new(),
-        directory: root.clone(),
-        environment: BTreeMap::new(),
-    };
-    let enclosure = Enclosure {
-        sandbox,
-        root,
-        hidden: Vec::new(),
-        state_directory: None,
-        bounds: Bounds::default(),
-    };
-    let limits = RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX));
-    let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
-    match run.map_err(|error| error.to_string())?.end {
-        RunEnd::Exited(0) => Ok(()),
-        end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
-    }
-}
-
-fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path) -> ProbeResult {
-    let result = Scene::new().and_then(|scene| scene.play(attempt, sandbox, python));
-    let (verdict, detail) = match result {
-        Ok(Ok(detail)) => (ProbeVerdict::Pass, detail),
-        Ok(Err(detail)) => (ProbeVerdict::Fail, detail),
-        Err(error) => (ProbeVerdict::NotAvailable, error.to_string()),
-    };
-    ProbeResult {
-        name: attempt.name,
-        tries: attempt.tries,
-        verdict,
-        detail,
-    }
-}
-
-/// What the attempts may use: little, so that they are quick and do no harm where a bound does not hold.
-const BOUNDS: Bounds = Bounds {
-    tree_bytes: 16 * 1024 * 1024,
-    tree_inodes: 1000,
-    scratch_bytes: 16 * 1024 * 1024,
-    scratch_inodes: 1000,
-    tasks: 64,
-    memory_bytes: 128 * 1024 * 1024,
-};
-
-/// A repository, its neighbourhood, and somebody who listens everywhere.
-struct Scene {
-    _folder: tempfile::TempDir,
-    repository: PathBuf,
-    outside: PathBuf,
-    home: PathBuf,
-    /// Unlike every other.
-    abstract_name: String,
-    tcp: TcpListener,
-    udp: UdpSocket,
-    sockets: Vec<UnixListener>,
-    /// Stands in the command line of a process that was left behind.
-    mark: String,
-}
-
-const KEPT: [(&str, &str); 3] = [
-    ("kept.txt", "kept\n"),
-    ("sub/inner.txt", "inner\n"),
-    (".env", "KEY=not for tests\n"),
-];
-
-/// What must be told by nobody.
-const SECRET: &str = "not for tests";
-
-impl Scene {
-    fn new() -> io::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let base = folder.path().canonicalize()?;
-        let [repository, outside, home] = ["repository", "outside", "home"].map(|name| base.join(name));
-        for place in [&repository.join("sub"), &repository.join(".git"), &outside, &home] {
-            fs::create_dir_all(place)?;
-        }
-        for (name, text) in KEPT {
-            fs::write(repository.join(name), text)?;
-        }
-        fs::write(repository.join(".git/HEAD"), SECRET)?;
-        fs::hard_link(repository.join(".env"), repository.join("other-name.txt"))?;
-        fs::write(outside.join("token"), SECRET)?;
-        let number = uuid::Uuid::new_v4();
-        let abstract_name = format!("tool-probe-{number}");
-        let sockets = vec![
-            UnixListener::bind(outside.join("socket"))?,
-            UnixListener::bind(repository.join("server.sock"))?,
-            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?,
-        ];
-        let tcp = TcpListener::bind("127.0.0.1:0")?;
-        let udp = UdpSocket::bind("127.0.0.1:0")?;
-        tcp.set_nonblocking(true)?;
-        udp.set_nonblocking(true)?;
-        for socket in &sockets {
-            socket.set_nonblocking(true)?;
-        }
-        Ok(Self {
-            _folder: folder,
-            repository,
-            outside,
-            home,
-            abstract_name,
-            tcp,
-            udp,
-            sockets,
-            mark: format!("left by {number}"),
-        })
-    }
-
-    /// Makes the attempt and says how it went: held, or not, and why.
-    fn play(&self, attempt: &Attempt, sandbox: Sandbox, python: &Path) -> io::Result<Result<String, String>> {
-        let expected = match sandbox {
-            Sandbox::Landlock => attempt.landlock,
-            Sandbox::Namespaces | Sandbox::None => attempt.namespaces,
-        };
-        let before = listing(&self.repository)?;
-        let run = self.run(attempt, sandbox, expected, python)?;
-        let after = listing(&self.repository)?;
-        let said = run.output.lines().last().unwrap_or_default().to_owned();
-        if before != after {
-            return Ok(Err(format!("the real tree has changed ({said})")));
-        }
-        Ok(self.judge(expected, &run, &said))
-    }
-
-    fn run(&self, attempt: &Attempt, sandbox: Sandbox, expected: Expected, python: &Path) -> io::Result<RunOutput> {
-        let known = serde_json::json!({
-            "sandbox": sandbox,
-            "repository": self.repository,
-            "outside": self.outside,
-            "home": self.home,
-            "abstract": self.abstract_name,
-            "tcp": self.tcp.local_addr()?.port(),
-            "udp": self.udp.local_addr()?.port(),
-            "process": std::process::id(),
-            "mark": self.mark,
-            "tree_mib": BOUNDS.tree_bytes >> 20,
-            "scratch_mib": BOUNDS.scratch_bytes >> 20,
-            "memory_mib": BOUNDS.memory_bytes >> 20,
-            "inodes": BOUNDS.tree_inodes,
-            "tasks": BOUNDS.tasks,
-        });
-        let variables = [
-            ("PROBE", known.to_string()),
-            ("HOME", self.home.to_string_lossy().into_owned()),
-            ("PATH", "/usr/bin:/bin".to_owned()),
-        ];
-        let command = CommandSpec {
-            program: python.to_owned(),
-            arguments: ["-I", "-c", SCRIPT, attempt.name].map(str::to_owned).to_vec(),
-            directory: self.repository.clone(),
-            environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
-        };
-        let enclosure = Enclosure {
-            sandbox,
-            root: self.repository.clone(),
-            hidden: [".env", ".git", "other-name.txt", "server.sock"]
-                .map(Into::into)
-                .to_vec(),
-            state_directory: Some(self.outside.clone()),
-            bounds: BOUNDS,
-        };
-        let seconds = if expected == Expected::TimedOut {
-            1
-        } else {
-            limits::CONTAIN_PROBE_SECONDS_MAX
-        };
-        let limits = RunLimits::within(Duration::from_secs(seconds));
-        let cancel = CancellationToken::new();
-        run_contained(&command, &enclosure, &limits, &cancel, &|_| {}).map_err(io::Error::other)
-    }
-
-    fn judge(&self, expected: Expected, run: &RunOutput, said: &str) -> Result<String, String> {
-        if run.output.contains(SECRET) {
-            return Err("a secret was read".to_owned());
-        }
-        if self.was_reached() {
-            return Err("somebody outside was reached".to_owned());
-        }
-        if fs::read_dir(&self.home).is_ok_and(|mut left| left.next().is_some()) {
-            return Err("something is left in the home directory".to_owned());
-        }
-        if let Some(process) = self.left_behind() {
-            return Err(format!("process {process} is left"));
-        }
-        let is_one_of = |errors: &[&str]| errors.iter().any(|error| said == format!("refused: {error}"));
-        let is_held = match expected {
-            Expected::Refused(errors) => run.end == RunEnd::Exited(0) && is_one_of(errors),
-            Expected::Nothing => run.end == RunEnd::Exited(0),
-            Expected::Bounded(errors) => {
-                matches!(run.end, RunEnd::TaskLimit | RunEnd::MemoryLimit) || is_one_of(errors)
-            }
-            Expected::TimedOut => run.end == RunEnd::TimedOut,
-        };
-        let detail = match run.end {
-            RunEnd::Exited(0) => said.to_owned(),
-            end => format!("{end:?} {said}").trim_end().to_owned(),
-        };
-        if is_held { Ok(detail) } else { Err(detail) }
-    }
-
-    fn was_reached(&self) -> bool {
-        self.tcp.accept().is_ok()
-            || self.udp.recv(&mut [0; 16]).is_ok()
-            || self.sockets.iter().any(|socket| socket.accept().is_ok())
-    }
-
-    /// A process of this scene.
-    fn left_behind(&self) -> Option<String> {
-        let with_mark = |entry: &fs::DirEntry| {
-            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&command).contains(&self.mark)
-        };
-        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-        all.filter(with_mark)
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .next()
-    }
-}
-
-/// Every entry with its kind, mode, inode, time and content.
-fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, (u32, u64, i64, Vec<u8>)>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let metadata = entry.metadata()?;
-            let content = if metadata.is_file() {
-                fs::read(entry.path())?
-            } else {
-                Vec::new()
-            };
-            if metadata.is_dir() {
-                folders.push(entry.path());
-            }
-            found.insert(
-                entry.path(),
-                (metadata.mode(), metadata.ino(), metadata.mtime_nsec(), content),
-            );
-        }
-    }
-    Ok(found)
 }
