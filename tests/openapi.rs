@@ -191,6 +191,8 @@ fn fuzz(address: &str, repository: &Path, session: &str) -> (Finished, Value) {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", place.path())
+        // The hooks lie in the source tree, which is no place for what Python compiles of them.
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("SCHEMATHESIS_HOOKS", fixtures.join("fuzzer.py"))
         .env("FUZZ_REPOSITORY", repository)
         .env("FUZZ_SESSION", session)

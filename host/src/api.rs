@@ -323,9 +323,12 @@ pub struct PolicyRequest {
     pub allow_paths: Vec<String>,
     /// Nothing runs outside of a full sandbox: where this machine does not allow one, that is an error.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
     pub require_sandbox: bool,
-    /// What `allow` grants to run tests runs them without a sandbox.
+    /// What `allow` grants to run tests runs them without a sandbox: needs `run-process` in `allow`, and excludes
+    /// `require_sandbox`.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
     pub unsandboxed: bool,
 }
 

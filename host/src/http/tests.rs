@@ -667,7 +667,8 @@ async fn a_request_without_the_token_can_only_narrow() {
     let allow = with("policy", json!({"allow": ["install"]}));
     let path = with("overrides", json!({"PATH": "/tmp"}));
     let deny = with("policy", json!({"deny": ["read-git"]}));
-    for widening in [&allow, &path] {
+    let unsandboxed = with("policy", json!({"unsandboxed": true}));
+    for widening in [&allow, &path, &unsandboxed] {
         let refused = server.problem(ask("POST", "/execute").json(widening.clone())).await;
         assert_eq!(refused, (403, "forbidden".into()));
     }
