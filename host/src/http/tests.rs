@@ -484,7 +484,7 @@ async fn every_route_is_described_and_every_description_has_a_route() {
     let paths = description["paths"].as_object().expect("there are paths");
     assert!(paths.len() >= 14, "{}", paths.len());
     for (path, operations) in paths {
-        let path = path.replace('{', "").replace('}', "");
+        let path = path.replace(['{', '}'], "");
         let mut described: Vec<String> = operations.as_object().expect("methods").keys().cloned().collect();
         if described.contains(&"get".to_owned()) {
             described.push("head".to_owned());
