@@ -329,6 +329,13 @@ pub struct PolicyRequest {
     pub unsandboxed: bool,
 }
 
+impl PolicyRequest {
+    /// True where it asks for more than the defaults, which takes more than being the same user.
+    pub fn widens(&self) -> bool {
+        !self.allow.is_empty() || !self.allow_paths.is_empty() || self.unsandboxed
+    }
+}
+
 /// True for what need not be written.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {

@@ -228,7 +228,7 @@ fn error_empty_repository() {
     ]);
     assert_eq!(told_everywhere(&home, ignored.path(), "."), told);
     let answer = http::post(&home.serve(), "/scan", &json!({"repo_path": empty.path()}));
-    assert_eq!((answer.status, Told::of(&answer.json()["error"])), (400, told));
+    assert_eq!((answer.status, Told::of(&answer.json()["error"])), (404, told));
 }
 
 /// Something that has no row of its own: the backend dies, and the next one finds the session.

@@ -99,12 +99,12 @@ fn route_scan() {
     }
     let world = world();
     let address = world.home.serve();
-    for (body, word) in [
-        (json!({}), "repo_path"),
-        (json!({"repo_path": "shop"}), "absolute"),
-        (json!({"repo_path": "/nosuchdirectory"}), "/nosuchdirectory"),
+    for (body, status, word) in [
+        (json!({}), 400, "repo_path"),
+        (json!({"repo_path": "shop"}), 400, "absolute"),
+        (json!({"repo_path": "/nosuchdirectory"}), 404, "/nosuchdirectory"),
     ] {
-        let refused = http::post(&address, "/scan", &body).expect(400).json();
+        let refused = http::post(&address, "/scan", &body).expect(status).json();
         let message = refused["error"]["message"].as_str().expect("a message");
         assert!(message.contains(word), "{message}");
     }

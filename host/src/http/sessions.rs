@@ -48,8 +48,7 @@ pub(super) async fn execute(
 }
 
 async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest) -> Result<SessionStart, Problem> {
-    let widens = !request.policy.allow.is_empty() || !request.policy.allow_paths.is_empty();
-    check_reach(caller, widens, &request.overrides)?;
+    check_reach(caller, request.policy.widens(), &request.overrides)?;
     let environment = state.environment(&request.overrides);
     let settings = state.settings(&environment)?;
     state

@@ -50,8 +50,7 @@ pub(super) async fn call(
     PathOf(name): PathOf,
     JsonBody(request): JsonBody<SkillCallRequest>,
 ) -> Answer<Response> {
-    let widens = !request.policy.allow.is_empty() || !request.policy.allow_paths.is_empty();
-    check_reach(caller, widens, &request.overrides)?;
+    check_reach(caller, request.policy.widens(), &request.overrides)?;
     if !request.arguments.is_object() {
         return Err(Problem::new("invalid-request", "Invalid body: `arguments` must be a JSON object").into());
     }
