@@ -78,7 +78,7 @@ fn what_only_looks_like_one_is_not_taken_for_one() {
         "**README.md**: 93 %",
         "a.py: 1.5 and a.py: 99%",
         "[a.py](https://example.org/a.py):12",
-        "a.py on line: 3, and a.py lines, 3",
+        "a.py lines, 3",
         "a.py has 12 lines",
     ] {
         assert_eq!(found(text), "", "{text}");
@@ -100,6 +100,7 @@ fn what_only_looks_like_one_is_not_taken_for_one() {
         "TCP/IP:80",
         "a.py: 12",
         "a.py: 12:30",
+        "a.py on line: 3",
         "Step: 3",
         "{\"a.json\": 3}",
         "`localhost`:8000, **node**:18, (host):80",
