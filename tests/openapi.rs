@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use host::provider::script::{ModelServer, Round, Script, ScriptedCall};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -160,7 +161,7 @@ async fn every_event_is_as_its_schema_says() {
 
 /// Runs the fuzzer in an empty folder, where it may leave its reports.
 #[expect(clippy::disallowed_methods, reason = "the fuzzer is a program of its own")]
-fn fuzz(address: &str, repository: &Path, session: &str) -> (Finished, Value) {
+fn fuzz(address: &str, repository: &Path, session: &str, phases: &str, more: &[&str]) -> (Finished, Value) {
     let place = TempDir::new().expect("a temporary folder");
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures");
     let report = place.path().join("report.json");
@@ -169,14 +170,8 @@ fn fuzz(address: &str, repository: &Path, session: &str) -> (Finished, Value) {
         .arg(fixtures.join("fuzzer.toml"))
         .arg("run")
         .arg(format!("{address}/openapi.json"))
-        .args([
-            "--url",
-            address,
-            "--checks",
-            "all",
-            "--phases",
-            "examples,coverage,fuzzing,stateful",
-        ])
+        .args(["--url", address, "--checks", "all", "--phases", phases])
+        .args(more)
         .args([
             "--max-response-time",
             "30",
@@ -216,7 +211,8 @@ async fn a_fuzzer_finds_no_server_error_and_no_violation_of_the_description() {
 
     let root = repository.path().to_owned();
     let target = address.clone();
-    let run = tokio::task::spawn_blocking(move || fuzz(&target, &root, &session));
+    let phases = "examples,coverage,fuzzing,stateful";
+    let run = tokio::task::spawn_blocking(move || fuzz(&target, &root, &session, phases, &[]));
     let (finished, report) = run.await.expect("it ends");
     let said = format!("{}\n{}", finished.stdout, finished.stderr);
     assert_eq!((finished.code, &report["failures"]), (0, &json!([])), "{said}");
@@ -226,4 +222,66 @@ async fn a_fuzzer_finds_no_server_error_and_no_violation_of_the_description() {
     assert!(report["test_cases"]["generated"].as_u64() > Some(500), "{said}");
     let status: Value = serde_json::from_str(&get(&address, "/api/status").await).expect("JSON");
     assert_eq!(status["status"], "running");
+}
+
+/// What the first run cannot reach: requests of the token's holder, whose policies and overrides count, and sessions of
+/// a model that changes files, whose changes can be shown and taken back.
+#[tokio::test]
+async fn a_fuzzer_with_the_token_finds_nothing_either_where_a_model_changes_files() {
+    let write = |text: &str| {
+        let arguments = json!({"path": "shop.py", "content": format!("{}# {text}\n", FILES[0].1)});
+        Round::calls([ScriptedCall::new("write_file", arguments)])
+    };
+    let rounds = [
+        write("once"),
+        Round::text("See shop.py:4."),
+        write("twice"),
+        Round::text("## 1. Split\n\nshop.py:4"),
+    ];
+    let script = Script {
+        repeat: true,
+        ..Script::new(rounds)
+    };
+    let server = ModelServer::start(script).expect("loopback has a free port");
+    let home = Home::configured(&format!(
+        "[providers.local]\nenabled = true\nmodel = \"scripted\"\nurl = \"{}\"\n",
+        server.url()
+    ));
+    let repository = folder(FILES);
+    let address = home.serve();
+    let body = json!({"operation": "refactor", "task": "Say it", "repo_path": repository.path()});
+    let start: Value = serde_json::from_str(&post(&address, "/execute", &body).await).expect("JSON");
+    let session = start["session_id"].as_str().expect("an identifier").to_owned();
+    get(&address, &format!("/stream?session_id={session}")).await;
+    let changed = get(&address, &format!("/sessions/{session}/diff")).await;
+    assert!(changed.contains("+# once"), "{changed}");
+
+    let token = std::fs::read_to_string(home.path().join("token")).expect("the daemon has a token");
+    let (root, target, fuzzed) = (repository.path().to_owned(), address.clone(), session.clone());
+    let run = tokio::task::spawn_blocking(move || {
+        let header = format!("Authorization: Bearer {}", token.trim());
+        let more = [
+            "--header",
+            &header,
+            "--include-path-regex",
+            "^/(execute|stream|sessions|results|approvals)",
+            "--max-examples",
+            "10",
+        ];
+        fuzz(&target, &root, &fuzzed, "examples,fuzzing,stateful", &more)
+    });
+    let (finished, report) = run.await.expect("it ends");
+    let said = format!("{}\n{}", finished.stdout, finished.stderr);
+    assert_eq!((finished.code, &report["failures"]), (0, &json!([])), "{said}");
+    assert_eq!(report["complete"], true, "{said}");
+    assert_eq!(report["operations"]["tested"], 9, "{said}");
+
+    let history: Value = serde_json::from_str(&get(&address, "/history").await).expect("JSON");
+    let sessions = history["sessions"].as_array().expect("a list");
+    let undone = sessions.iter().filter(|session| session["operation"] == "undo");
+    let changing = sessions
+        .iter()
+        .filter(|session| session["files_modified"].as_u64() > Some(0));
+    assert!((undone.count(), changing.count()) > (0, 1), "{history:#}\n{said}");
+    assert!(server.requests().len() > 10, "the model was asked: {said}");
 }
