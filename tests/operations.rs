@@ -591,3 +591,47 @@ fn explain_and_architect_run_on_both_repositories_and_change_nothing() {
         holds(&nothing.stderr, &["changed no files."]);
     }
 }
+
+fn git(root: &Path, arguments: &[&str]) -> String {
+    let output = std::process::Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"])
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .expect("git runs");
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn an_undo_names_the_commit_that_stays_and_passes_over_what_was_reverted_by_hand() {
+    let commit = ScriptedCall::new("git_commit", json!({"message": "Print one", "paths": ["a.py"]}));
+    let (_server, home) = scripted([
+        Round::calls([write("a.py", "print(1)\n")]),
+        Round::calls([commit]),
+        Round::text("Done."),
+        Round::calls([write("b.py", "print(2)\n")]),
+        Round::text("Done."),
+    ]);
+    let repository = folder(&[("a.py", "print()\n"), ("b.py", "print()\n")]);
+    let root = repository.path();
+    git(root, &["init", "-q"]);
+    git(root, &["config", "user.name", "Ada"]);
+    git(root, &["config", "user.email", "ada@example.org"]);
+    git(root, &["add", "."]);
+    git(root, &["commit", "-qm", "Begin"]);
+    home.run(root, &["refactor", "a.py", "--allow", "commit-git"]).expect(0);
+    let id = git(root, &["rev-parse", "HEAD"]);
+    home.run(root, &["refactor", "b.py"]).expect(0);
+    git(root, &["checkout", "-q", "b.py"]);
+
+    let undone = home.run(root, &["undo"]).expect(0);
+    assert_eq!(undone.stdout, "restored  a.py\n");
+    let stays = format!(
+        "the commit {} stays: commit the restored files to take it back in git as well\n",
+        &id[..12]
+    );
+    holds(&undone.stderr, &[&stays]);
+    git(root, &["commit", "-qm", "Take it back", "a.py"]);
+    assert_eq!(git(root, &["diff", "HEAD~2", "--stat"]), "", "the advice works");
+}
