@@ -41,7 +41,8 @@ impl Sessions {
                     "No session has changed files in `{}` that are not undone yet",
                     root.display()
                 );
-                Problem::new("nothing-changed", message).with_hint("`tool history` lists all sessions; name one of them")
+                Problem::new("nothing-changed", message)
+                    .with_hint("`tool history` lists all sessions; name one of them")
             })
         })
         .await

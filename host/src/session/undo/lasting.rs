@@ -41,7 +41,10 @@ fn commit(result: &str) -> String {
         .strip_prefix("Committed ")
         .and_then(|rest| rest.split_whitespace().next())
         .filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    id.map_or_else(|| "commit that the session made".to_owned(), |id| format!("commit {id}"))
+    id.map_or_else(
+        || "commit that the session made".to_owned(),
+        |id| format!("commit {id}"),
+    )
 }
 
 fn packages(arguments: &str) -> String {
@@ -81,11 +84,26 @@ mod tests {
     #[test]
     fn what_stays_is_told_once_each_and_failures_are_not() {
         let told = notices(&[
-            line("git_commit", "{}", "Committed 0123456789ab on main: Mend it\nAuthor: A", "ok"),
+            line(
+                "git_commit",
+                "{}",
+                "Committed 0123456789ab on main: Mend it\nAuthor: A",
+                "ok",
+            ),
             line("git_commit", "{}", "nothing to commit", "failed"),
             line("write_file", "{}", "Committed 1 on main", "ok"),
-            line("install_package", r#"{"names": ["requests", "six==1"]}"#, "INSTALLED", "ok"),
-            line("install_package", r#"{"names": ["requ… (9 bytes more)"#, "INSTALLED", "ok"),
+            line(
+                "install_package",
+                r#"{"names": ["requests", "six==1"]}"#,
+                "INSTALLED",
+                "ok",
+            ),
+            line(
+                "install_package",
+                r#"{"names": ["requ… (9 bytes more)"#,
+                "INSTALLED",
+                "ok",
+            ),
             line("git_commit", "{}", "Something else", "ok"),
         ]);
         insta::assert_snapshot!(told.join("\n"), @r"

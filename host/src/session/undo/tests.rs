@@ -52,7 +52,11 @@ async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
         (1, 2),
         "it tells what the session did"
     );
-    let problem = world.sessions.newest_change(&root(&world)).await.expect_err("all is undone");
+    let problem = world
+        .sessions
+        .newest_change(&root(&world))
+        .await
+        .expect_err("all is undone");
     assert_eq!(problem.code, "nothing-changed");
     let problem = world.sessions.undo(&id).await.expect_err("it is undone");
     assert_eq!(problem.code, "nothing-to-undo");
@@ -133,9 +137,16 @@ async fn what_was_taken_back_by_hand_or_cannot_be_does_not_hide_earlier_sessions
     let undone = world.sessions.undo(&left).await.expect("it answers");
     assert_eq!((undone.left.len(), undone.next_session_id.as_ref()), (1, Some(&first)));
     fs::remove_file(world.repository().join("src/c.py")).expect("it is there");
-    assert_eq!(newest().await.as_ref(), Ok(&first), "{left} and {by_hand} are taken back");
+    assert_eq!(
+        newest().await.as_ref(),
+        Ok(&first),
+        "{left} and {by_hand} are taken back"
+    );
     let undone = world.sessions.undo(&first).await.expect("it can be undone");
-    assert_eq!((undone.restored, undone.next_session_id), (vec!["src/main.py".to_owned()], None));
+    assert_eq!(
+        (undone.restored, undone.next_session_id),
+        (vec!["src/main.py".to_owned()], None)
+    );
     assert_eq!(newest().await.expect_err("all is undone").code, "nothing-changed");
 }
 
