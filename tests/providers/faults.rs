@@ -299,8 +299,11 @@ fn fault_reset_within_an_answer() {
             Step::Reset,
         ]);
         let met = Met::new(wire, [broken, Round::text("never asked for")]);
-        met.failed("The provider's answer is incomplete: ", "run the operation again")
-            .asked(2);
+        met.failed(
+            "The provider's answer is incomplete: the connection broke off\n",
+            "run the operation again",
+        )
+        .asked(2);
         assert!(
             met.finished.stdout.contains("It counts"),
             "what came is kept: {}",
