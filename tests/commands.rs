@@ -439,7 +439,10 @@ fn an_answer_never_replaces_its_target_or_what_was_changed_meanwhile() {
         "{}",
         kept.stderr
     );
-    assert_eq!(fs::read_to_string(at("NOTES.md")).expect("it is there"), "the model's\n");
+    assert_eq!(
+        fs::read_to_string(at("NOTES.md")).expect("it is there"),
+        "the model's\n"
+    );
     let answer = fs::read_to_string(at("NOTES.md.answer")).expect("it is there");
     assert!(answer.starts_with("Done."), "{answer}");
 }

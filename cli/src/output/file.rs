@@ -155,7 +155,10 @@ impl AnswerFile {
         );
         match self.write_beside() {
             Ok(kept) => Problem::new("output", message).with_hint(format!("the answer is in `{}`", kept.display())),
-            Err(error) => Problem::new("output", format!("{message}; the answer could not be kept beside it: {error}")),
+            Err(error) => Problem::new(
+                "output",
+                format!("{message}; the answer could not be kept beside it: {error}"),
+            ),
         }
         .into()
     }
@@ -331,14 +334,23 @@ mod tests {
             }
         };
         let said = write(&|place| fs::write(place, "appeared").expect("writable"));
-        assert!(said.contains("`F/a.py` was changed while the operation ran, and is left as it is"), "{said}");
-        assert_eq!((text("a.py"), text("a.py.answer")), ("appeared".to_owned(), "answer\n".to_owned()));
+        assert!(
+            said.contains("`F/a.py` was changed while the operation ran, and is left as it is"),
+            "{said}"
+        );
+        assert_eq!(
+            (text("a.py"), text("a.py.answer")),
+            ("appeared".to_owned(), "answer\n".to_owned())
+        );
         write(&|place| {
             let other = place.with_file_name("other");
             fs::write(&other, "replaced").expect("writable");
             fs::rename(&other, place).expect("it can be renamed");
         });
-        assert_eq!((text("a.py"), text("a.py.answer-2")), ("replaced".to_owned(), "answer\n".to_owned()));
+        assert_eq!(
+            (text("a.py"), text("a.py.answer-2")),
+            ("replaced".to_owned(), "answer\n".to_owned())
+        );
         write(&|place| fs::remove_file(place).expect("it is ours"));
         assert_eq!(names(folder.path()), ["a.py.answer", "a.py.answer-2", "a.py.answer-3"]);
     }
