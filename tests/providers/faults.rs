@@ -153,8 +153,13 @@ fn for_ever(code: u16) -> impl Iterator<Item = Round> {
 #[test]
 fn fault_401_the_key_is_refused() {
     for wire in ALL {
+        let hint = match wire.provider {
+            // It was sent no key.
+            "local" => "this server wants a key: set `api_key` under `[providers.local]`",
+            _ => "run `tool init` again",
+        };
         Met::new(wire, [round(status(401))])
-            .failed("Authentication failed: Invalid API key\n", "run `tool init` again")
+            .failed("Authentication failed: Invalid API key\n", hint)
             .asked(2);
     }
     // This vendor says it with a 400.
