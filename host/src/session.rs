@@ -700,6 +700,10 @@ fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<Pat
     let Ok(real) = std::fs::canonicalize(asked) else {
         return invalid("does not exist");
     };
+    // Its owner may write there, but reports of a request that anybody on this machine can make do not belong there.
+    if repository::system_directory(&real).is_some_and(|system| !matches!(system, "/tmp" | "/var/tmp")) {
+        return invalid("is a directory of the system");
+    }
     let us = rustix::process::geteuid();
     match std::fs::metadata(&real) {
         Ok(metadata) if !metadata.is_dir() => invalid("is no directory"),
