@@ -619,6 +619,12 @@ fn an_interruption_is_130_and_cancels() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
     let finished = finish(child.wait_with_output().expect("it ends")).expect(130);
     assert!(finished.stderr.contains("cancelling"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("The session was cancelled."),
+        "{}",
+        finished.stderr
+    );
+    assert!(finished.stderr.contains("hint: `tool results "), "{}", finished.stderr);
     assert!(!repository.path().join("A.md").exists());
     let listed = json_of(
         &home

@@ -74,6 +74,11 @@ impl Output {
         self.answer(&format!("{text}\n"))
     }
 
+    /// True where nothing but the answer and errors is wanted.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
     /// A whole text in Markdown: rendered on a terminal, as it is elsewhere.
     pub(crate) fn markdown(self, text: &str) -> Result<(), Error> {
         let mut answer = Answer::on_standard_output(self);

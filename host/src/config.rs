@@ -526,7 +526,8 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
         && !(url.starts_with("http://") || url.starts_with("https://"))
     {
         return invalid(format!(
-            "`url` of the provider `{name}` is neither http:// nor https://: `{url}`"
+            "`url` of the provider `{name}` is neither http:// nor https://: `{}`",
+            origin::mask_url(url)
         ));
     }
     let api = match (name, file.api) {

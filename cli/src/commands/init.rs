@@ -19,11 +19,13 @@ pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode,
         None => by_itself(context),
     };
     let place = config::write_initial(&context.backend.home, &init)?;
-    context.output.line(&format!(
-        "Wrote {}: the provider `{}` is enabled.",
-        place.display(),
-        init.provider
-    ))?;
+    if !context.output.is_quiet() {
+        context.output.line(&format!(
+            "Wrote {}: the provider `{}` is enabled.",
+            place.display(),
+            init.provider
+        ))?;
+    }
     // A configuration that cannot work yet is worth a word now rather than at the first command.
     if let Err(problem) = config::load(&context.backend.home, &context.backend.environment) {
         context.output.notice(&problem.message, problem.hint.as_deref());

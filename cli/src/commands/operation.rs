@@ -130,6 +130,9 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
         Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
         Err(error) => {
             session.say_unwritten();
+            if matches!(error, Error::Interrupted) {
+                session.say_interrupted(run.detach);
+            }
             Err(error)
         }
     }
@@ -255,6 +258,16 @@ impl Session {
         {
             let place = openable(&root.join(&result.report_path));
             self.output.progress(&format!("report {}", place.display()));
+        }
+    }
+
+    /// What became of a session whose client was interrupted, and how to come back to it.
+    fn say_interrupted(&self, is_detached: bool) {
+        let id = &self.start.session_id;
+        let hint = format!("`tool results {id}` shows what there is of the answer");
+        match is_detached {
+            true => self.output.notice(&format!("The session {id} runs on."), Some(&hint)),
+            false => self.output.notice("The session was cancelled.", Some(&hint)),
         }
     }
 

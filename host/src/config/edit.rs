@@ -94,7 +94,7 @@ fn apply(document: &mut DocumentMut, init: &Init) {
         return;
     };
     // The analyst and a real server are both `local`: switching from one to the other must not leave half of it.
-    if init.provider == ProviderName::Local {
+    if provider.get("url").and_then(Item::as_str) == Some(ANALYST_URL) {
         provider.remove("url");
     }
     let mut set = |key: &str, text: Option<&str>| {
@@ -170,5 +170,23 @@ mod tests {
         [logging]
         level = "DEBUG"
         "#);
+    }
+
+    #[test]
+    fn another_model_keeps_the_address_of_the_server() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let local = |url: Option<&str>| Init {
+            provider: ProviderName::Local,
+            api: None,
+            url: url.map(str::to_owned),
+            model: Some("m".to_owned()),
+            api_key: None,
+        };
+        written(home.path(), &local(Some("http://10.0.0.5:9999/v1")));
+        let again = written(home.path(), &local(None));
+        assert!(again.contains("url = \"http://10.0.0.5:9999/v1\""), "{again}");
+        written(home.path(), &Init::offline());
+        let back = written(home.path(), &local(None));
+        assert!(!back.contains("url"), "the analyst's address is no server's: {back}");
     }
 }

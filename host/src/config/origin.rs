@@ -371,7 +371,7 @@ fn also_forwarded(environment: &Environment) -> Vec<String> {
 }
 
 /// A URL without what may be a secret in it: user and password, and the query.
-fn mask_url(url: &str) -> String {
+pub(super) fn mask_url(url: &str) -> String {
     let (rest, query) = match url.split_once('?') {
         Some((rest, _)) => (rest, "?***"),
         None => (url, ""),

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{Operation, Problem};
 use crate::config::ANALYST_URL;
-use crate::provider::{EventStream, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall};
+use crate::provider::{EventStream, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, Usage};
 
 use evidence::{Brief, Evidence};
 
@@ -102,6 +102,8 @@ fn events(reply: Reply) -> Vec<ProviderEvent> {
             StopReason::EndTurn,
         ),
     };
+    // No model, no tokens: without this they would be estimated.
+    events.push(ProviderEvent::Usage(Usage::default()));
     events.push(ProviderEvent::Stop {
         reason,
         opaque: Value::Null,

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::body::{Body, Tap};
 use super::context_size::{cut_in_silence, discover, too_long};
 use super::failure::{Class, Failure, codes, one_line, without_credentials};
-use super::redact::scrubbed;
+use super::redact::{Shield, scrubbed};
 use super::wire::{Progress, Wire};
 use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry};
 use crate::api::Problem;
@@ -127,6 +127,7 @@ impl Provider for HttpProvider {
             request,
             cancel,
             ready: VecDeque::new(),
+            shield: Shield::new(&self.settings),
             phase: Phase::Send,
             attempt: 1,
             adaptations: 0,
@@ -153,6 +154,7 @@ struct Exchange<'a> {
     request: Request<'a>,
     cancel: CancellationToken,
     ready: VecDeque<Result<ProviderEvent, ProviderError>>,
+    shield: Shield,
     phase: Phase<'a>,
     /// From 1.
     attempt: u32,
@@ -238,7 +240,7 @@ impl Exchange<'_> {
                 ProviderEvent::Usage(usage) => cut_in_silence(self.request.estimated_tokens(), usage),
                 _ => None,
             };
-            self.ready.push_back(Ok(event));
+            self.ready.extend(self.shield.pass(event).into_iter().map(Ok));
             self.ready.extend(self.provider.alarm(sentence).map(Ok));
         }
     }
@@ -269,6 +271,7 @@ impl Exchange<'_> {
             None => {
                 let problem = failure.problem(settings, self.request.estimated_tokens());
                 tracing::debug!(code = problem.code, message = problem.message, "a request failed");
+                self.ready.extend(self.shield.end().into_iter().map(Ok));
                 self.ready.push_back(Err(ProviderError::Failed(problem)));
                 self.phase = Phase::Over;
             }

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::ProviderEvent;
 use crate::config::ProviderSettings;
 
 /// Shorter keys are placeholders: `x`, usual with local servers, stands in every other word.
@@ -38,12 +39,120 @@ pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
     LOOSE.replace_all(&text, format!("${{1}}{MASK}")).into_owned()
 }
 
+/// The key and the password of the URL, each also as it stands in JSON.
 fn secrets(settings: &ProviderSettings) -> impl Iterator<Item = String> {
     let key = settings.api_key.as_ref().map(|key| key.expose().trim().to_owned());
     let url = reqwest::Url::parse(&settings.url).ok();
     let password = url.and_then(|url| url.password().map(str::to_owned));
     let all = [key, password].into_iter().flatten();
     all.filter(|secret| secret.len() >= SECRET_BYTES_MIN)
+        .flat_map(|secret| {
+            let quoted = serde_json::Value::from(secret.as_str()).to_string();
+            let escaped = quoted[1..quoted.len() - 1].to_owned();
+            [Some(escaped).filter(|escaped| *escaped != secret), Some(secret)]
+                .into_iter()
+                .flatten()
+        })
+}
+
+/// Keeps the literal key out of an answer, where a gateway or a template echoes what we sent. Of a text that comes in
+/// pieces it holds back what may be the beginning of a key, and nothing else.
+pub(super) struct Shield {
+    secrets: Vec<String>,
+    text: String,
+    reasoning: String,
+}
+
+impl Shield {
+    pub(super) fn new(settings: &ProviderSettings) -> Self {
+        Self {
+            secrets: secrets(settings).collect(),
+            text: String::new(),
+            reasoning: String::new(),
+        }
+    }
+
+    /// What may be shown now that `event` has come, in order.
+    pub(super) fn pass(&mut self, event: ProviderEvent) -> Vec<ProviderEvent> {
+        if self.secrets.is_empty() {
+            return vec![event];
+        }
+        match event {
+            ProviderEvent::Text(piece) => {
+                let shown = self.release(Self::take_reasoning);
+                let text = let_through(&self.secrets, &mut self.text, &piece);
+                shown.into_iter().chain(text.map(ProviderEvent::Text)).collect()
+            }
+            ProviderEvent::Reasoning(piece) => {
+                let shown = self.release(Self::take_text);
+                let text = let_through(&self.secrets, &mut self.reasoning, &piece);
+                shown.into_iter().chain(text.map(ProviderEvent::Reasoning)).collect()
+            }
+            event => {
+                let mut shown = self.end();
+                shown.push(self.masked(event));
+                shown
+            }
+        }
+    }
+
+    /// What was held back, once nothing more can come.
+    pub(super) fn end(&mut self) -> Vec<ProviderEvent> {
+        let held = [self.release(Self::take_reasoning), self.release(Self::take_text)];
+        held.into_iter().flatten().collect()
+    }
+
+    fn release(&mut self, take: impl Fn(&mut Self) -> ProviderEvent) -> Option<ProviderEvent> {
+        let held = take(self);
+        let is_empty = matches!(&held, ProviderEvent::Text(text) | ProviderEvent::Reasoning(text) if text.is_empty());
+        (!is_empty).then_some(held)
+    }
+
+    fn take_text(&mut self) -> ProviderEvent {
+        ProviderEvent::Text(std::mem::take(&mut self.text))
+    }
+
+    fn take_reasoning(&mut self) -> ProviderEvent {
+        ProviderEvent::Reasoning(std::mem::take(&mut self.reasoning))
+    }
+
+    fn masked(&self, event: ProviderEvent) -> ProviderEvent {
+        let mask = |text: String| {
+            self.secrets
+                .iter()
+                .fold(text, |text, secret| text.replace(secret, MASK))
+        };
+        match event {
+            ProviderEvent::ToolCall(mut call) => {
+                call.arguments = mask(call.arguments);
+                ProviderEvent::ToolCall(call)
+            }
+            ProviderEvent::TextCall { held } => ProviderEvent::TextCall { held: mask(held) },
+            event => event,
+        }
+    }
+}
+
+/// Adds a piece to what is held, and takes out what cannot be part of a secret any more.
+fn let_through(secrets: &[String], held: &mut String, piece: &str) -> Option<String> {
+    held.push_str(piece);
+    for secret in secrets {
+        if held.contains(secret) {
+            *held = held.replace(secret, MASK);
+        }
+    }
+    let beginnings = secrets.iter().flat_map(|secret| {
+        let lengths = (1..secret.len().min(held.len() + 1)).rev();
+        lengths.filter(|length| held.as_bytes().ends_with(&secret.as_bytes()[..*length]))
+    });
+    let kept = beginnings.max().unwrap_or(0);
+    let mut at = held.len() - kept;
+    while !held.is_char_boundary(at) {
+        at -= 1;
+    }
+    let rest = held.split_off(at);
+    let shown = std::mem::replace(held, rest);
+    (!shown.is_empty()).then_some(shown)
 }
 
 fn without(mut text: String, secret: &str) -> String {
@@ -90,6 +199,43 @@ mod tests {
         assert_eq!(shown("bad: sk-very-secret-12…"), "bad: ***…");
         // Too short to be told from a word.
         assert_eq!(scrubbed("x is not valid", &settings("x", "http://h")), "x is not valid");
+    }
+
+    #[test]
+    fn retry_25_a_key_in_an_answer_is_masked_however_it_is_cut() {
+        let answer = format!("the key {KEY} sits here, s, sk-very");
+        for at in 0..=answer.len() {
+            let mut shield = Shield::new(&settings(KEY, "http://h"));
+            let (first, second) = answer.split_at(at);
+            let mut events = shield.pass(ProviderEvent::Text(first.to_owned()));
+            events.extend(shield.pass(ProviderEvent::Text(second.to_owned())));
+            events.extend(shield.end());
+            let text: String = events
+                .iter()
+                .map(|event| match event {
+                    ProviderEvent::Text(text) => text.as_str(),
+                    _ => panic!("only text was said"),
+                })
+                .collect();
+            assert_eq!(text, "the key *** sits here, s, sk-very");
+        }
+    }
+
+    #[test]
+    fn retry_25_a_key_in_a_tool_call_is_masked_in_both_spellings() {
+        let mut shield = Shield::new(&settings("sk/with\"quote-123", "http://h"));
+        let call = |arguments: &str| {
+            ProviderEvent::ToolCall(crate::provider::ToolCall {
+                id: "1".into(),
+                name: "search_code".into(),
+                arguments: arguments.into(),
+            })
+        };
+        let event = shield.pass(call(r#"{"pattern": "sk/with\"quote-123"}"#));
+        assert_eq!(event, [call(r#"{"pattern": "***"}"#)]);
+        assert_eq!(shield.pass(ProviderEvent::Text("s".into())), []);
+        let both = shield.pass(call("{}"));
+        assert_eq!(both, [ProviderEvent::Text("s".into()), call("{}")]);
     }
 
     #[test]

@@ -209,6 +209,13 @@ impl<'a> Reader<'a> {
             }
             Event::SoftBreak => spans.push(Span::new(" ", style)),
             Event::HardBreak => spans.push(Span::new("\n", style)),
+            Event::Start(Tag::Strong | Tag::Emphasis) if is_name(&self.source[range.clone()]) => {
+                let source = &self.source[range];
+                let marks = if source.starts_with("__") { "__" } else { "_" };
+                spans.push(Span::new(marks, style));
+                spans.extend(self.inline(style));
+                spans.push(Span::new(marks, style));
+            }
             Event::Start(Tag::Strong) => {
                 let style = Style { bold: true, ..style };
                 self.marked("**", spans, |reader| reader.inline(style));
@@ -245,6 +252,11 @@ impl<'a> Reader<'a> {
         spans.extend(content(self));
         spans.extend(mark);
     }
+}
+
+/// True for `__init__` in `src/__init__.py:8` and its like: in text about code these are names, whatever Markdown says.
+fn is_name(source: &str) -> bool {
+    source.starts_with('_') && !source.contains(char::is_whitespace)
 }
 
 fn is_inline(event: &Event<'_>) -> bool {

@@ -60,6 +60,17 @@ fn whole(text: &str, look: Look) -> String {
 }
 
 #[test]
+fn names_with_underscores_stay_what_they_are() {
+    for text in [
+        "See src/click/__init__.py:8 and (a/_b_.py:1).",
+        "__init__ calls _private_",
+    ] {
+        assert_eq!(whole(text, look(80, true)).trim_end(), text);
+    }
+    assert_eq!(whole("__two words__", look(80, false)).trim_end(), "**two words**");
+}
+
+#[test]
 fn at_80_columns() {
     insta::assert_snapshot!(whole(SAMPLE, look(80, false)), @r#"
     # A service with *two* faces

@@ -116,6 +116,8 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     if is_analyst(task) {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
         turn.context_tokens = u64::MAX;
+        // It uses no tokens that a bound could be about.
+        turn.tokens_max = None;
     }
     if let Some(context_tokens) = context_tokens(desk.job, provider, desk.deadline).await {
         turn.context_tokens = turn.context_tokens.min(context_tokens);
