@@ -329,7 +329,8 @@ fn a_refactor_says_what_it_did_not_do() {
     let unchanged = home.run(repository.path(), &refactor).expect(0);
     assert_eq!(
         unchanged.stdout,
-        "It is fine as it is.\n\n---\n\nNothing was changed.\n"
+        "It is fine as it is.\n\n---\n\nNothing was changed: every file is as it was before this session, whatever the \
+         answer above says.\n"
     );
     let denied = ["refactor", "tidy up", "--deny", "run-process"];
     let changed = home.run(repository.path(), &denied).expect(0);

@@ -5,6 +5,7 @@
 mod architect;
 mod changed;
 mod judge;
+mod missed;
 mod operate;
 mod refactor;
 mod review;

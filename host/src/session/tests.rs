@@ -1,6 +1,7 @@
 //! Sessions from request to end, with a scripted model and scripted skills in place of the real ones.
 
 mod answers;
+mod changing;
 mod fakes;
 
 use std::fs;
@@ -302,7 +303,9 @@ async fn a_refused_write_fails_a_refactor_but_not_an_explain() {
     assert_eq!(result.status, Status::Failed);
     assert_eq!(result.error.expect("there is an error").code, "denied");
     assert_eq!(
-        result.output, "Done.\n\n---\n\nNothing was changed.\n",
+        result.output,
+        "Done.\n\n---\n\nNothing was changed: every file is as it was before this session, whatever the answer above \
+         says.\n",
         "what was said is kept"
     );
 }
