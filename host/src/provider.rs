@@ -143,6 +143,8 @@ pub enum ProviderEvent {
     CutOffCall {
         /// The tool's name, as far as it came.
         name: String,
+        /// Its arguments, as far as they came: no JSON, as a rule.
+        arguments: String,
     },
     /// A tool call that even the provider could not read. Nothing of it may run; the model must be told.
     BrokenCall {

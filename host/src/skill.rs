@@ -16,6 +16,7 @@ mod guard;
 mod imports;
 pub mod policy;
 mod registry;
+pub(crate) mod runner;
 mod sandbox;
 pub mod stage;
 pub(crate) mod text;

@@ -66,6 +66,13 @@ pub enum Step<'a> {
     ToolStarted(&'a ToolCall),
     /// A tool call ended.
     ToolFinished(&'a ToolCall, &'a ToolResult),
+    /// A call was cut off, or cannot be read, and did not run.
+    CallCutOff {
+        /// The tool's name, as far as it came.
+        name: &'a str,
+        /// Its arguments, as far as they came.
+        arguments: &'a str,
+    },
     /// Token counts so far, over all rounds.
     Usage(Usage),
     /// Something that the user should know: waiting before a retry, a truncation.
@@ -172,12 +179,18 @@ struct State<'a> {
     nudged: bool,
 }
 
+/// A call that the output limit cut off.
+struct CutOff {
+    name: String,
+    arguments: String,
+}
+
 /// One answer of the model.
 #[derive(Default)]
 struct Round {
     text: String,
     calls: Vec<ToolCall>,
-    cut_off: Vec<String>,
+    cut_off: Vec<CutOff>,
     broken_call: Option<String>,
     printed_call: Option<String>,
     usage: Option<Usage>,
@@ -238,7 +251,10 @@ impl<'a> State<'a> {
         let stop = round.stop.unwrap_or(StopReason::EndTurn);
         if stop == StopReason::MaxTokens {
             // Whatever a wire says: calls of an answer that was cut off do not run.
-            round.cut_off.extend(round.calls.drain(..).map(|call| call.name));
+            let calls = round.calls.drain(..);
+            round
+                .cut_off
+                .extend(calls.map(|ToolCall { name, arguments, .. }| CutOff { name, arguments }));
         }
         if !round.cut_off.is_empty() {
             return self.tell_cut_off(round);
@@ -294,12 +310,16 @@ impl<'a> State<'a> {
 
     /// A call that was cut off is never completed by guessing: half a file would replace the whole one.
     fn tell_cut_off(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
-        let names = calls::list(&round.cut_off);
+        for CutOff { name, arguments } in &round.cut_off {
+            self.turn.observer.step(Step::CallCutOff { name, arguments });
+        }
+        let cut_off: Vec<String> = round.cut_off.iter().map(|call| call.name.clone()).collect();
+        let names = calls::list(&cut_off);
         self.keep(&round);
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.is_lowered {
             let budget = round.cut_by();
-            self.undone = round.cut_off;
+            self.undone = cut_off;
             return Err(Stop::Exhausted(budget));
         }
         let notice = format!("The output limit cut off a call of {names}; it was not run.");
@@ -530,7 +550,7 @@ impl<'a> State<'a> {
             ProviderEvent::Text(text) => self.put_out(round, &text),
             ProviderEvent::Reasoning(text) => observer.step(Step::Reasoning(&text)),
             ProviderEvent::ToolCall(call) => round.calls.push(call),
-            ProviderEvent::CutOffCall { name } => round.cut_off.push(name),
+            ProviderEvent::CutOffCall { name, arguments } => round.cut_off.push(CutOff { name, arguments }),
             ProviderEvent::BrokenCall { said } => round.broken_call = Some(said),
             ProviderEvent::TextCall { held } => round.printed_call = Some(held),
             ProviderEvent::Usage(usage) => round.usage = Some(usage),

@@ -455,7 +455,11 @@ impl Decoder for ChatDecoder<'_> {
         let mut text = Some(held).filter(|held| !held.is_empty()).map(ProviderEvent::Text);
         if finish == Finish::Length {
             events.extend(text.take());
-            events.extend(calls.into_names().map(|name| ProviderEvent::CutOffCall { name }));
+            events.extend(
+                calls
+                    .into_cut_off()
+                    .map(|(name, arguments)| ProviderEvent::CutOffCall { name, arguments }),
+            );
         } else if !calls.is_empty() {
             events.extend(text.take());
             let used = ids::used(self.request.messages);

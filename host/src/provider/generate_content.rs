@@ -283,7 +283,7 @@ impl Decoder for GenerateContentDecoder<'_> {
                 // Calls of an answer that was cut off are not whole.
                 let names = calls
                     .into_iter()
-                    .map(|call| ProviderEvent::CutOffCall { name: call.name });
+                    .map(|ToolCall { name, arguments, .. }| ProviderEvent::CutOffCall { name, arguments });
                 events.extend(names);
                 StopReason::MaxTokens
             }

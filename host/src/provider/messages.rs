@@ -441,7 +441,7 @@ impl Decoder for MessagesDecoder<'_> {
             events.extend(
                 calls
                     .into_iter()
-                    .map(|call| ProviderEvent::CutOffCall { name: call.name }),
+                    .map(|ToolCall { name, arguments, .. }| ProviderEvent::CutOffCall { name, arguments }),
             );
         }
         if self.counted {

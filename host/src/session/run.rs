@@ -5,6 +5,7 @@
 mod architect;
 mod changed;
 mod judge;
+mod missed;
 mod operate;
 mod refactor;
 mod review;
@@ -88,6 +89,17 @@ impl Outcome {
             problem: Some(Problem::new("cancelled", "The session was cancelled")),
             usage: None,
         }
+    }
+
+    /// The same with the cause in words, where the session was cancelled because the daemon stops.
+    pub(super) fn by_stop(mut self) -> Self {
+        if self.status == Status::Cancelled {
+            self.problem = Some(
+                Problem::new("cancelled", "The session was cancelled: the backend is stopping")
+                    .with_hint("run the operation again; that starts the backend"),
+            );
+        }
+        self
     }
 
     pub(super) fn complete() -> Self {

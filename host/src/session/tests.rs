@@ -1,6 +1,7 @@
 //! Sessions from request to end, with a scripted model and scripted skills in place of the real ones.
 
 mod answers;
+mod changing;
 mod fakes;
 
 use std::fs;
@@ -241,7 +242,11 @@ async fn a_cancelled_session_ends_at_once() {
         assert!(clock.elapsed() < Duration::from_millis(500), "{:?}", clock.elapsed());
         let result = world.sessions.result(&id).await.expect("it exists");
         assert_eq!(result.status, Status::Cancelled);
-        assert_eq!(result.error.expect("there is an error").code, "cancelled");
+        let problem = result.error.expect("there is an error");
+        assert_eq!(
+            (problem.code.as_str(), problem.message.as_str()),
+            ("cancelled", "The session was cancelled")
+        );
     }
 }
 
@@ -298,7 +303,9 @@ async fn a_refused_write_fails_a_refactor_but_not_an_explain() {
     assert_eq!(result.status, Status::Failed);
     assert_eq!(result.error.expect("there is an error").code, "denied");
     assert_eq!(
-        result.output, "Done.\n\n---\n\nNothing was changed.\n",
+        result.output,
+        "Done.\n\n---\n\nNothing was changed: every file is as it was before this session, whatever the answer above \
+         says.\n",
         "what was said is kept"
     );
 }
@@ -421,6 +428,12 @@ async fn a_stopping_daemon_ends_its_sessions_and_starts_no_more() {
     world.sessions.drain().await;
     let result = world.sessions.result(&id).await.expect("it exists");
     assert_eq!(result.status, Status::Cancelled);
+    let problem = result.error.expect("there is an error");
+    assert_eq!(problem.message, "The session was cancelled: the backend is stopping");
+    assert_eq!(
+        problem.hint.as_deref(),
+        Some("run the operation again; that starts the backend")
+    );
     let problem = world.refused(world.request(Operation::Explain, ".")).await;
     assert_eq!(problem.code, "stopping");
 }

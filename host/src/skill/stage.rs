@@ -17,6 +17,7 @@ use super::bindings::tool::skill::types::Failure;
 use super::changes::{self, Obstacle, ReadError, RolledBack};
 use super::diff::FileDiff;
 use super::policy::{Decision, Effect, Writes};
+use super::runner;
 use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
@@ -36,6 +37,7 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
     let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
     for path in proposal.files.keys() {
         judge_path(context, path)?;
+        judge_role(context, path)?;
     }
     judge_shape(context, &proposal)?;
     let change = prepare(context, proposal)?;
@@ -242,6 +244,16 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
         format!("`{path}` is {word}: it {reason}"),
         Some(&hint),
     ))
+}
+
+/// Refuses what would decide how tests run where only tests are to be written: they could pass by never running.
+fn judge_role(context: &CallContext, path: &str) -> Result<(), Failure> {
+    if context.policy.writes() != Writes::OnlyCreated || !runner::is_configuration(path) {
+        return Ok(());
+    }
+    let message = format!("`{path}` decides how tests run, and this operation only writes tests");
+    let hint = "use the runner as it is configured; fixtures go into a `conftest.py` in a folder of tests";
+    Err(failure("denied", message, Some(hint)))
 }
 
 fn is_allowed(context: &CallContext, path: &str) -> bool {

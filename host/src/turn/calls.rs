@@ -33,6 +33,11 @@ pub(super) fn objection(call: &ToolCall, at: usize, specs: &[ToolSpec]) -> Optio
     ))
 }
 
+/// True for arguments that break off, or are no JSON for another reason.
+pub(super) fn is_unreadable(call: &ToolCall) -> bool {
+    !call.arguments.trim().is_empty() && serde_json::from_str::<Value>(&call.arguments).is_err()
+}
+
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

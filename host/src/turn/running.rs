@@ -99,7 +99,13 @@ impl State<'_> {
         }
         self.turn.observer.step(Step::ToolStarted(call));
         let result = match calls::objection(call, at, &self.specs) {
-            Some(objection) => calls::refused(call, &objection),
+            Some(objection) => {
+                if calls::is_unreadable(call) {
+                    let (name, arguments) = (&call.name, &call.arguments);
+                    self.turn.observer.step(Step::CallCutOff { name, arguments });
+                }
+                calls::refused(call, &objection)
+            }
             None => calls::bounded(call, self.turn.tools.run(call).await),
         };
         self.turn.observer.step(Step::ToolFinished(call, &result));

@@ -149,6 +149,7 @@ impl Observer for Log {
                 "usage {}+{} {}",
                 usage.input_tokens, usage.output_tokens, usage.estimated
             ),
+            Step::CallCutOff { name, arguments } => format!("cut off {name} {arguments}"),
             Step::Notice(text) => format!("notice {text}"),
         };
         self.0.lock().expect("no test panics here").push(line);
@@ -344,7 +345,10 @@ async fn sse_3_no_tool_runs_when_the_stream_ended_improperly() {
 
 #[tokio::test]
 async fn chat_14_a_call_that_was_cut_off_is_told_and_never_run() {
-    let cut_off = |name: &str| ProviderEvent::CutOffCall { name: name.into() };
+    let cut_off = |name: &str| ProviderEvent::CutOffCall {
+        name: name.into(),
+        arguments: "{\"pa".into(),
+    };
     let ran = run_script(vec![
         vec![text("Writing."), cut_off("write_file"), stop(StopReason::MaxTokens)],
         // A wire that passes a call on all the same changes nothing.
@@ -360,6 +364,7 @@ async fn chat_14_a_call_that_was_cut_off_is_told_and_never_run() {
             .contains("notice The output limit cut off a call of `write_file`; it was not run.")
     );
     assert!(ran.log.contains("cut off a call of `echo`"));
+    assert!(ran.log.contains("cut off write_file {\"pa\n") && ran.log.contains("cut off echo {}\n"));
 
     let again = || vec![cut_off("write_file"), stop(StopReason::MaxTokens)];
     let ran = run_script(vec![again(), again(), again(), again()]).await;

@@ -102,8 +102,8 @@ impl Calls {
     }
 
     /// The names of the calls, for the case that none may run.
-    pub(super) fn into_names(self) -> impl Iterator<Item = String> {
-        self.slots.into_iter().map(|slot| slot.name)
+    pub(super) fn into_cut_off(self) -> impl Iterator<Item = (String, String)> {
+        self.slots.into_iter().map(|slot| (slot.name, slot.arguments))
     }
 
     /// The calls, each with an id that is its own in the conversation. `used` are the ids taken so far, `round` tells

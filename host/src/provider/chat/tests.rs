@@ -322,7 +322,8 @@ fn chat_14_length_with_partial_arguments_is_never_repaired() {
         let decoded = decode(&[content("Writing."), one_call(json!(arguments)), finish("length")]);
         assert_eq!(decoded.calls(), []);
         assert!(decoded.events.contains(&ProviderEvent::CutOffCall {
-            name: "read_file".into()
+            name: "read_file".into(),
+            arguments: arguments.to_owned(),
         }));
         assert_eq!(decoded.stop(), Some(StopReason::MaxTokens));
     }

@@ -299,7 +299,8 @@ fn generate_content_14_calls_of_an_answer_that_was_cut_off_or_filtered_do_not_ru
     let (events, _) = read(&[call(), finished("MAX_TOKENS")]);
     assert_eq!(calls(&events), []);
     assert!(events.contains(&ProviderEvent::CutOffCall {
-        name: "write_file".into()
+        name: "write_file".into(),
+        arguments: "{\"path\":\"a\"}".into(),
     }));
     let (events, _) = read(&[call(), finished("SAFETY")]);
     assert_eq!((calls(&events), stop(&events).0), (vec![], StopReason::Refusal));

@@ -152,7 +152,8 @@ fn messages_8_a_call_that_the_output_limit_cut_off_does_not_run() {
     stream.extend(stop("max_tokens"));
     let (events, _) = read(&stream);
     assert!(events.contains(&ProviderEvent::CutOffCall {
-        name: "read_file".into()
+        name: "read_file".into(),
+        arguments: "{\"path\":\"a\",\"content\":\"half".into(),
     }));
     assert!(!events.iter().any(|event| matches!(event, ProviderEvent::ToolCall(_))));
 }

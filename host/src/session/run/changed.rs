@@ -83,24 +83,23 @@ impl Changed {
     }
 }
 
+/// A path in backticks, whatever its name holds.
+pub(super) fn quoted(path: &str) -> String {
+    let shown = |character: char| match character.is_control() || character == '`' {
+        true => '\u{fffd}',
+        false => character,
+    };
+    format!("`{}`", path.chars().map(shown).collect::<String>())
+}
+
 fn named(file: &FileDiff) -> String {
-    let path: String = file
-        .path
-        .chars()
-        .map(|character| {
-            if character.is_control() || character == '`' {
-                '\u{fffd}'
-            } else {
-                character
-            }
-        })
-        .collect();
+    let path = quoted(&file.path);
     match (file.kind, file.is_text) {
-        ("created", true) => format!("`{path}` (new, +{})", file.added),
-        ("created", false) => format!("`{path}` (new)"),
-        ("deleted", _) => format!("`{path}` (deleted)"),
-        (_, true) => format!("`{path}` (+{} -{})", file.added, file.removed),
-        (_, false) => format!("`{path}`"),
+        ("created", true) => format!("{path} (new, +{})", file.added),
+        ("created", false) => format!("{path} (new)"),
+        ("deleted", _) => format!("{path} (deleted)"),
+        (_, true) => format!("{path} (+{} -{})", file.added, file.removed),
+        (_, false) => path,
     }
 }
 

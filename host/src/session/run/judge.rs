@@ -3,7 +3,7 @@
 //!
 //! Pure but for the question which files the session has changed.
 
-use super::tools::Denial;
+use super::missed::{CutOff, Denial, Kind, Missed};
 use super::{Job, OperationTask, Outcome};
 use crate::api::{Operation, Problem};
 use crate::limits;
@@ -16,28 +16,32 @@ pub(super) fn judge(
     job: &Job,
     task: &OperationTask,
     report: &TurnReport,
-    denials: &[Denial],
+    missed: &Missed,
     found: Option<Problem>,
 ) -> Outcome {
     let problem = match &report.end {
+        // The answer was complete, and what the host did after it was not.
+        Ok(TurnEnd::Complete) if job.cancel.is_cancelled() => return cancelled(report),
         Ok(TurnEnd::Complete) => {
             let modified = job.recorder.summary().files_modified();
-            undone(task.operation, denials, job.approver.has_expired(), &modified).or(found)
+            undone(task.operation, missed, job.approver.has_expired(), &modified, found)
         }
         Ok(TurnEnd::Refused) => Some(refused(task.operation)),
         Ok(TurnEnd::Exhausted(budget)) => Some(exhausted(task, report, *budget)),
         Err(ProviderError::Failed(problem)) => Some(problem.clone()),
-        Err(ProviderError::Cancelled) => {
-            return Outcome {
-                usage: used(report),
-                ..Outcome::cancelled()
-            };
-        }
+        Err(ProviderError::Cancelled) => return cancelled(report),
     };
     let outcome = problem.map_or_else(Outcome::complete, Outcome::failed);
     Outcome {
         usage: used(report),
         ..outcome
+    }
+}
+
+fn cancelled(report: &TurnReport) -> Outcome {
+    Outcome {
+        usage: used(report),
+        ..Outcome::cancelled()
     }
 }
 
@@ -140,10 +144,17 @@ fn used(report: &TurnReport) -> Option<Usage> {
     (report.usage != Usage::default()).then_some(report.usage)
 }
 
-/// What an operation that changes files was refused of what it is for; nothing where it could do its work.
-fn undone(operation: Operation, denials: &[Denial], expired: bool, modified: &[String]) -> Option<Problem> {
+/// What is missing of an operation that changes files, the weightiest first: a change, then what its review found, then
+/// whatever else was refused. Nothing where all of it was made good.
+fn undone(
+    operation: Operation,
+    missed: &Missed,
+    expired: bool,
+    modified: &[String],
+    found: Option<Problem>,
+) -> Option<Problem> {
     if !matches!(operation, Operation::Refactor | Operation::TestGen) {
-        return None;
+        return found;
     }
     if expired {
         return Some(
@@ -154,80 +165,135 @@ fn undone(operation: Operation, denials: &[Denial], expired: bool, modified: &[S
             .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
         );
     }
-    // A write that was refused first and made later, or made elsewhere, was not missed. Tests may stand in any file: a
-    // model that wanted to extend an existing one, and was sent to a new one, has done what it was for.
-    let missed = denials.iter().find(|denial| match &denial.path {
-        Some(path) if operation == Operation::Refactor => denial.writes && !modified.contains(path),
-        _ => denial.writes && modified.is_empty(),
-    })?;
-    let about = missed
-        .path
-        .as_ref()
-        .map(|path| format!(" of `{path}`"))
-        .unwrap_or_default();
-    let problem = Problem::new(
-        "denied",
-        format!(
-            "{operation} is incomplete: a change{about} was refused: {}",
-            missed.message
-        ),
-    );
-    Some(match &missed.hint {
+    let open = |kind| {
+        missed
+            .denials
+            .iter()
+            .filter(move |denial| denial.kind == kind && !denial.is_made_good)
+    };
+    // Tests may stand in any file: a model that wanted to extend an existing one, and was sent to a new one, has done
+    // what it was for.
+    let is_elsewhere = operation == Operation::TestGen && !modified.is_empty();
+    let write = open(Kind::Writes).next().filter(|_| !is_elsewhere);
+    let write = write.map(|denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial));
+    let cut_off = || missed.cut_offs.first().map(|cut_off| lost(operation, cut_off));
+    let act = || {
+        let denial = open(Kind::Acts).next()?;
+        Some(denied(operation, &format!("`{}`", denial.skill), denial))
+    };
+    write.or_else(cut_off).or(found).or_else(act)
+}
+
+fn of(path: Option<&String>) -> String {
+    path.map(|path| format!(" of `{path}`")).unwrap_or_default()
+}
+
+fn denied(operation: Operation, what: &str, denial: &Denial) -> Problem {
+    let message = format!("{operation} is incomplete: {what} was refused: {}", denial.message);
+    let problem = Problem::new("denied", message);
+    match &denial.hint {
         Some(hint) => problem.with_hint(hint.clone()),
         None => problem,
-    })
+    }
+}
+
+fn lost(operation: Operation, cut_off: &CutOff) -> Problem {
+    let message = format!(
+        "{operation} is incomplete: a change{} was cut off and never made; a call of `{}` was not whole",
+        of(cut_off.path.as_ref()),
+        cut_off.skill
+    );
+    Problem::new("budget-exhausted", message)
+        .with_hint("ask for less at once, or choose a model that may write more: `--model MODEL`")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn denial(path: Option<&str>, writes: bool) -> Denial {
+    fn denial(skill: &str, path: Option<&str>, kind: Kind) -> Denial {
         Denial {
-            skill: "write_file".into(),
+            skill: skill.into(),
             path: path.map(str::to_owned),
             message: "it is protected".into(),
             hint: Some("--allow-path".into()),
-            writes,
+            kind,
+            is_made_good: false,
         }
+    }
+
+    fn missed(denials: &[Denial]) -> Missed {
+        let mut missed = Missed::default();
+        missed.denials.extend_from_slice(denials);
+        missed
+    }
+
+    fn said(operation: Operation, missed: &Missed, modified: &[&str], found: Option<Problem>) -> String {
+        let modified: Vec<String> = modified.iter().map(|&path| path.to_owned()).collect();
+        let problem = undone(operation, missed, false, &modified, found);
+        problem
+            .map(|problem| {
+                let hint = problem.hint.unwrap_or_default();
+                format!("{}: {} ({hint})", problem.code, problem.message)
+            })
+            .unwrap_or_default()
     }
 
     #[test]
     fn a_refactor_whose_write_was_refused_has_failed() {
-        let refused = [denial(Some(".github/ci.yml"), true)];
-        let problem = undone(Operation::Refactor, &refused, false, &["a.py".into()]).expect("it is incomplete");
+        let refused = missed(&[denial("write_file", Some(".github/ci.yml"), Kind::Writes)]);
         assert_eq!(
-            problem.message,
-            "refactor is incomplete: a change of `.github/ci.yml` was refused: it is protected"
+            said(Operation::Refactor, &refused, &["a.py"], None),
+            "denied: refactor is incomplete: a change of `.github/ci.yml` was refused: it is protected (--allow-path)"
         );
-        assert_eq!(problem.hint.as_deref(), Some("--allow-path"));
     }
 
     #[test]
-    fn what_was_made_up_for_was_not_missed() {
-        let modified = ["a.py".to_owned()];
+    fn what_else_was_refused_and_never_made_good_fails_the_run_too() {
+        for operation in [Operation::Refactor, Operation::TestGen] {
+            let mut commit = denial("git_commit", None, Kind::Acts);
+            let words =
+                format!("denied: {operation} is incomplete: `git_commit` was refused: it is protected (--allow-path)");
+            let open = missed(&[commit.clone()]);
+            assert_eq!(said(operation, &open, &["a.py"], None), words);
+            let worse = Problem::new("tests-worse", "worse");
+            assert_eq!(said(operation, &open, &["a.py"], Some(worse)), "tests-worse: worse ()");
+            commit.is_made_good = true;
+            let read = denial("read_file", Some(".env"), Kind::Reads);
+            assert_eq!(said(operation, &missed(&[commit, read]), &["a.py"], None), "");
+        }
+    }
+
+    #[test]
+    fn tests_may_stand_elsewhere_than_where_they_were_refused() {
+        let existing = missed(&[denial("write_file", Some("tests/test_a.py"), Kind::Writes)]);
+        assert_eq!(said(Operation::TestGen, &existing, &["tests/test_b.py"], None), "");
+        assert!(said(Operation::TestGen, &existing, &[], None).starts_with("denied: test-gen"));
+        let mut later = existing;
+        later.denials[0].is_made_good = true;
+        assert_eq!(said(Operation::Refactor, &later, &["tests/test_a.py"], None), "");
+    }
+
+    #[test]
+    fn a_change_that_was_cut_off_and_never_made_is_missing() {
+        let mut lost = Missed::default();
+        lost.cut_off("write_file", "{\"path\": \"b.py\", \"content\": \"half");
         assert_eq!(
-            undone(Operation::Refactor, &[denial(Some("a.py"), true)], false, &modified),
-            None
+            said(Operation::Refactor, &lost, &["a.py"], None),
+            "budget-exhausted: refactor is incomplete: a change of `b.py` was cut off and never made; a call of \
+             `write_file` was not whole (ask for less at once, or choose a model that may write more: `--model MODEL`)"
         );
-        assert_eq!(
-            undone(Operation::TestGen, &[denial(None, true)], false, &modified),
-            None
-        );
-        assert!(undone(Operation::TestGen, &[denial(None, true)], false, &[]).is_some());
-        let existing = denial(Some("tests/test_a.py"), true);
-        assert_eq!(undone(Operation::TestGen, &[existing], false, &modified), None);
-        assert_eq!(undone(Operation::TestGen, &[denial(None, false)], false, &[]), None);
     }
 
     #[test]
     fn an_explain_whose_model_tried_to_write_still_succeeded() {
-        assert_eq!(undone(Operation::Explain, &[denial(Some("a"), true)], true, &[]), None);
+        let refused = missed(&[denial("write_file", Some("a"), Kind::Writes)]);
+        assert_eq!(undone(Operation::Explain, &refused, true, &[], None), None);
     }
 
     #[test]
     fn an_approval_that_nobody_answered_fails_the_run() {
-        let problem = undone(Operation::Refactor, &[], true, &["a.py".into()]).expect("it is incomplete");
-        assert_eq!(problem.code, "approval-expired");
+        let problem = undone(Operation::Refactor, &Missed::default(), true, &["a.py".into()], None);
+        assert_eq!(problem.expect("it is incomplete").code, "approval-expired");
     }
 }

@@ -17,7 +17,7 @@ use crate::config::Api;
 use crate::context::Packet;
 use crate::limits;
 use crate::operation;
-use crate::provider::{Message, Provider, Usage};
+use crate::provider::{Message, Provider, ProviderError, Usage, codes};
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
@@ -62,14 +62,19 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             text: follow_up.message,
         });
         report = converse(&desk, &*provider, messages, spent).await;
+        if is_silent(&report) {
+            // The answer that the question was about stands as it is.
+            job.recorder.notice("The model had nothing to add to its answer.", None);
+            report.end = Ok(TurnEnd::Complete);
+        }
         text = format!("{text}\n\n{}", report.text);
     };
     desk.say(&closing.text);
-    let denials = tools.take_denials();
-    for denial in &denials {
+    let missed = tools.take_missed();
+    for denial in &missed.denials {
         job.recorder.notice(denial.sentence(), denial.hint.clone());
     }
-    Ok(judge(job, task, &report, &denials, closing.problem))
+    Ok(judge(job, task, &report, &missed, closing.problem))
 }
 
 /// The first message: the request and the packet, and what the host found out before.
@@ -120,6 +125,11 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     running.await
+}
+
+/// Whether a turn failed for no other reason than that the model said nothing.
+fn is_silent(report: &TurnReport) -> bool {
+    matches!(&report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::EMPTY)
 }
 
 /// Whether the model can be asked once more after this turn.

@@ -1,14 +1,21 @@
 //! The refactor's own part of a session: the tests before the model works and after, and the closing words with the
 //! diff and both results.
 
-use super::changed::Changed;
+use super::changed::{self, Changed};
+use super::judge;
 use super::review::{Answer, Closing, Desk, Next};
 use super::suite::{self, Run};
 use crate::api::Problem;
+use crate::context::scanner;
 use crate::limits;
 use crate::provider::ToolResult;
 use crate::skill::policy::{Decision, Effect};
+use crate::skill::runner;
 use crate::turn::TurnEnd;
+
+/// The end of a session without a change. That can be the right answer, so it is said and not punished.
+const UNCHANGED: &str =
+    "Nothing was changed: every file is as it was before this session, whatever the answer above says.";
 
 /// What is remembered from before the turn.
 #[derive(Debug, Default)]
@@ -33,23 +40,35 @@ impl Refactor {
     pub(super) async fn after(&self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
         let changed = Changed::of(desk).await;
         if changed.is_empty() {
-            return Next::End(Closing::saying(self.unchanged(answer)));
+            let text = self.unchanged(answer);
+            if !text.is_empty() {
+                desk.job.recorder.notice("Nothing was changed.", None);
+            }
+            return Next::End(Closing::saying(text));
         }
         let mut text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
+        text.push_str(&judging_files(&changed));
         let Some(before) = &self.before else {
             return Next::End(Closing::saying(text));
         };
         let after = match before {
-            Run::Ran(results) if results.timed_out => Run::Stopped,
-            _ => suite::run(desk, &[]).await,
+            Run::Ran(results) if results.timed_out => None,
+            _ => Some(suite::run(desk, &[]).await),
         };
-        let worse = suite::worse(before, &after);
+        let worse = after.as_ref().and_then(|after| suite::worse(before, after));
         text.push('\n');
-        text.push_str(&compared(before, &after, worse.as_deref()));
-        let problem = worse.map(|worse| {
-            Problem::new("tests-worse", format!("refactor made the tests worse: {worse}"))
-                .with_hint(changed.undo_hint())
-        });
+        text.push_str(&compared(before, after.as_ref(), worse.as_deref()));
+        let problem = match (worse, after) {
+            (Some(worse), _) => Some(
+                Problem::new("tests-worse", format!("refactor made the tests worse: {worse}"))
+                    .with_hint(changed.undo_hint()),
+            ),
+            (None, Some(Run::Stopped)) => {
+                let missing = "the tests after the change did not finish";
+                Some(judge::out_of_time(desk.task, missing))
+            }
+            (None, _) => None,
+        };
         Next::End(Closing { text, problem })
     }
 
@@ -58,9 +77,9 @@ impl Refactor {
         match (&answer.turn.end, &self.before) {
             (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
             (Ok(_), Some(Run::Ran(before))) => {
-                format!("Nothing was changed.\n\n- Tests as they are: {}", before.verdict)
+                format!("{UNCHANGED}\n\n- Tests as they are: {}", before.verdict)
             }
-            (Ok(_), _) => "Nothing was changed.".to_owned(),
+            (Ok(_), _) => UNCHANGED.to_owned(),
         }
     }
 }
@@ -84,33 +103,41 @@ fn told(run: &Run) -> String {
     )
 }
 
-/// Both runs, line by line.
-fn compared(before: &Run, after: &Run, worse: Option<&str>) -> String {
-    if before == after && !matches!(before, Run::Ran(_)) {
+/// Names what decides about the tests themselves and was edited: whoever trusts a passing run must know of it.
+fn judging_files(changed: &Changed) -> String {
+    let judges = |path: &str| runner::is_configuration(path) || scanner::is_test(path);
+    let edited = changed.files.iter().filter(|file| match file.kind {
+        "created" => runner::is_configuration(&file.path),
+        _ => judges(&file.path),
+    });
+    let names: Vec<String> = edited.map(|file| changed::quoted(&file.path)).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\n- Edited among them, tests or configuration of their runner: {}",
+            names.join(", ")
+        ),
+    }
+}
+
+/// Both runs, line by line. There is no second one where the first took too long.
+fn compared(before: &Run, after: Option<&Run>, worse: Option<&str>) -> String {
+    if after == Some(before) && !matches!(before, Run::Ran(_)) {
         return format!("- Tests: {}\n", before.line());
     }
-    let after_line = match before {
-        Run::Ran(before) if before.timed_out => {
-            format!(
-                "not run again, because they take more than {} s",
-                limits::SUITE_SECONDS_MAX
-            )
-        }
-        _ => after.line(),
-    };
+    let after_line = after.map_or_else(
+        || {
+            let seconds = limits::SUITE_SECONDS_MAX;
+            format!("not run again, because they take more than {seconds} s")
+        },
+        Run::line,
+    );
     let mut text = format!(
         "- Tests before the change: {}\n- Tests after the change: {after_line}\n",
         before.line()
     );
-    match (worse, before, after) {
-        (Some(worse), ..) => text.push_str(&format!("- The tests got worse: {worse}\n")),
-        (None, Run::Ran(before), Run::Ran(after)) => {
-            let (passed_before, passed) = (before.passed.unwrap_or(0), after.passed.unwrap_or(0));
-            if passed < passed_before {
-                text.push_str(&format!("- {} fewer tests pass than before\n", passed_before - passed));
-            }
-        }
-        _ => {}
+    if let Some(worse) = worse {
+        text.push_str(&format!("- The tests got worse: {worse}\n"));
     }
     text
 }
@@ -121,7 +148,7 @@ mod tests {
     use super::*;
 
     fn said(before: &Run, after: &Run) -> String {
-        compared(before, after, suite::worse(before, after).as_deref())
+        compared(before, Some(after), suite::worse(before, after).as_deref())
     }
 
     #[test]
@@ -135,9 +162,9 @@ mod tests {
         insta::assert_snapshot!(said(&good, &ran("PASSED: 3 passed in 1.0 s\n")), @r"
         - Tests before the change: PASSED: 5 passed in 1.0 s
         - Tests after the change: PASSED: 3 passed in 1.0 s
-        - 2 fewer tests pass than before
+        - The tests got worse: 5 tests passed before, and 3 do now
         ");
-        insta::assert_snapshot!(said(&ran("FAILED: timed out in 300 s\n"), &Run::Stopped), @r"
+        insta::assert_snapshot!(compared(&ran("FAILED: timed out in 300 s\n"), None, None), @r"
         - Tests before the change: FAILED: timed out in 300 s
         - Tests after the change: not run again, because they take more than 300 s
         ");

@@ -46,10 +46,14 @@ pub(super) struct Results {
     pub(super) has_run: bool,
     /// True where the time limit of the run ended it.
     pub(super) timed_out: bool,
-    /// Passed tests; absent where the runner does not count.
+    /// Passed tests, unexpectedly passed ones included; absent where the runner does not count.
     pub(super) passed: Option<u64>,
     /// Failed tests and errors; absent where the runner does not count.
     pub(super) failed: Option<u64>,
+    /// Tests that say nothing, because they were skipped, left out, or expected to fail.
+    pub(super) set_aside: u64,
+    /// True where pytest ran, which always counts what it ran.
+    pub(super) is_pytest: bool,
     /// Names of failing tests, as far as they are named.
     pub(super) failing: BTreeSet<String>,
     /// All that the skill said.
@@ -109,8 +113,12 @@ fn read(text: String) -> Results {
         has_passed: word == "PASSED",
         has_run: !timed_out && !rest.starts_with("no tests ran"),
         timed_out,
-        passed: counts.then(|| count(&["passed", "xfailed", "xpassed"])),
+        passed: counts.then(|| count(&["passed", "xpassed"])),
         failed: counts.then(|| count(&["failed", "error", "errors"])),
+        set_aside: count(&["skipped", "todo", "xfailed", "deselected"]),
+        is_pytest: text
+            .lines()
+            .any(|line| line.starts_with("command: ") && line.contains("pytest")),
         failing: failing(&text),
         verdict,
         text,
@@ -145,7 +153,8 @@ fn failing(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// In which way the tests are worse than they were; nothing where they are not, or where nobody knows.
+/// In which way the tests are worse than they were; nothing where they are not, or where nobody knows. Tests that say
+/// less than before are worse, too: a change could otherwise pass by switching them off.
 pub(super) fn worse(before: &Run, after: &Run) -> Option<String> {
     let Run::Ran(before) = before else { return None };
     if !before.has_run {
@@ -170,8 +179,35 @@ pub(super) fn worse(before: &Run, after: &Run) -> Option<String> {
     if failed > failed_before {
         return Some(format!("{failed} tests fail now, and {failed_before} did before"));
     }
-    let broke = before.has_passed && !after.has_passed;
-    broke.then(|| "the run passed before and fails now".to_owned())
+    if before.has_passed && !after.has_passed {
+        return Some("the run passed before and fails now".to_owned());
+    }
+    said_less(before, after)
+}
+
+fn said_less(before: &Results, after: &Results) -> Option<String> {
+    let passed_before = before.passed?;
+    let Some(passed) = after.passed else {
+        return Some(format!(
+            "{} passed before, and now nobody says how many do",
+            tests(passed_before)
+        ));
+    };
+    let (aside_before, aside) = (before.set_aside, after.set_aside);
+    if passed < passed_before {
+        return Some(format!("{} passed before, and {passed} do now", tests(passed_before)));
+    }
+    (aside > aside_before).then(|| {
+        let aside = tests(aside);
+        format!("{aside} are skipped, left out or expected to fail now; {aside_before} before")
+    })
+}
+
+fn tests(count: u64) -> String {
+    match count {
+        1 => "1 test".to_owned(),
+        count => format!("{count} tests"),
+    }
 }
 
 impl Run {
@@ -180,7 +216,7 @@ impl Run {
         match self {
             Self::NotAllowed => format!("not run, because `run-process` is not allowed here: {ALLOW_HINT}"),
             Self::None => "none were found".to_owned(),
-            Self::Stopped => "not run: the session's time was up".to_owned(),
+            Self::Stopped => "not run to their end: the session ended before".to_owned(),
             Self::Impossible { message, .. } => format!("not run: {message}"),
             Self::Ran(results) => results.verdict.clone(),
         }
@@ -200,7 +236,8 @@ mod tests {
                 .to_owned(),
         );
         assert_eq!((results.has_passed, results.has_run), (false, true));
-        assert_eq!((results.passed, results.failed), (Some(4), Some(3)));
+        assert_eq!((results.passed, results.failed), (Some(3), Some(3)));
+        assert_eq!((results.set_aside, results.is_pytest), (1, true));
         let failing: Vec<_> = results.failing.iter().map(String::as_str).collect();
         assert_eq!(
             failing,
@@ -265,7 +302,28 @@ mod tests {
             say(&passed, &impossible),
             "the tests do not run any more (No module named pytest)"
         );
-        assert_eq!(say(&passed, &Run::Stopped), "");
+        assert_eq!(say(&passed, &Run::Stopped), "", "that is no verdict");
         assert_eq!(say(&Run::NotAllowed, &failing(&["a"])), "", "nobody knows");
+    }
+
+    #[test]
+    fn worse_is_also_what_says_less_than_before() {
+        let before = ran("PASSED: 5 passed, 1 skipped in 1.0 s\n");
+        let say = |after: &str| worse(&before, &ran(after)).unwrap_or_default();
+        assert_eq!(
+            say("PASSED: 3 passed, 1 skipped in 1.0 s\n"),
+            "5 tests passed before, and 3 do now"
+        );
+        assert_eq!(
+            say("PASSED: 5 passed, 1 skipped, 2 xfailed in 1.0 s\n"),
+            "3 tests are skipped, left out or expected to fail now; 1 before"
+        );
+        assert_eq!(
+            say("PASSED: exit status 0 in 1.0 s\n"),
+            "5 tests passed before, and now nobody says how many do"
+        );
+        assert_eq!(say("PASSED: 6 passed in 1.0 s\n"), "");
+        let uncounted = ran("PASSED: exit status 0 in 1.0 s\n");
+        assert_eq!(worse(&uncounted, &uncounted), None, "nobody ever said");
     }
 }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use super::OperationTask;
 use super::changed::Changed;
+use super::judge;
 use super::review::{Answer, Closing, Desk, FollowUp, Next};
 use super::suite::{self, Results, Run};
 use crate::api::Problem;
@@ -42,8 +44,8 @@ impl TestGen {
     pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
         let changed = Changed::of(desk).await;
         let created = changed.created();
-        if created.is_empty() {
-            return Next::End(nothing_written(desk, answer));
+        if runnable(&created).is_empty() {
+            return Next::End(nothing_written(desk, answer, &changed));
         }
         let files = digests(desk);
         let tests = match self.last.take() {
@@ -61,7 +63,7 @@ impl TestGen {
                 tests
             }
         };
-        Next::End(self.closing(&changed, &created, &tests))
+        Next::End(self.closing(desk.task, &changed, &created, &tests))
     }
 
     fn mend(&self, results: &Results, created: &[String]) -> FollowUp {
@@ -89,20 +91,44 @@ impl TestGen {
         }
     }
 
-    fn closing(&self, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
+    fn closing(&self, task: &OperationTask, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
         let mended = match self.rounds {
             0 => String::new(),
             1 => " (after 1 round of mending)".to_owned(),
             rounds => format!(" (after {rounds} rounds of mending)"),
         };
         let text = format!("{}\n\n- New tests: {}{mended}", changed.summary("Wrote"), tests.line());
-        let problem = tests.failing(created).map(|results| {
-            let message = format!("test-gen is incomplete: the new tests do not pass: {}", results.verdict);
-            Problem::new("tests-failing", message)
-                .with_hint(format!("mend or remove the failing tests; {}", changed.undo_hint()))
-        });
+        let problem = match (&tests.run, tests.failing(created)) {
+            (Run::Stopped, _) => Some(judge::out_of_time(task, "the new tests did not finish")),
+            (_, Some(results)) => {
+                let message = format!("test-gen is incomplete: the new tests do not pass: {}", results.verdict);
+                let hint = format!("mend or remove the failing tests; {}", changed.undo_hint());
+                Some(Problem::new("tests-failing", message).with_hint(hint))
+            }
+            (run, None) => not_run(run, changed),
+        };
         Closing { text, problem }
     }
+}
+
+/// New tests that nobody has seen run are worth nothing yet.
+fn not_run(run: &Run, changed: &Changed) -> Option<Problem> {
+    let hint = || format!("run them yourself; {}", changed.undo_hint());
+    let (code, why, hint) = match run {
+        Run::NotAllowed => (
+            "denied",
+            "`run-process` is not allowed here",
+            suite::ALLOW_HINT.to_owned(),
+        ),
+        Run::None => ("tests-not-run", "the project's tests are not found", hint()),
+        Run::Impossible { message, .. } => ("tests-not-run", message.as_str(), hint()),
+        Run::Ran(results) if results.is_pytest && results.passed.is_none() => {
+            ("tests-not-run", "the runner does not say that it ran any", hint())
+        }
+        Run::Ran(_) | Run::Stopped => return None,
+    };
+    let message = format!("test-gen is incomplete: the new tests were not run: {why}");
+    Some(Problem::new(code, message).with_hint(hint))
 }
 
 impl NewTests {
@@ -126,7 +152,7 @@ impl NewTests {
         let fails = match self.with_all {
             false => !results.has_passed || !results.has_run,
             // Others may have failed before.
-            true => results.failing.iter().any(is_new),
+            true => !results.has_run || results.failing.iter().any(is_new),
         };
         fails.then_some(results)
     }
@@ -168,11 +194,12 @@ fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
     files.into_iter().map(|(path, file)| (path, file.after)).collect()
 }
 
-/// The end of a session that wrote nothing. A turn that broke off has its own words for that.
-fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>) -> Closing {
+/// The end of a session that wrote no test. A turn that broke off has its own words for that.
+fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>, changed: &Changed) -> Closing {
     let text = match &answer.turn.end {
         Err(_) | Ok(TurnEnd::Refused) => String::new(),
-        Ok(_) => "No test file was written.".to_owned(),
+        Ok(_) if changed.is_empty() => "No test file was written.".to_owned(),
+        Ok(_) => format!("No test file was written. {}", changed.summary("Wrote")),
     };
     let source = desk.task.target.as_deref().unwrap_or("the source file");
     let message = format!("test-gen is incomplete: no test file was written for `{source}`");
@@ -221,7 +248,36 @@ mod tests {
         assert!(fails(failing("anything"), false));
         assert!(fails(ran("FAILED: no tests ran in 0.1 s\n"), false));
         assert!(!fails(ran("PASSED: 2 passed in 0.1 s\n"), false));
+        assert!(fails(ran("FAILED: no tests ran in 0.1 s\n"), true));
         assert!(!fails(Run::NotAllowed, false));
+    }
+
+    #[test]
+    fn tests_that_nobody_has_seen_run_are_incomplete() {
+        let changed = Changed::default();
+        let said = |run: Run| {
+            not_run(&run, &changed)
+                .map(|problem| format!("{}: {}", problem.code, problem.message))
+                .unwrap_or_default()
+        };
+        let prefix = "test-gen is incomplete: the new tests were not run:";
+        assert_eq!(
+            said(Run::NotAllowed),
+            format!("denied: {prefix} `run-process` is not allowed here")
+        );
+        assert_eq!(
+            said(ran("PASSED: exit status 0 in 0.1 s\ncommand: python -m pytest a.py\n")),
+            format!("tests-not-run: {prefix} the runner does not say that it ran any")
+        );
+        assert_eq!(
+            said(Run::None),
+            format!("tests-not-run: {prefix} the project's tests are not found")
+        );
+        assert_eq!(said(ran("PASSED: exit status 0 in 0.1 s\ncommand: npm test\n")), "");
+        assert_eq!(
+            said(ran("PASSED: 2 passed in 0.1 s\ncommand: python -m pytest a.py\n")),
+            ""
+        );
     }
 
     #[test]
@@ -235,5 +291,9 @@ mod tests {
         ]);
         assert_eq!(runnable(&created), ["tests/test_a.py"]);
         assert_eq!(runnable(&paths(&["check.js"])), ["check.js"], "better than none");
+        assert!(
+            runnable(&paths(&["notes.md", "tests/conftest.py"])).is_empty(),
+            "all would be run"
+        );
     }
 }

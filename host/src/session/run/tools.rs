@@ -13,6 +13,7 @@ use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
 use super::Job;
+use super::missed::{self, Denial, Kind, Missed};
 use crate::api::{self, Event, Receipt, SkillEntry, Timestamp};
 use crate::context::Packet;
 use crate::limits;
@@ -77,7 +78,7 @@ pub(super) struct SessionTools<'a> {
     context: Arc<CallContext>,
     cancel: CancellationToken,
     notes: Mutex<HashMap<String, Note>>,
-    denials: Mutex<Vec<Denial>>,
+    missed: Mutex<Missed>,
     /// Calls of the host, which name themselves.
     own_calls: AtomicUsize,
 }
@@ -95,31 +96,19 @@ struct NoteEnd {
     receipt: Option<Receipt>,
 }
 
-/// A call that the policy or a person refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Denial {
-    pub(super) skill: String,
-    /// The path that the call was about, where it named one.
-    pub(super) path: Option<String>,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-    /// True where the skill changes files, which is what refactor and test-gen are for.
-    pub(super) writes: bool,
-}
-
-impl Denial {
-    pub(super) fn sentence(&self) -> String {
-        format!("`{}` was refused: {}", self.skill, self.message)
-    }
-}
-
 impl Tools for SessionTools<'_> {
     fn specs(&self) -> Vec<ToolSpec> {
         self.job.engine.specs()
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
-        Box::pin(async move { result_of(call, &self.perform(call).await) })
+        Box::pin(async move {
+            let report = self.perform(call).await;
+            if let Err(error) = &report.result {
+                self.note_denial(call, error);
+            }
+            result_of(call, &report)
+        })
     }
 
     fn is_ordered(&self, name: &str) -> bool {
@@ -143,14 +132,20 @@ impl<'a> SessionTools<'a> {
             cancel: context.cancel.clone(),
             context,
             notes: Mutex::default(),
-            denials: Mutex::default(),
+            missed: Mutex::default(),
             own_calls: AtomicUsize::new(0),
         }
     }
 
-    /// The refusals so far.
-    pub(super) fn take_denials(&self) -> Vec<Denial> {
-        std::mem::take(&mut *lock(&self.denials))
+    /// What was refused or cut off so far.
+    pub(super) fn take_missed(&self) -> Missed {
+        std::mem::take(&mut *lock(&self.missed))
+    }
+
+    fn effects(&self, skill: &str) -> Vec<String> {
+        let entries = self.job.engine.entries();
+        let entry = entries.into_iter().find(|entry| entry.name == skill);
+        entry.map(|entry| entry.effects).unwrap_or_default()
     }
 
     /// A call that no model asked for. It is stopped at the deadline.
@@ -181,8 +176,9 @@ impl<'a> SessionTools<'a> {
     async fn perform(&self, call: &ToolCall) -> CallReport {
         let arguments = OwnedArguments::Text(call.arguments.clone());
         let report = self.job.call(&self.context, &call.name, arguments).await;
-        if let Err(error) = &report.result {
-            self.note_denial(call, error);
+        if let Ok(outcome) = &report.result {
+            let kind = Kind::of(&self.effects(&call.name));
+            lock(&self.missed).done(&call.name, kind, &call.arguments, &outcome.files_modified);
         }
         let end = NoteEnd {
             verdict: verdict(&report),
@@ -208,17 +204,22 @@ impl<'a> SessionTools<'a> {
         if code != "denied" {
             return;
         }
-        let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-        let entries = self.job.engine.entries();
-        let entry = entries.iter().find(|entry| entry.name == *skill);
-        let writes = entry.is_some_and(|entry| entry.effects.iter().any(|effect| effect == "write-repository"));
-        lock(&self.denials).push(Denial {
+        let effects = self.effects(skill);
+        let denial = Denial {
             skill: skill.clone(),
-            path: arguments.get("path").and_then(Value::as_str).map(str::to_owned),
+            path: missed::path_of(&call.arguments),
             message: message.clone(),
             hint: hint.clone(),
-            writes,
-        });
+            kind: Kind::of(&effects),
+            is_made_good: false,
+        };
+        lock(&self.missed).deny(denial, &effects);
+    }
+
+    fn note_cut_off(&self, skill: &str, arguments: &str) {
+        if Kind::of(&self.effects(skill)) == Kind::Writes {
+            lock(&self.missed).cut_off(skill, arguments);
+        }
     }
 
     fn started(&self, call: &ToolCall) {
@@ -283,6 +284,7 @@ impl Observer for SessionTools<'_> {
                 estimated: usage.estimated,
                 cost: usage.cost(),
             }),
+            Step::CallCutOff { name, arguments } => self.note_cut_off(name, arguments),
             Step::Notice(message) => recorder.notice(message, None),
         }
     }

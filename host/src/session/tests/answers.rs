@@ -439,6 +439,7 @@ async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
     let cut_off = || {
         let call = ProviderEvent::CutOffCall {
             name: "write_file".to_owned(),
+            arguments: String::new(),
         };
         vec![Act::Event(call), Act::End(StopReason::MaxTokens)]
     };

@@ -85,6 +85,12 @@ impl FakeEngine {
                 context.changes.committed(&change.id).expect("it can be noted");
                 Ok(outcome("written", &[&path]))
             }
+            // What it says stands in a file, which a script may change.
+            "run_tests" => match fs::read_to_string(context.repository.root().join("verdict.txt")) {
+                Ok(verdict) if verdict == "hang" => Self::run(context, "wait", arguments),
+                Ok(verdict) => Ok(outcome(&verdict, &[])),
+                Err(_) => Err(failure("not-found", "no test suite found")),
+            },
             "commit" => {
                 let question = Question {
                     effect: Effect::CommitGit,
@@ -145,6 +151,7 @@ impl Engine for FakeEngine {
             entry("read_file", "read-repository"),
             entry("write_file", "write-repository"),
             entry("commit", "commit-git"),
+            entry("run_tests", "run-process"),
             entry("wait", "read-repository"),
             entry("panic", "read-repository"),
         ]

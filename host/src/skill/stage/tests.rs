@@ -522,6 +522,19 @@ fn generating_tests_changes_only_what_it_created() {
 }
 
 #[test]
+fn generating_tests_never_configures_what_runs_them() {
+    let bench = Bench::with(&[], Operation::TestGen, &PolicyRequest::default());
+    for path in ["pytest.ini", "conftest.py", "web/package.json", "vitest.config.ts"] {
+        let message = format!("`{path}` decides how tests run, and this operation only writes tests");
+        bench.refused(&[("tests/test_new.py", "x"), (path, "")], &[], "denied", &message);
+    }
+    let files = [("tests/conftest.py", ""), ("tests/test_new.py", "x")];
+    assert_eq!(bench.propose(&files, &[]).expect("committed").len(), 2);
+    let bench = Bench::with(&[], Operation::Refactor, &PolicyRequest::default());
+    bench.propose(&[("pytest.ini", "")], &[]).expect("a refactor may");
+}
+
+#[test]
 fn what_the_policy_denies_is_refused_deletions_included() {
     let bench = Bench::with(&[("a.txt", "a")], Operation::Explain, &PolicyRequest::default());
     bench.see("a.txt");

@@ -94,7 +94,10 @@ async fn the_rest_of_the_tokens_bounds_an_answer_where_it_is_little() {
     for round in [
         vec![text("It is"), stop(StopReason::MaxTokens)],
         vec![
-            ProviderEvent::CutOffCall { name: "echo".into() },
+            ProviderEvent::CutOffCall {
+                name: "echo".into(),
+                arguments: String::new(),
+            },
             stop(StopReason::MaxTokens),
         ],
     ] {
