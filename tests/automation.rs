@@ -152,7 +152,7 @@ fn the_pre_commit_hook_sends_the_staged_change() {
     step(&home, checkout.path(), "git init --quiet && git add .", &[]).expect(0);
     let entries = values(PRE_COMMIT, "entry");
     assert_eq!(entries.len(), 1, "{entries:?}");
-    let finished = step(&home, checkout.path(), entries[0], &[]);
+    let finished = step(&home, checkout.path(), entries[0], &[]).expect(0);
     assert!(finished.stdout.contains("`main.py:1` does too little."), "{finished:?}");
     let sent = server.requests();
     let prompt = sent.iter().find(|request| request.method == "POST").expect("a prompt");

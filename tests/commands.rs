@@ -406,6 +406,48 @@ fn an_output_file_that_cannot_be_is_said_before_anything_starts() {
 }
 
 #[test]
+fn an_answer_never_replaces_its_target_or_what_was_changed_meanwhile() {
+    let (server, home) = scripted([
+        Round::calls([ScriptedCall::new(
+            "write_file",
+            json!({"path": "NOTES.md", "content": "the model's\n"}),
+        )]),
+        Round::text("Done."),
+    ]);
+    let repository = small_repository();
+    let at = |name: &str| repository.path().join(name);
+    let source = fs::read_to_string(at("main.py")).expect("it is there");
+    let refused = home
+        .run(repository.path(), &["refactor", "main.py", "-o", "./main.py"])
+        .expect(2);
+    assert_eq!(
+        refused.stderr,
+        "[error] `./main.py` is what the operation is about; the answer would replace it\nhint: name another file for \
+         the answer, for example `-o ANSWER.md`\n"
+    );
+    assert!(server.requests().is_empty() && !home.path().join("backend.json").exists());
+    assert_eq!(fs::read_to_string(at("main.py")).expect("it is there"), source);
+
+    let kept = home
+        .run(repository.path(), &["refactor", "main.py", "-o", "NOTES.md"])
+        .expect(1);
+    assert!(
+        kept.stderr.ends_with(
+            "[error] `NOTES.md` was changed while the operation ran, and is left as it is\nhint: the answer is in \
+             `NOTES.md.answer`\n"
+        ),
+        "{}",
+        kept.stderr
+    );
+    assert_eq!(
+        fs::read_to_string(at("NOTES.md")).expect("it is there"),
+        "the model's\n"
+    );
+    let answer = fs::read_to_string(at("NOTES.md.answer")).expect("it is there");
+    assert!(answer.starts_with("Done."), "{answer}");
+}
+
+#[test]
 fn events_go_into_a_file_as_well() {
     let (_server, home) = scripted([Round::text("Fine.")]);
     let repository = small_repository();

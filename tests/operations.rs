@@ -592,3 +592,84 @@ fn explain_and_architect_run_on_both_repositories_and_change_nothing() {
         holds(&nothing.stderr, &["changed no files."]);
     }
 }
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests make a git repository as a user does"
+)]
+fn git(root: &Path, arguments: &[&str]) -> String {
+    let output = std::process::Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"])
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .expect("git runs");
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn an_undo_names_the_commit_that_stays_and_passes_over_what_was_reverted_by_hand() {
+    let commit = ScriptedCall::new("git_commit", json!({"message": "Print one", "paths": ["a.py"]}));
+    let (_server, home) = scripted([
+        Round::calls([write("a.py", "print(1)\n")]),
+        Round::calls([commit]),
+        Round::text("Done."),
+        Round::calls([write("b.py", "print(2)\n")]),
+        Round::text("Done."),
+    ]);
+    let repository = folder(&[("a.py", "print()\n"), ("b.py", "print()\n")]);
+    let root = repository.path();
+    git(root, &["init", "-q"]);
+    git(root, &["config", "user.name", "Ada"]);
+    git(root, &["config", "user.email", "ada@example.org"]);
+    git(root, &["add", "."]);
+    git(root, &["commit", "-qm", "Begin"]);
+    home.run(root, &["refactor", "a.py", "--allow", "commit-git"]).expect(0);
+    let id = git(root, &["rev-parse", "HEAD"]);
+    home.run(root, &["refactor", "b.py"]).expect(0);
+    git(root, &["checkout", "-q", "b.py"]);
+
+    let undone = home.run(root, &["undo"]).expect(0);
+    assert_eq!(undone.stdout, "restored  a.py\n");
+    let stays = format!(
+        "the commit {} stays: commit the restored files to take it back in git as well\n",
+        &id[..12]
+    );
+    holds(&undone.stderr, &[&stays]);
+    git(root, &["commit", "-qm", "Take it back", "a.py"]);
+    assert_eq!(git(root, &["diff", "HEAD~2", "--stat"]), "", "the advice works");
+}
+
+#[test]
+fn a_session_that_ends_because_the_backend_stops_says_so() {
+    let repository = folder(&[("app.py", "x = 1\n")]);
+    let root = repository.path();
+    let (server, home) = scripted([Round::new([
+        Step::Text("It".into()),
+        Step::Gate("never".into()),
+        Step::Text(" counts.".into()),
+    ])]);
+    let mut command = home.tool(root, &["explain", "app.py"]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let clock = std::time::Instant::now();
+    while !server
+        .requests()
+        .iter()
+        .any(|request| request.path.ends_with("completions"))
+    {
+        assert!(clock.elapsed().as_secs() < 60, "the model was never asked");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    home.run(root, &["service", "stop"]).expect(0);
+    let ended = finish(child.wait_with_output().expect("it ends")).expect(1);
+    holds(
+        &ended.stderr,
+        &["[error] The session was cancelled: the backend is stopping\n\
+             hint: run the operation again; that starts the backend\n"],
+    );
+}

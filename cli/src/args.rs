@@ -171,7 +171,8 @@ Examples:
     /// Take back what a session changed, byte for byte
     ///
     /// Files that you have changed since are shown and left alone; exit code 1 then. An undo is a session of its own,
-    /// which can be undone.
+    /// which can be undone. Only changes of files through the skills are taken back: a commit, an installation and what
+    /// a command did stay; commits and installations are named.
     #[command(after_help = "\
 Examples:
   tool undo                    the newest session that changed files; again, the one before it

@@ -35,6 +35,7 @@ use open::Unresolved;
 pub(crate) use open::{Root, mode};
 pub use path::{PathError, normalise};
 pub use root::find_root;
+pub(crate) use root::system_directory;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
 use walk::{Bounds, Scan, Tree};
 pub use walk::{FileEntry, FileList, ListedEntry, ScanError};
@@ -70,12 +71,12 @@ pub enum RepositoryError {
     /// `/`.
     #[error("`/` is the whole machine and is refused as a repository")]
     WholeMachine,
-    /// In `/proc`, `/sys` or `/dev`.
+    /// A directory of the system, such as `/etc`, `/usr` or `/tmp` itself.
     #[error("`{}` lies in `{system}` and is refused as a repository: no project lives there", root.display())]
     System {
         /// The real path.
         root: PathBuf,
-        /// Which of the three.
+        /// Which of them.
         system: &'static str,
     },
     /// The state directory or something in it.

@@ -79,6 +79,8 @@ struct Live {
     id: String,
     recorder: Arc<Recorder>,
     cancel: CancellationToken,
+    /// Set where it is the daemon's stop that cancels it.
+    stopped: AtomicBool,
     streams: watch::Sender<usize>,
 }
 
@@ -263,6 +265,7 @@ impl Sessions {
             id: id.clone(),
             recorder: Arc::clone(&recorder),
             cancel: CancellationToken::new(),
+            stopped: AtomicBool::new(false),
             streams: watch::Sender::new(0),
         });
         let job = Job {
@@ -302,6 +305,10 @@ impl Sessions {
             () = live.overdue() => Outcome::cancelled(),
             () = live.recorder.keep_up() => unreachable!("it never returns"),
             () = live.watch(attached) => unreachable!("it never returns"),
+        };
+        let outcome = match live.stopped.load(Ordering::SeqCst) {
+            true => outcome.by_stop(),
+            false => outcome,
         };
         drop(job);
         let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
@@ -450,6 +457,9 @@ impl Sessions {
     pub async fn drain(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         for live in self.lock().values() {
+            if !live.cancel.is_cancelled() {
+                live.stopped.store(true, Ordering::SeqCst);
+            }
             live.cancel.cancel();
         }
         self.tasks.close();
@@ -690,6 +700,10 @@ fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<Pat
     let Ok(real) = std::fs::canonicalize(asked) else {
         return invalid("does not exist");
     };
+    // Its owner may write there, but reports of a request that anybody on this machine can make do not belong there.
+    if repository::system_directory(&real).is_some_and(|system| !matches!(system, "/tmp" | "/var/tmp")) {
+        return invalid("is a directory of the system");
+    }
     let us = rustix::process::geteuid();
     match std::fs::metadata(&real) {
         Ok(metadata) if !metadata.is_dir() => invalid("is no directory"),

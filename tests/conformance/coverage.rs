@@ -1,4 +1,5 @@
-//! The rows and the tests are the same set, and every section has as many rows as the specification gives it.
+//! The rows and the tests are the same set, the rows are the specification's own words, and what no row takes up of it
+//! promises nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,6 +7,12 @@ use serde_json::Value;
 
 /// The rows, word for word.
 const ROWS: &str = include_str!("rows.toml");
+
+/// What the rows are taken from.
+const SPECIFICATION: &str = include_str!("specification.md");
+
+/// Words of the specification that only lead to the rows below them.
+const LEAD_INS: [&str; 5] = ["Known structure:", "Notes:", "Exit codes:", "2.", "Conditions:"];
 
 /// Where the tests of rows are; the tests of this module are about them.
 const TESTS: &str = "conformance::";
@@ -69,6 +76,35 @@ fn every_section_has_all_its_rows() {
         .collect();
     assert_eq!(counted, expected);
     assert_eq!(counted.values().sum::<i64>(), 191, "all rows of the specification");
+}
+
+#[test]
+fn rows_are_the_specifications_own_words_and_leave_none_of_its_promises_out() {
+    let rows = rows();
+    // In its order, so that each of two equal lines needs a row of its own.
+    let (mut rest, mut left) = (SPECIFICATION, String::new());
+    for row in list(&rows, "row") {
+        let text = row["text"].as_str().expect("a text");
+        let (before, after) = rest.split_once(text).unwrap_or_else(|| {
+            panic!(
+                "{}: not in the specification, or not there in this order: {text}",
+                row["id"]
+            )
+        });
+        left.push_str(before);
+        rest = after;
+    }
+    left.push_str(rest);
+    let is_separator = |line: &str| line.starts_with("|---");
+    let heads: BTreeSet<&str> = SPECIFICATION
+        .lines()
+        .zip(SPECIFICATION.lines().skip(1))
+        .filter(|(_, below)| is_separator(below))
+        .map(|(head, _)| head)
+        .collect();
+    let is_form = |line: &str| line.is_empty() || line.starts_with('#') || is_separator(line) || heads.contains(line);
+    let words: Vec<&str> = left.lines().map(str::trim).filter(|line| !is_form(line)).collect();
+    assert_eq!(words, LEAD_INS, "promises without a row");
 }
 
 #[test]

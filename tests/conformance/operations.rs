@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::recorded::refactoring;
 use super::world::{SHOP, World, calls, holds, says};
+use crate::support::fixture_path;
 
 /// System prompt and first message of the first request.
 fn told(world: &World) -> (String, String) {
@@ -95,7 +96,18 @@ fn op_test_gen() {
             says(&["tests/test_taxes.py:4 covers the rate."]),
         ],
     );
-    world.run(&["test-gen", "shop/taxes.py"]);
+    let environment = fixture_path("click-8.1.8").join(".venv");
+    let environment = environment.to_str().expect("it is UTF-8");
+    let finished = world
+        .run_with(&[("VIRTUAL_ENV", environment)], &["test-gen", "shop/taxes.py"])
+        .expect(0);
+    holds(
+        &finished.stdout,
+        &[
+            "tests/test_taxes.py:4 covers the rate.\n\n---\n\nWrote 1 file: `tests/test_taxes.py` (new, +5).",
+            "- New tests: 1 passed, 0 failed; PASSED: 1 passed in ",
+        ],
+    );
     let (prompt, request) = told(&world);
     says_about(
         &prompt,

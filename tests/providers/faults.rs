@@ -153,8 +153,13 @@ fn for_ever(code: u16) -> impl Iterator<Item = Round> {
 #[test]
 fn fault_401_the_key_is_refused() {
     for wire in ALL {
+        let hint = match wire.provider {
+            // It was sent no key.
+            "local" => "this server wants a key: set `api_key` under `[providers.local]`",
+            _ => "run `tool init` again",
+        };
         Met::new(wire, [round(status(401))])
-            .failed("Authentication failed: Invalid API key\n", "run `tool init` again")
+            .failed("Authentication failed: Invalid API key\n", hint)
             .asked(2);
     }
     // This vendor says it with a 400.
@@ -299,8 +304,11 @@ fn fault_reset_within_an_answer() {
             Step::Reset,
         ]);
         let met = Met::new(wire, [broken, Round::text("never asked for")]);
-        met.failed("The provider's answer is incomplete: ", "run the operation again")
-            .asked(2);
+        met.failed(
+            "The provider's answer is incomplete: the connection broke off\n",
+            "run the operation again",
+        )
+        .asked(2);
         assert!(
             met.finished.stdout.contains("It counts"),
             "what came is kept: {}",

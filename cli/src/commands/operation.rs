@@ -107,7 +107,7 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
         output.warning(&problem);
     }
     let answer = match &run.output {
-        Some(file) => Answer::into_file(AnswerFile::prepare(file)?),
+        Some(file) => Answer::into_file(answer_file(file, &task, context)?),
         None if run.json => Answer::unrendered(),
         None => Answer::on_standard_output(output),
     };
@@ -136,6 +136,17 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
             Err(error)
         }
     }
+}
+
+/// The file of the answer, where that cannot replace what the operation reads.
+fn answer_file(file: &Path, task: &Task, context: &Context) -> Result<AnswerFile, Error> {
+    let file = AnswerFile::prepare(file)?;
+    let (root, here) = context.places()?;
+    // A target is looked up from here, or from the root; a task is hardly the name of a file.
+    for place in [here, root] {
+        file.check_is_not(&place.join(&task.target))?;
+    }
+    Ok(file)
 }
 
 fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, Error> {

@@ -40,6 +40,9 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
             undone.session_id
         ));
     }
+    for notice in &undone.notices {
+        output.notice(notice, None);
+    }
     if undone.left.is_empty() {
         return Ok(());
     }
@@ -48,12 +51,15 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
         count => format!("{count} files were left as they are"),
     };
     let reasons: Vec<&str> = undone.left.iter().map(|left| left.reason.as_str()).collect();
-    output.problem(
-        &Problem::new("undo-incomplete", format!("{files}: {}", reasons.join("; "))).with_hint(format!(
-            "`tool diff {}` shows what the session had made of it; put that back, or undo it by hand",
-            undone.session_id
-        )),
+    let mut hint = format!(
+        "`tool diff {}` shows what the session had made of it; put that back, or undo it by hand",
+        undone.session_id
     );
+    if let Some(next) = &undone.next_session_id {
+        hint.push_str(&format!("; `tool undo {next}` takes back the session before it"));
+    }
+    let problem = Problem::new("undo-incomplete", format!("{files}: {}", reasons.join("; ")));
+    output.problem(&problem.with_hint(hint));
     Ok(())
 }
 

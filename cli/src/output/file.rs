@@ -1,15 +1,24 @@
 //! `--output FILE`: the file holds a whole answer or is as it was before.
 //!
 //! The answer is collected in memory, and the file is replaced in one step at the end: an operation must not find half
-//! of its own answer in the repository that it reads. What is no regular file (`/dev/null`, a pipe) is written to.
+//! of its own answer in the repository that it reads. A file with other names or of another owner is written in place,
+//! since a replacement would be another file. A file that is not what it was when the operation began is left alone:
+//! the answer lands beside it. What is no regular file (`/dev/null`, a pipe) is written to.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use host::api::Problem;
 
 use crate::error::Error;
+
+/// How many links are followed to a file that does not exist yet; as many as the system follows.
+const LINKS_MAX: usize = 40;
+
+/// How many names are tried for an answer that must not go where it was to go.
+const BESIDE_MAX: usize = 100;
 
 /// An answer on its way into a file.
 #[derive(Debug)]
@@ -18,14 +27,48 @@ pub(crate) struct AnswerFile {
     named: PathBuf,
     /// What is replaced: a link's target, not the link.
     place: PathBuf,
+    /// The regular file that stood there when the operation began.
+    seen: Option<Stamp>,
+    /// Written where it stands, because a new file in its place would not be the same one.
+    in_place: bool,
     content: String,
+}
+
+/// What tells a file apart from another one, and from itself after a change.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Of the regular file at a place; absent where there is none.
+    fn at(place: &Path) -> Option<Self> {
+        let metadata = fs::metadata(place).ok()?;
+        metadata.is_file().then(|| Self::of(&metadata))
+    }
 }
 
 impl AnswerFile {
     /// Makes sure, before anything starts, that the file can be written.
     pub(crate) fn prepare(named: &Path) -> Result<Self, Error> {
-        let place = named.canonicalize().unwrap_or_else(|_| named.to_owned());
+        let cannot =
+            |error: io::Error| Error::new("usage", format!("`{}` cannot be written: {error}", named.display()));
         let refused = |message: String, hint: &str| Err(Problem::new("usage", message).with_hint(hint).into());
+        let place = resolved(named).map_err(cannot)?;
         if place.is_dir() {
             let message = format!("`{}` is a directory", named.display());
             return refused(message, "name a file in it");
@@ -35,14 +78,42 @@ impl AnswerFile {
             let message = format!("The folder of `{}` does not exist", named.display());
             return refused(message, &format!("make it with `mkdir -p '{}'`", folder.display()));
         }
-        let file = Self {
+        let mut file = Self {
             named: named.to_owned(),
+            seen: Stamp::at(&place),
             place,
+            in_place: false,
             content: String::new(),
         };
-        file.try_out()
-            .map_err(|error| Error::new("usage", format!("`{}` cannot be written: {error}", named.display())))?;
+        // The system lets its administrator write to such a file; the mode is still meant.
+        if let Ok(metadata) = fs::metadata(&file.place)
+            && metadata.is_file()
+            && metadata.mode() & 0o200 == 0
+        {
+            let message = format!("`{}` is read-only", named.display());
+            let hint = format!("name another file, or allow it with `chmod u+w '{}'`", named.display());
+            return refused(message, &hint);
+        }
+        file.in_place = file.try_out().map_err(cannot)?;
         Ok(file)
+    }
+
+    /// Refuses to write over the file that the operation is about.
+    pub(crate) fn check_is_not(&self, target: &Path) -> Result<(), Error> {
+        let same = |target: Stamp| {
+            let seen = self.seen.as_ref();
+            seen.is_some_and(|seen| (seen.device, seen.inode) == (target.device, target.inode))
+        };
+        if !Stamp::at(target).is_some_and(same) {
+            return Ok(());
+        }
+        let message = format!(
+            "`{}` is what the operation is about; the answer would replace it",
+            self.named.display()
+        );
+        Err(Problem::new("usage", message)
+            .with_hint("name another file for the answer, for example `-o ANSWER.md`")
+            .into())
     }
 
     /// Another piece of the answer.
@@ -60,11 +131,12 @@ impl AnswerFile {
         if !self.content.is_empty() && !self.content.ends_with('\n') {
             self.content.push('\n');
         }
-        let written = match self.is_special() {
-            true => OpenOptions::new()
-                .write(true)
-                .open(&self.place)
-                .and_then(|mut file| file.write_all(self.content.as_bytes())),
+        let special = self.is_special();
+        if !special && Stamp::at(&self.place) != self.seen {
+            return Err(self.left_alone());
+        }
+        let written = match special || self.in_place {
+            true => self.write_in_place(special),
             false => self.replace(),
         };
         written.map_err(|error| {
@@ -75,18 +147,78 @@ impl AnswerFile {
         })
     }
 
+    /// Somebody has made another file of it meanwhile, perhaps the operation itself: the answer is kept beside it.
+    fn left_alone(&self) -> Error {
+        let message = format!(
+            "`{}` was changed while the operation ran, and is left as it is",
+            self.named.display()
+        );
+        match self.write_beside() {
+            Ok(kept) => Problem::new("output", message).with_hint(format!("the answer is in `{}`", kept.display())),
+            Err(error) => Problem::new(
+                "output",
+                format!("{message}; the answer could not be kept beside it: {error}"),
+            ),
+        }
+        .into()
+    }
+
+    /// Under a name that nothing has.
+    fn write_beside(&self) -> io::Result<PathBuf> {
+        let beside = |path: &Path, number: usize| {
+            let mut name = path.as_os_str().to_owned();
+            match number {
+                1 => name.push(".answer"),
+                number => name.push(format!(".answer-{number}")),
+            }
+            PathBuf::from(name)
+        };
+        for number in 1..=BESIDE_MAX {
+            match new_file(&beside(&self.place, number)) {
+                Ok(mut file) => {
+                    file.write_all(self.content.as_bytes())?;
+                    file.sync_all()?;
+                    let linked = self.named.is_symlink();
+                    return Ok(beside(if linked { &self.place } else { &self.named }, number));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
     /// True where something stands there that must not be replaced by a file.
     fn is_special(&self) -> bool {
         fs::metadata(&self.place).is_ok_and(|metadata| !metadata.is_file())
     }
 
-    fn try_out(&self) -> io::Result<()> {
+    /// Writes nothing, and tells whether the file must be written in place.
+    fn try_out(&self) -> io::Result<bool> {
         if self.is_special() {
-            return Ok(());
+            return Ok(false);
         }
         let temporary = self.temporary();
-        new_file(&temporary)?;
-        fs::remove_file(&temporary)
+        let new = new_file(&temporary).and_then(|file| file.metadata());
+        if new.is_ok() {
+            fs::remove_file(&temporary)?;
+        }
+        if self.seen.is_none() {
+            return new.map(|_| false);
+        }
+        let old = OpenOptions::new().write(true).open(&self.place)?.metadata()?;
+        let same_owner = |new: Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
+        Ok(old.nlink() > 1 || !new.is_ok_and(same_owner))
+    }
+
+    fn write_in_place(&self, special: bool) -> io::Result<()> {
+        // A file that is shorter now must not keep its old end.
+        let mut file = OpenOptions::new().write(true).truncate(!special).open(&self.place)?;
+        file.write_all(self.content.as_bytes())?;
+        match special {
+            true => Ok(()),
+            false => file.sync_all(),
+        }
     }
 
     fn replace(&self) -> io::Result<()> {
@@ -112,6 +244,21 @@ impl AnswerFile {
         let name = uuid::Uuid::new_v4().simple().to_string();
         folder_of(&self.place).join(format!(".{name}.tmp"))
     }
+}
+
+/// Where a name leads, also through links to what does not exist yet.
+fn resolved(named: &Path) -> io::Result<PathBuf> {
+    if let Ok(place) = named.canonicalize() {
+        return Ok(place);
+    }
+    let mut place = named.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&place) {
+            Ok(target) => place = folder_of(&place).join(target),
+            Err(_) => return Ok(place),
+        }
+    }
+    Err(io::Error::other("it is a link that leads nowhere"))
 }
 
 fn folder_of(place: &Path) -> &Path {
@@ -170,6 +317,85 @@ mod tests {
         null.push("x");
         null.write().expect("it can be written");
         assert!(!fs::metadata("/dev/null").expect("it is there").is_file());
+    }
+
+    #[test]
+    fn a_file_that_was_changed_meanwhile_is_left_and_the_answer_kept_beside_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text = |name: &str| fs::read_to_string(folder.path().join(name)).expect("it is there");
+        let write = |meanwhile: &dyn Fn(&Path)| {
+            let place = folder.path().join("a.py");
+            let mut file = AnswerFile::prepare(&place).expect("it can be written");
+            file.push("answer");
+            meanwhile(&place);
+            match file.write() {
+                Err(Error::Problem(problem)) => problem.to_string().replace(&folder.path().display().to_string(), "F"),
+                other => panic!("{other:?}"),
+            }
+        };
+        let said = write(&|place| fs::write(place, "appeared").expect("writable"));
+        assert!(
+            said.contains("`F/a.py` was changed while the operation ran, and is left as it is"),
+            "{said}"
+        );
+        assert_eq!(
+            (text("a.py"), text("a.py.answer")),
+            ("appeared".to_owned(), "answer\n".to_owned())
+        );
+        write(&|place| {
+            let other = place.with_file_name("other");
+            fs::write(&other, "replaced").expect("writable");
+            fs::rename(&other, place).expect("it can be renamed");
+        });
+        assert_eq!(
+            (text("a.py"), text("a.py.answer-2")),
+            ("replaced".to_owned(), "answer\n".to_owned())
+        );
+        write(&|place| fs::remove_file(place).expect("it is ours"));
+        assert_eq!(names(folder.path()), ["a.py.answer", "a.py.answer-2", "a.py.answer-3"]);
+    }
+
+    #[test]
+    fn a_read_only_file_and_a_target_are_refused_before_anything_starts() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("A.md");
+        fs::write(&place, "old").expect("writable");
+        let file = AnswerFile::prepare(&place).expect("it can be written");
+        let other = folder.path().join("other");
+        fs::write(&other, "x").expect("writable");
+        file.check_is_not(&other).expect("it is another file");
+        file.check_is_not(&folder.path().join("none")).expect("it is no file");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&place, &link).expect("it can be linked");
+        for same in [&place, &link] {
+            assert!(matches!(file.check_is_not(same), Err(Error::Problem(problem)) if problem.code == "usage"));
+        }
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o444)).expect("it is ours");
+        let Err(Error::Problem(problem)) = AnswerFile::prepare(&place) else {
+            panic!("it is read-only");
+        };
+        assert!(problem.message.ends_with("A.md` is read-only"), "{problem}");
+    }
+
+    #[test]
+    fn a_link_to_nothing_gets_its_target_and_other_names_of_a_file_stay() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, content: &str| {
+            let mut file = AnswerFile::prepare(&at(name)).expect("it can be written");
+            file.push(content);
+            file.write().expect("it can be written");
+        };
+        std::os::unix::fs::symlink("second", at("first")).expect("it can be linked");
+        std::os::unix::fs::symlink("target", at("second")).expect("it can be linked");
+        write("first", "new\n");
+        assert!(at("first").is_symlink() && at("second").is_symlink() && !at("target").is_symlink());
+        assert_eq!(fs::read_to_string(at("target")).expect("it is there"), "new\n");
+        fs::hard_link(at("target"), at("other")).expect("it can be linked");
+        write("other", "n\n");
+        assert_eq!(fs::read_to_string(at("target")).expect("it is there"), "n\n");
+        std::os::unix::fs::symlink("circle", at("circle")).expect("it can be linked");
+        assert!(AnswerFile::prepare(&at("circle")).is_err());
     }
 
     #[test]

@@ -58,6 +58,14 @@ pub struct UndoResult {
     pub unchanged: Vec<String>,
     /// Paths that are not, because somebody else has changed them since.
     pub left: Vec<LeftFile>,
+    /// What the session did that no undo takes back, such as a commit or an installation: sentences without their full
+    /// stops.
+    #[serde(default)]
+    pub notices: Vec<String>,
+    /// Where files were left: the session before it with changes in this repository that are not taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = "uuid")]
+    pub next_session_id: Option<String>,
 }
 
 /// A file that an undo did not take back.

@@ -53,14 +53,15 @@ pub(super) async fn diff(
     PathOf(id): PathOf,
     QueryOf(query): QueryOf<ChangesQuery>,
 ) -> Answer<Json<SessionDiff>> {
-    let id = resolve(&state, id, query)?;
+    let id = resolve(&state, id, query).await?;
     Ok(Json(state.sessions().diff(&id).await?))
 }
 
 /// Take back what a session changed
 ///
 /// Every file that is as the session left it becomes what it was before, byte for byte; one that somebody has changed
-/// since is left alone and named. The undo is a session of its own, which can be undone.
+/// since is left alone and named. Nothing but files is taken back: commits and installations of the session are named in
+/// `notices`. The undo is a session of its own, which can be undone.
 #[utoipa::path(
     post,
     path = "/sessions/{session_id}/undo",
@@ -82,13 +83,13 @@ pub(super) async fn undo(
     PathOf(id): PathOf,
     QueryOf(query): QueryOf<ChangesQuery>,
 ) -> Answer<Json<UndoResult>> {
-    let id = resolve(&state, id, query)?;
+    let id = resolve(&state, id, query).await?;
     Ok(Json(state.sessions().undo(&id).await?))
 }
 
-fn resolve(state: &AppState, id: String, query: ChangesQuery) -> Result<String, Problem> {
+async fn resolve(state: &AppState, id: String, query: ChangesQuery) -> Result<String, Problem> {
     match (id.as_str(), query.repo_path) {
-        (LATEST, Some(repository)) => state.sessions().newest_change(&repository),
+        (LATEST, Some(repository)) => state.sessions().newest_change(&repository).await,
         (LATEST, None) => Err(Problem::new(
             "invalid-request",
             "`latest` needs `repo_path`: of which repository?",

@@ -355,6 +355,16 @@ async fn wrong_requests_are_answered_with_what_they_mean() {
             "refused-repository",
         ),
         (
+            execute().json(with(json!({"operation": "refactor", "repo_path": "/etc"}))),
+            403,
+            "refused-repository",
+        ),
+        (
+            execute().json(with(json!({"working_directory": "/etc"}))),
+            400,
+            "invalid-request",
+        ),
+        (
             execute().json(with(json!({"repo_path": "/no/such/folder"}))),
             404,
             "invalid-repository",

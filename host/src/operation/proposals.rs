@@ -71,6 +71,16 @@ static BOLD_LINE: LazyLock<Regex> =
 static LIST_ITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?P<number>\d{1,3})[.)]\s+(?P<title>.+)$").expect("a constant"));
 
+impl Unplaced {
+    /// How the host names it: by its number, and its title where it has one.
+    fn name(&self) -> String {
+        match self.title.is_empty() {
+            true => self.number.to_string(),
+            false => format!("{} (\"{}\")", self.number, self.title),
+        }
+    }
+}
+
 impl Proposals {
     /// Reads the proposals in `at` of an answer whose citations were checked, after those that are known: a number that
     /// comes again is a correction.
@@ -111,6 +121,11 @@ impl Proposals {
         self.standing.is_empty()
     }
 
+    /// True where at least one proposal names a place that exists.
+    pub fn has_placed(&self) -> bool {
+        self.standing.values().any(|standing| *standing == Standing::Placed)
+    }
+
     /// Those without a place, by number.
     pub fn unplaced(&self) -> Vec<Unplaced> {
         let unplaced = self.standing.values().filter_map(|standing| match standing {
@@ -125,10 +140,7 @@ impl Proposals {
         let mut sentences = Vec::new();
         let unplaced = self.unplaced();
         if !unplaced.is_empty() {
-            let named: Vec<String> = unplaced
-                .iter()
-                .map(|one| format!("{} (\"{}\")", one.number, one.title))
-                .collect();
+            let named: Vec<String> = unplaced.iter().map(Unplaced::name).collect();
             let subject = if named.len() == 1 { "Proposal" } else { "Proposals" };
             sentences.push(format!("{subject} without a verified place: {}.", named.join(", ")));
         }

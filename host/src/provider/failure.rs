@@ -192,6 +192,7 @@ impl Failure {
         let reason = match (self.class, self.status) {
             (Class::RateLimit, _) => self.rate_limit(),
             (_, Some(status)) => format!("The provider answered {}", status_line(status)),
+            (Class::Broken, None) => "The connection broke off".to_owned(),
             _ => format!("The connection failed ({})", self.said),
         };
         scrubbed(&reason, settings)
@@ -209,7 +210,7 @@ impl Failure {
             Class::Authentication => (
                 codes::AUTHENTICATION,
                 "Authentication failed: Invalid API key".to_owned(),
-                format!("run `tool init` again, or set {}", key_hint(settings)),
+                key_advice(settings),
             ),
             Class::Payment => (
                 codes::PAYMENT,
@@ -251,7 +252,15 @@ impl Failure {
             Class::NotAServer => (
                 codes::NOT_A_MODEL_SERVER,
                 format!("No model server at {url}: it answered {}", self.what_came()),
-                "check `url`: the path that is appended to it must exist there (most end in `/v1`)".to_owned(),
+                match (self.status, settings.name) {
+                    // Some servers know no other answer to a model that they do not have.
+                    (Some(404), ProviderName::Local | ProviderName::Router) => {
+                        "check `url` and `model`: the path that is appended to `url` must exist there (most end in \
+                         `/v1`), and the server must have the model"
+                    }
+                    _ => "check `url`: the path that is appended to it must exist there (most end in `/v1`)",
+                }
+                .to_owned(),
             ),
             Class::Redirect => (
                 codes::NOT_A_MODEL_SERVER,
@@ -637,7 +646,17 @@ pub(super) fn without_credentials(url: &str) -> String {
     parsed.as_str().trim_end_matches('/').to_owned()
 }
 
-fn key_hint(settings: &ProviderSettings) -> String {
+/// What mends a refused key, or one that is missing.
+fn key_advice(settings: &ProviderSettings) -> String {
+    let place = key_place(settings);
+    match (settings.name, &settings.api_key) {
+        // Most local servers want none, and this one was sent none.
+        (ProviderName::Local, None) => format!("this server wants a key: set {place}"),
+        _ => format!("run `tool init` again, or set {place}"),
+    }
+}
+
+fn key_place(settings: &ProviderSettings) -> String {
     use crate::config::Api;
     let variable = match (settings.name, settings.api) {
         (ProviderName::Router, _) => "ROUTER_API_KEY",

@@ -412,7 +412,9 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     } else if causes.iter().any(|cause| cause.contains("invalid HTTP")) {
         return Failure::new(Class::NotAServer, "something that is not HTTP");
     } else {
-        Class::Broken
+        // The words are those of a library about its own workings: for the log, not for the user.
+        tracing::debug!(said, "the connection to the provider broke off");
+        return Failure::new(Class::Broken, "the connection broke off");
     };
     Failure::new(class, said)
 }

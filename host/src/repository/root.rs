@@ -55,16 +55,9 @@ fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
     if root.parent().is_none() {
         return Err(RepositoryError::WholeMachine);
     }
-    if let Some(system) = ["/proc", "/sys", "/dev"]
-        .into_iter()
-        .find(|system| root.starts_with(system))
-    {
-        // Memory that programs share as files: where CI runners put check-outs.
-        let is_shared_memory = root.starts_with("/dev/shm") && root != Path::new("/dev/shm");
-        if !is_shared_memory {
-            let root = root_buf();
-            return Err(RepositoryError::System { root, system });
-        }
+    if let Some(system) = system_directory(root) {
+        let root = root_buf();
+        return Err(RepositoryError::System { root, system });
     }
     let state = options.state_directory.as_deref().map(canonical);
     if state.as_deref().is_some_and(|state| root.starts_with(state)) {
@@ -85,6 +78,54 @@ fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
         }),
         None => Ok(()),
     }
+}
+
+/// Directories of the system that hold no project, nor does anything below them.
+const SYSTEM_TREES: [&str; 10] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/etc",
+    "/boot",
+    "/run",
+    "/bin",
+    "/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+];
+
+/// Directories of the system that are no project themselves, though one may lie below them: `/usr/src/app`,
+/// `/var/www/site`, `/tmp/checkout`.
+const SYSTEM_DIRECTORIES: [&str; 13] = [
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+    "/usr/libexec",
+    "/var",
+    "/var/tmp",
+    "/tmp",
+];
+
+/// Below these the rule of the trees ends: memory that programs share as files, where CI runners put check-outs, and
+/// disks that somebody plugged in.
+const PLACES_OF_PROJECTS: [&str; 2] = ["/dev/shm", "/run/media"];
+
+/// The directory of the system that a root is, or lies in.
+pub(crate) fn system_directory(root: &Path) -> Option<&'static str> {
+    if PLACES_OF_PROJECTS
+        .iter()
+        .any(|place| root.starts_with(place) && root != Path::new(place))
+    {
+        return None;
+    }
+    let tree = SYSTEM_TREES.into_iter().find(|tree| root.starts_with(tree));
+    tree.or_else(|| SYSTEM_DIRECTORIES.into_iter().find(|itself| root == Path::new(itself)))
 }
 
 /// Why the root itself lies in something hidden: what is in `~/.ssh` stays hidden with `~/.ssh` as the root.

@@ -85,9 +85,51 @@ fn system_directories_are_no_roots() {
         ("/sys", "/sys"),
         ("/dev", "/dev"),
         ("/proc/self/", "/proc"),
+        ("/etc", "/etc"),
+        ("/usr", "/usr"),
+        ("/usr/bin", "/usr/bin"),
+        ("/run", "/run"),
+        ("/var", "/var"),
+        ("/tmp", "/tmp"),
     ] {
         let refusal = refusal(Path::new(root), &options);
-        assert!(refusal.contains(&format!("lies in `{system}`")), "{refusal}");
+        let expected = format!("lies in `{system}` and is refused as a repository: no project lives there");
+        assert!(refusal.ends_with(&expected), "{refusal}");
+    }
+    // Where these lead, or whether they are there, depends on the system.
+    for root in ["/bin", "/sbin", "/lib", "/lib64", "/boot", "/etc/ssl", "/var/run"] {
+        if Path::new(root).is_dir() {
+            let refusal = refusal(Path::new(root), &options);
+            assert!(refusal.ends_with("no project lives there"), "{refusal}");
+        }
+    }
+}
+
+#[test]
+fn projects_may_lie_below_directories_of_the_system() {
+    let system = |root: &str| root::system_directory(Path::new(root));
+    for root in [
+        "/etc/nginx",
+        "/boot/grub",
+        "/run/user/1000",
+        "/usr/bin/x",
+        "/dev/shm",
+        "/run/media",
+    ] {
+        assert!(system(root).is_some(), "{root}");
+    }
+    for root in [
+        "/usr/src/app",
+        "/usr/lib/python3/dist-packages/app",
+        "/var/www/site",
+        "/var/tmp/checkout",
+        "/tmp/checkout",
+        "/dev/shm/checkout",
+        "/run/media/user/disk/app",
+        "/library",
+        "/etcetera",
+    ] {
+        assert_eq!(system(root), None, "{root}");
     }
 }
 

@@ -91,6 +91,17 @@ impl Outcome {
         }
     }
 
+    /// The same with the cause in words, where the session was cancelled because the daemon stops.
+    pub(super) fn by_stop(mut self) -> Self {
+        if self.status == Status::Cancelled {
+            self.problem = Some(
+                Problem::new("cancelled", "The session was cancelled: the backend is stopping")
+                    .with_hint("run the operation again; that starts the backend"),
+            );
+        }
+        self
+    }
+
     pub(super) fn complete() -> Self {
         Self {
             status: Status::Complete,

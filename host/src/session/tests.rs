@@ -242,7 +242,11 @@ async fn a_cancelled_session_ends_at_once() {
         assert!(clock.elapsed() < Duration::from_millis(500), "{:?}", clock.elapsed());
         let result = world.sessions.result(&id).await.expect("it exists");
         assert_eq!(result.status, Status::Cancelled);
-        assert_eq!(result.error.expect("there is an error").code, "cancelled");
+        let problem = result.error.expect("there is an error");
+        assert_eq!(
+            (problem.code.as_str(), problem.message.as_str()),
+            ("cancelled", "The session was cancelled")
+        );
     }
 }
 
@@ -424,6 +428,12 @@ async fn a_stopping_daemon_ends_its_sessions_and_starts_no_more() {
     world.sessions.drain().await;
     let result = world.sessions.result(&id).await.expect("it exists");
     assert_eq!(result.status, Status::Cancelled);
+    let problem = result.error.expect("there is an error");
+    assert_eq!(problem.message, "The session was cancelled: the backend is stopping");
+    assert_eq!(
+        problem.hint.as_deref(),
+        Some("run the operation again; that starts the backend")
+    );
     let problem = world.refused(world.request(Operation::Explain, ".")).await;
     assert_eq!(problem.code, "stopping");
 }

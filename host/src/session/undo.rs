@@ -5,7 +5,10 @@
 //! survives a crash like any change, and can itself be undone. Which contents may be replaced is decided by
 //! `skill::changes`, and who may ask by `http`.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod choice;
+mod lasting;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::feed::Recorder;
 use super::history::Summary;
-use super::journal::{self, SessionFolder, Start, Work, cut_text};
+use super::journal::{self, Line, SessionFolder, Start, Work, cut_text};
 use super::run::Outcome;
 use super::store::{Store, reopen};
 use super::{Sessions, blocking, new_id, unknown};
@@ -26,25 +29,23 @@ use crate::skill::stage::digest;
 use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
 
 impl Sessions {
-    /// The newest session that changed files in a repository and has not been undone. Undos are passed over: whoever
-    /// means one names it.
-    pub fn newest_change(&self, repository: &str) -> Result<String, Problem> {
-        let root = std::fs::canonicalize(repository).unwrap_or_else(|_| repository.into());
-        let summaries = self.summaries();
-        let newest_first: Vec<&Summary> = summaries.values().rev().collect();
-        let undone = undone(&newest_first);
-        let found = newest_first.iter().find(|summary| {
-            let is_undo = matches!(summary.start.work, Work::Undo(_));
-            let is_here = Path::new(&summary.start.repository) == root;
-            is_here && !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
-        });
-        found.map(|summary| summary.id().to_owned()).ok_or_else(|| {
-            let message = format!(
-                "No session has changed files in `{}` that are not undone yet",
-                root.display()
-            );
-            Problem::new("nothing-changed", message).with_hint("`tool history` lists all sessions; name one of them")
+    /// The newest session that changed files in a repository and has not been taken back, by an undo or by hand.
+    pub async fn newest_change(&self, repository: &str) -> Result<String, Problem> {
+        let (summaries, home, repository) = (self.summaries(), self.home.clone(), repository.to_owned());
+        blocking(move || {
+            let root = std::fs::canonicalize(&repository).unwrap_or_else(|_| repository.into());
+            let newest_first: Vec<&Summary> = summaries.values().rev().collect();
+            let found = choice::newest(&newest_first, &root, &home);
+            found.map(|summary| summary.id().to_owned()).ok_or_else(|| {
+                let message = format!(
+                    "No session has changed files in `{}` that are not undone yet",
+                    root.display()
+                );
+                Problem::new("nothing-changed", message)
+                    .with_hint("`tool history` lists all sessions; name one of them")
+            })
         })
+        .await
     }
 
     /// What a session changed, as it left it.
@@ -84,10 +85,17 @@ impl Sessions {
     }
 
     fn take_back(&self, summary: &Summary) -> Result<UndoResult, Problem> {
+        let folder = self.store.folder(summary.id());
+        let lines = folder.read().map_err(|error| unreadable(&error))?.lines;
+        let notices = lasting::notices(&lines);
         if summary.files_modified().is_empty() {
-            return Err(nothing_to_undo(summary, "changed no files"));
+            let problem = nothing_to_undo(summary, "changed no files");
+            return Err(match notices.is_empty() {
+                true => problem,
+                false => problem.with_hint(notices.join("; ")),
+            });
         }
-        let changes = load_changes(&self.store.folder(summary.id()), summary)?;
+        let changes = load_changes(&folder, &lines, summary)?;
         let repository = open(summary, &self.home)?;
         let journal = UndoJournal {
             store: &self.store,
@@ -104,8 +112,15 @@ impl Sessions {
             ));
         }
         let summaries = self.summaries();
+        let newest_first: Vec<&Summary> = summaries.values().rev().collect();
+        let next = match report.left_alone.is_empty() {
+            true => None,
+            false => choice::newest_before(&newest_first, summary, &self.home),
+        };
         let left = report.left_alone.into_iter();
         Ok(UndoResult {
+            notices,
+            next_session_id: next.map(|next| next.id().to_owned()),
             session_id: summary.id().to_owned(),
             repository: summary.start.repository.clone(),
             undo_session_id,
@@ -137,20 +152,6 @@ fn explained(
         }
     }
     LeftFile { path, reason }
-}
-
-/// The sessions that are wholly undone, by undos that are not undone themselves.
-fn undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
-    let mut undone = BTreeSet::new();
-    for summary in newest_first {
-        if let Work::Undo(of) = &summary.start.work
-            && summary.problem.is_none()
-            && !undone.contains(summary.id())
-        {
-            undone.insert(of.as_str());
-        }
-    }
-    undone
 }
 
 fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
@@ -185,9 +186,8 @@ fn unreadable(error: &io::Error) -> Problem {
 }
 
 /// The committed changes of a session with their contents, oldest first.
-fn load_changes(folder: &SessionFolder, summary: &Summary) -> Result<Vec<PreparedChange>, Problem> {
-    let lines = folder.read().map_err(|error| unreadable(&error))?.lines;
-    let changes = journal::committed(&lines).filter(|change| change.root == Path::new(&summary.start.repository));
+fn load_changes(folder: &SessionFolder, lines: &[Line], summary: &Summary) -> Result<Vec<PreparedChange>, Problem> {
+    let changes = journal::committed(lines).filter(|change| change.root == Path::new(&summary.start.repository));
     let loaded: io::Result<Vec<_>> = changes.map(|change| folder.load(change)).collect();
     loaded.map_err(|error| unreadable(&error))
 }

@@ -44,12 +44,17 @@ fn a_line_holds_from_the_first_to_the_last() {
         "./src//a.py:2",
         "[a](src/a.py#L3)",
         "src\\a.py:1",
+        "`src/a.py`:3",
+        "src/a.py (lines 1-3)",
+        "`a.py`: 3",
+        "bin/tool line 1",
     ] {
         assert_eq!(line(&FILES, text), "1 of 1 citations hold.", "{text}");
     }
     insta::assert_snapshot!(
         ["src/a.py:4", "src/a.py:0", "src/a.py:0-2", "src/a.py:3-2", "src/a.py:2-4", "src/b.py:4", "empty.py:1",
-         "src/util.py:2", "src/a.py:99999999999999999999"]
+         "src/util.py:2", "src/a.py:99999999999999999999", "`src/a.py`:4", "src/a.py line 4", "src/a.py:1,99",
+         "a.py: 4", "src/a.py:1 to 4"]
             .map(|text| line(&FILES, text))
             .join("\n"),
         @"
@@ -62,6 +67,11 @@ fn a_line_holds_from_the_first_to_the_last() {
         0 of 1 citations hold; does not hold: `empty.py:1` (the file is empty).
         0 of 1 citations hold; does not hold: `src/util.py:2` (the file has 1 line).
         0 of 1 citations hold; does not hold: `src/a.py:18446744073709551615` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
+        1 of 2 citations hold; does not hold: `src/a.py:99` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `a.py:4` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/a.py:1-4` (the file has 3 lines).
         "
     );
 }
@@ -69,7 +79,7 @@ fn a_line_holds_from_the_first_to_the_last() {
 #[test]
 fn what_is_not_there_or_not_to_be_seen_does_not_hold() {
     insta::assert_snapshot!(
-        ["src/none.py:1", ".env:1", "../a.py:1", "/etc/hosts.conf:1", "C:\\a.py:1", "src/core.py:1", "node.d/x.py:2"]
+        ["src/none.py:1", ".env:1", "../a.py:1", "/etc/hosts.conf:1", "/etc/passwd:1", "C:\\a.py:1", "src/core.py:1", "node.d/x.py:2"]
             .map(|text| line(&FILES, text))
             .join("\n"),
         @"
@@ -77,6 +87,7 @@ fn what_is_not_there_or_not_to_be_seen_does_not_hold() {
         0 of 1 citations hold; does not hold: `.env:1` (it holds environment variables, which are often secrets).
         0 of 1 citations hold; does not hold: `../a.py:1` (it lies outside the repository).
         0 of 1 citations hold; does not hold: `/etc/hosts.conf:1` (it lies outside the repository).
+        0 of 1 citations hold; does not hold: `/etc/passwd:1` (it lies outside the repository).
         0 of 1 citations hold; does not hold: `/a.py:1` (it lies outside the repository).
         0 of 1 citations hold; does not hold: `src/core.py:1` (there is no such file).
         0 of 1 citations hold; does not hold: `node.d/x.py:2` (there is no such file).
@@ -118,6 +129,7 @@ fn what_only_looks_like_a_citation_counts_where_there_is_such_a_file() {
     let none = "No citations: this answer names no place in the repository by which it could be checked.";
     assert_eq!(line(&FILES, "localhost:8000, see http://host/a.py:12"), none);
     assert_eq!(line(&FILES, "src:1 core:2"), none);
+    assert_eq!(line(&FILES, "none.py: 4, `a.py`: 4 functions, /health:80"), none);
 }
 
 #[test]

@@ -46,7 +46,10 @@ async fn local_20_the_port_answers_but_is_no_model_server() {
     }
     let missing = ModelServer::start(Script::new([Round::status(404, json!({"detail": "Not Found"}))]))
         .expect("loopback has a free port");
-    assert_eq!(answer(&missing).await.problem().code, codes::NOT_A_MODEL_SERVER);
+    let problem = answer(&missing).await.problem().clone();
+    assert_eq!(problem.code, codes::NOT_A_MODEL_SERVER);
+    let hint = problem.hint.expect("there is advice");
+    assert!(hint.starts_with("check `url` and `model`: "), "{hint}");
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -302,5 +305,27 @@ async fn local_20_a_server_that_does_not_stream_is_read_too() {
         let server = Canned::new([answer]);
         let answered = answer_of(&settings(&server.url()), CancellationToken::new()).await;
         assert_eq!(answered.text(), "Hi", "{:?}", answered.error);
+    }
+}
+
+#[tokio::test]
+async fn local_20_a_server_that_wants_a_key_is_told_from_one_that_refuses_it() {
+    for (key, hint) in [
+        (
+            None,
+            "this server wants a key: set `api_key` under `[providers.local]` in ~/.tool/config.toml",
+        ),
+        (
+            Some(Secret::new(KEY)),
+            "run `tool init` again, or set `api_key` under `[providers.local]` in ~/.tool/config.toml",
+        ),
+    ] {
+        let server = server([Round::status(401, json!({"error": {"message": "no"}}))]);
+        let settings = ProviderSettings {
+            api_key: key,
+            ..settings(&server.url())
+        };
+        let answer = answer_of(&settings, CancellationToken::new()).await;
+        assert_eq!(answer.problem().hint.as_deref(), Some(hint));
     }
 }

@@ -58,6 +58,18 @@ async fn retry_24_what_does_not_pass_is_asked_once() {
 async fn retry_24_a_connection_that_breaks_before_the_first_output_is_tried_again() {
     let (answer, requests) = play([Round::new([Step::Reset]), Round::text("Hi")]).await;
     assert_eq!((answer.text().as_str(), requests), ("Hi", 2), "{:?}", answer.error);
+    let wait = answer.waits()[0];
+    assert!(wait.starts_with("The connection broke off; trying again in "), "{wait}");
+}
+
+#[tokio::test]
+async fn retry_24_a_connection_that_breaks_within_an_answer_is_told_without_a_librarys_words() {
+    let (answer, requests) = play([Round::new([Step::Text("It".into()), Step::Reset])]).await;
+    assert_eq!(requests, 1);
+    assert_eq!(
+        answer.problem().message,
+        "The provider's answer is incomplete: the connection broke off"
+    );
 }
 
 #[tokio::test]

@@ -37,6 +37,16 @@ impl Architect {
                 message: correction(&unplaced),
             });
         }
+        if !self.proposals.has_placed() && !is_elsewhere {
+            let withdrawn = !self.proposals.is_empty() && unplaced.is_empty();
+            let why = match withdrawn {
+                true => "No proposal is left: the model withdrew each of them.",
+                false => "No proposal of this answer names a place that exists in the repository.",
+            };
+            let hint = "take it as general advice, name a folder or a file in the task, or choose another model: \
+                        `--model MODEL`";
+            desk.job.recorder.notice(why, Some(hint.to_owned()));
+        }
         let lines = [answer.remark(&checked), self.proposals.line()];
         Next::End(Closing::saying(lines.join(" ").trim().to_owned()))
     }

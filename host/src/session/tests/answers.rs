@@ -168,6 +168,51 @@ async fn a_proposal_that_still_has_no_place_is_named() {
     );
 }
 
+/// What an architect's answers come to where each is the model's whole turn: the notices about proposals and the
+/// closing line.
+async fn proposed(answers: &[&'static str]) -> (Vec<String>, String) {
+    let world = World::new(answers.iter().map(|say| vec![Act::Say(say)]).collect());
+    let (result, events) = world.run(world.request(Operation::Architect, "split it")).await;
+    assert_eq!(result.status, Status::Complete);
+    let notices = events.iter().filter_map(|event| match event {
+        Event::Notice { message, hint, .. } if message.starts_with("No proposal ") => {
+            assert!(
+                hint.as_deref().is_some_and(|hint| hint.contains("--model MODEL")),
+                "{hint:?}"
+            );
+            Some(message.clone())
+        }
+        _ => None,
+    });
+    let closing = result.output.rsplit("\n---\n\n").next().unwrap_or_default();
+    (notices.collect(), closing.trim_end().to_owned())
+}
+
+#[tokio::test]
+async fn an_answer_without_one_verified_proposal_is_a_notice_that_names_all_of_them() {
+    let unplaced = "No proposal of this answer names a place that exists in the repository.";
+    let first = "## 1. Split\n\nsrc/none.py:1\n\n## 2.\n\nSomewhere.\n\n## 3. Test\n\nsrc/main.py:99\n";
+    let (notices, closing) = proposed(&[first, "I stand by all of it."]).await;
+    assert_eq!(notices, [unplaced]);
+    let named = "Proposals without a verified place: 1 (\"Split\"), 2, 3 (\"Test\").";
+    assert!(closing.ends_with(named), "{closing}");
+
+    let (notices, closing) = proposed(&["Use more services.", "Really."]).await;
+    assert_eq!(notices, [unplaced]);
+    assert!(closing.starts_with("No citations: "), "{closing}");
+
+    let (notices, closing) = proposed(&["## 1. Split\n\nSomewhere.", "## 1. Split\n\nWithdrawn: it is."]).await;
+    assert_eq!(notices, ["No proposal is left: the model withdrew each of them."]);
+    assert!(closing.ends_with("Proposal withdrawn: 1."), "{closing}");
+
+    for placed in [
+        &[PROPOSALS, "I stand by all of it."][..],
+        &["It has that already: src/main.py:1."],
+    ] {
+        assert_eq!(proposed(placed).await.0, Vec::<String>::new(), "{placed:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_answer_with_its_places_is_not_sent_back() {
     for (say, closing) in [

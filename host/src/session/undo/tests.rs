@@ -39,7 +39,7 @@ async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
         write("src/new.py", "x = 1\n"),
     ]]);
     let id = refactor(&world).await;
-    assert_eq!(world.sessions.newest_change(&root(&world)).as_ref(), Ok(&id));
+    assert_eq!(world.sessions.newest_change(&root(&world)).await.as_ref(), Ok(&id));
 
     let undone = world.sessions.undo(&id).await.expect("it can be undone");
     assert_eq!(undone.restored, ["src/main.py", "src/new.py"]);
@@ -52,7 +52,11 @@ async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
         (1, 2),
         "it tells what the session did"
     );
-    let problem = world.sessions.newest_change(&root(&world)).expect_err("all is undone");
+    let problem = world
+        .sessions
+        .newest_change(&root(&world))
+        .await
+        .expect_err("all is undone");
     assert_eq!(problem.code, "nothing-changed");
     let problem = world.sessions.undo(&id).await.expect_err("it is undone");
     assert_eq!(problem.code, "nothing-to-undo");
@@ -63,7 +67,7 @@ async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
     assert_eq!(text(&world, "src/main.py").as_deref(), Some("print(1)\n"));
     assert_eq!(text(&world, "src/new.py").as_deref(), Some("x = 1\n"));
     assert_eq!(
-        world.sessions.newest_change(&root(&world)).as_ref(),
+        world.sessions.newest_change(&root(&world)).await.as_ref(),
         Ok(&id),
         "it counts again"
     );
@@ -86,7 +90,7 @@ async fn undos_go_back_session_by_session_also_after_a_restart() {
     let sessions = || Sessions::with_engine(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
     for (expected, content) in [(&second, "print(1)\n"), (&first, "print()\n")] {
         let sessions = sessions();
-        let newest = sessions.newest_change(&root(&world)).expect("there is one");
+        let newest = sessions.newest_change(&root(&world)).await.expect("there is one");
         assert_eq!(newest, *expected);
         sessions.undo(&newest).await.expect("it can be undone");
         assert_eq!(text(&world, "src/main.py").as_deref(), Some(content));
@@ -105,7 +109,7 @@ async fn what_the_user_has_changed_since_is_left_and_can_be_undone_later() {
     assert_eq!(text(&world, "src/main.py").as_deref(), Some("the user's\n"));
 
     assert_eq!(
-        world.sessions.newest_change(&root(&world)).as_ref(),
+        world.sessions.newest_change(&root(&world)).await.as_ref(),
         Ok(&id),
         "it is not wholly undone"
     );
@@ -116,6 +120,34 @@ async fn what_the_user_has_changed_since_is_left_and_can_be_undone_later() {
         (vec!["src/main.py".to_owned()], vec!["src/b.py".to_owned()])
     );
     assert_eq!(text(&world, "src/main.py").as_deref(), Some("print()\n"));
+}
+
+#[tokio::test]
+async fn what_was_taken_back_by_hand_or_cannot_be_does_not_hide_earlier_sessions() {
+    let world = refactors(vec![
+        vec![write("src/main.py", "print(1)\n")],
+        vec![write("src/b.py", "b\n")],
+        vec![write("src/c.py", "c\n")],
+    ]);
+    let (first, by_hand, left) = (refactor(&world).await, refactor(&world).await, refactor(&world).await);
+    fs::remove_file(world.repository().join("src/b.py")).expect("it is there");
+    fs::write(world.repository().join("src/c.py"), "the user's\n").expect("it can be written");
+    let newest = || async { world.sessions.newest_change(&root(&world)).await };
+    assert_eq!(newest().await.as_ref(), Ok(&left));
+    let undone = world.sessions.undo(&left).await.expect("it answers");
+    assert_eq!((undone.left.len(), undone.next_session_id.as_ref()), (1, Some(&first)));
+    fs::remove_file(world.repository().join("src/c.py")).expect("it is there");
+    assert_eq!(
+        newest().await.as_ref(),
+        Ok(&first),
+        "{left} and {by_hand} are taken back"
+    );
+    let undone = world.sessions.undo(&first).await.expect("it can be undone");
+    assert_eq!(
+        (undone.restored, undone.next_session_id),
+        (vec!["src/main.py".to_owned()], None)
+    );
+    assert_eq!(newest().await.expect_err("all is undone").code, "nothing-changed");
 }
 
 #[tokio::test]

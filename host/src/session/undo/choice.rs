@@ -1,0 +1,69 @@
+//! Which session an undo that names none means: the newest one that left something to take back.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::open;
+use crate::limits;
+use crate::repository::Repository;
+use crate::session::history::Summary;
+use crate::session::journal::Work;
+use crate::skill::changes;
+use crate::skill::stage::digest;
+
+/// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
+/// by an undo nor by hand. Undos are passed over: whoever means one names it. `newest_first` holds all sessions.
+pub(super) fn newest<'a>(newest_first: &[&'a Summary], root: &Path, home: &Path) -> Option<&'a Summary> {
+    newest_where(newest_first, root, home, |_| true)
+}
+
+/// The same of those before a session.
+pub(super) fn newest_before<'a>(newest_first: &[&'a Summary], session: &Summary, home: &Path) -> Option<&'a Summary> {
+    let root = Path::new(&session.start.repository);
+    newest_where(newest_first, root, home, |summary| summary.id() < session.id())
+}
+
+fn newest_where<'a>(
+    newest_first: &[&'a Summary],
+    root: &Path,
+    home: &Path,
+    is_wanted: impl Fn(&Summary) -> bool,
+) -> Option<&'a Summary> {
+    let undone = undone(newest_first);
+    let changed_files = |summary: &&&Summary| {
+        let is_undo = matches!(summary.start.work, Work::Undo(_));
+        let is_here = Path::new(&summary.start.repository) == root;
+        is_here && !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
+    };
+    let mut candidates = newest_first
+        .iter()
+        .filter(changed_files)
+        .filter(|summary| is_wanted(summary))
+        .peekable();
+    let repository = candidates.peek().and_then(|summary| open(summary, home).ok());
+    let is_left = |summary: &&&Summary| !repository.as_deref().is_some_and(|place| is_back(summary, place));
+    candidates.find(is_left).copied()
+}
+
+/// True where every file is as it was before the session: somebody has taken back the changes by hand.
+fn is_back(summary: &Summary, repository: &Repository) -> bool {
+    summary.files_modified().iter().all(|path| {
+        let current = changes::current(repository.handle(), path, limits::PROPOSAL_BYTES_MAX);
+        let current = current.map(|state| state.map(|state| digest(&state.content)));
+        current.is_ok_and(|current| summary.files.get(path).is_some_and(|file| file.before == current))
+    })
+}
+
+/// The sessions that are wholly undone, by undos that are not undone themselves.
+fn undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
+    let mut undone = BTreeSet::new();
+    for summary in newest_first {
+        if let Work::Undo(of) = &summary.start.work
+            && summary.problem.is_none()
+            && !undone.contains(summary.id())
+        {
+            undone.insert(of.as_str());
+        }
+    }
+    undone
+}
