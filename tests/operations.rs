@@ -14,20 +14,9 @@ use crate::support::{Finished, Home, differences, finish, fixture, folder, tree}
 
 const RUN_TESTS: [&str; 2] = ["--allow", "run-process"];
 
-/// click, with its sources on the import path, as an editable installation has them.
+/// click, whose virtual environment imports the sources beside it.
 fn click() -> TempDir {
-    let repository = fixture("click-8.1.8");
-    let library = repository.path().join(".venv/lib");
-    let version = std::fs::read_dir(library).expect("a virtual environment").next();
-    let packages = version
-        .expect("a Python")
-        .expect("it is readable")
-        .path()
-        .join("site-packages");
-    std::fs::remove_dir_all(packages.join("click")).expect("it is installed");
-    let source = repository.path().join("src");
-    std::fs::write(packages.join("click-source.pth"), source.to_str().expect("UTF-8")).expect("it is writable");
-    repository
+    fixture("click-8.1.8")
 }
 
 fn read(paths: &[&str]) -> Round {
