@@ -803,6 +803,7 @@ fn components_that_ask_for_the_unknown_are_refused_by_name() {
     );
     let other = home.path().join("other.wasm");
     for (bytes, reason) in [
+        (&b"# A page\n"[..], "it is no WebAssembly component"),
         (&b"\0asm\x01\0\0\0"[..], "it is a WebAssembly module, not a component"),
         (
             b"\0asm\x0d\0\x01\0",
@@ -812,7 +813,7 @@ fn components_that_ask_for_the_unknown_are_refused_by_name() {
         fs::write(&other, bytes).expect("the folder is writable");
         assert_eq!(refused(other.clone()), reason);
     }
-    fs::write(&other, "text").expect("the folder is writable");
+    fs::write(&other, b"\0asm\x0d\0\x01\0\xff").expect("the folder is writable");
     assert!(refused(other).starts_with("it is no valid component: "));
 }
 

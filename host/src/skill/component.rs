@@ -86,10 +86,16 @@ impl Surface {
     }
 }
 
+/// What every WebAssembly file begins with. The parser would say so of another file with all its bytes.
+const MAGIC: &[u8] = b"\0asm";
+
 /// Reads a component. The error is the end of a sentence that starts with the component's name.
 pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
         return Err(format!("it is larger than {} bytes", limits::COMPONENT_BYTES_MAX));
+    }
+    if !wasm.starts_with(MAGIC) {
+        return Err("it is no WebAssembly component".to_owned());
     }
     let broken = |error: wasmparser::BinaryReaderError| format!("it is no valid component: {}", error.message());
     let mut validator = Validator::new();
