@@ -436,11 +436,7 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 /// Context of a model that does not tell its own (the specification's 200,000 tokens).
 pub const CONTEXT_TOKENS: u64 = 200_000;
 
-/// Estimated tokens of a conversation in such a context: a fifth is left for the answer, and for the error of the
-/// estimate.
-pub const CONVERSATION_TOKENS_MAX: u64 = conversation_tokens(CONTEXT_TOKENS);
-
-/// See [`CONVERSATION_TOKENS_MAX`].
+/// Estimated tokens of a conversation in a context: a fifth is left for the answer, and for the error of the estimate.
 pub const fn conversation_tokens(context_tokens: u64) -> u64 {
     context_tokens / 5 * 4
 }
@@ -463,9 +459,6 @@ pub const FOLLOW_UPS_MAX: u32 = 8;
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
 
 // ---- stage ----
-
-/// Files of one proposal, deletions included. A rename across a large code base touches hundreds.
-pub const PROPOSAL_FILES_MAX: usize = 1000;
 
 /// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
 pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;

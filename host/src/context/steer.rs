@@ -102,6 +102,17 @@ mod tests {
     }
 
     #[test]
+    fn patterns_are_bounded_in_number_and_length() {
+        let many = vec!["a"; STEER_PATTERNS_MAX / 2 + 1];
+        let problem = steer(&many, &many).expect_err("there are too many");
+        assert!(problem.message.contains(&STEER_PATTERNS_MAX.to_string()), "{problem}");
+        assert!(steer(&many, &[]).is_ok());
+        let long = "a".repeat(STEER_PATTERN_BYTES_MAX);
+        assert!(steer(&[&long], &[]).is_ok());
+        assert!(steer(&[], &[&format!("{long}a")]).is_err());
+    }
+
+    #[test]
     fn a_pattern_that_cannot_be_read_is_named() {
         for pattern in ["", "./", "a{b", "[z-a]"] {
             let problem = steer(&[], &[pattern]).expect_err("the pattern is broken");

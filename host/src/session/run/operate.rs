@@ -35,6 +35,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         task,
         tools: &tools,
         deadline,
+        context_tokens,
     };
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
@@ -119,7 +120,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
         // It uses no tokens that a bound could be about.
         turn.tokens_max = None;
     }
-    if let Some(context_tokens) = context_tokens(desk.job, provider, desk.deadline).await {
+    if let Some(context_tokens) = desk.context_tokens {
         turn.context_tokens = turn.context_tokens.min(context_tokens);
     }
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.

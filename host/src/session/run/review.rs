@@ -37,6 +37,8 @@ pub(super) struct Desk<'a> {
     pub(super) tools: &'a SessionTools<'a>,
     /// The end of the session's time.
     pub(super) deadline: Option<Instant>,
+    /// The model's context, where the provider tells it.
+    pub(super) context_tokens: Option<u64>,
 }
 
 /// What the model has answered so far.

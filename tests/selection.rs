@@ -1,0 +1,92 @@
+//! `tool context`, and the flags that steer a selection: what is shown is what an operation sends.
+
+use host::provider::script::Round;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::providers::scripted;
+use crate::support::{Home, folder};
+
+fn shop() -> TempDir {
+    folder(&[
+        ("README.md", "# Shop\n\nSells crates.\n"),
+        ("docs/prices.md", "Prices are in cents.\n"),
+        ("shop/cart.py", "def add_crate(cart, crate):\n    cart.append(crate)\n"),
+        ("shop/discount.py", "def discount(price):\n    return price * 0.9\n"),
+        (
+            "shop/secret_plan.py",
+            "def secret_discount(price):\n    return price * 0.5\n",
+        ),
+        ("main.py", "from shop.cart import add_crate\n\nadd_crate([], 1)\n"),
+    ])
+}
+
+fn paths(home: &Home, repository: &TempDir, arguments: &[&str]) -> Vec<String> {
+    let arguments = [&["context", "--paths"], arguments].concat();
+    let shown = home.run(repository.path(), &arguments).expect(0).stdout;
+    shown.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_task_decides_and_the_user_overrides() {
+    let (home, repository) = (Home::offline(), shop());
+    let task = "change the discount of a price";
+    assert_eq!(paths(&home, &repository, &[task])[0], "shop/discount.py");
+    let steered = ["--include", "docs", "--exclude", "**/secret_*", task];
+    let steered = paths(&home, &repository, &steered);
+    assert_eq!(steered[..2], ["docs/prices.md", "shop/discount.py"]);
+    assert!(!steered.iter().any(|path| path.contains("secret")), "{steered:?}");
+}
+
+#[test]
+fn everything_about_a_selection_is_in_its_json() {
+    let (home, repository) = (Home::offline(), shop());
+    let arguments = ["context", "--json", "--operation", "explain", "."];
+    let shown = home.run(repository.path(), &arguments).expect(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
+    let files = shown["selected_files"].as_array().expect("an array");
+    assert!((4..=6).contains(&files.len()), "{shown}");
+    assert_eq!(shown["files_loaded"], files.len());
+    for file in files {
+        let path = file["path"].as_str().expect("a path");
+        assert!(
+            shown["context"].as_str().is_some_and(|text| text.contains(path)),
+            "{path}"
+        );
+        assert!(
+            file["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()),
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn patterns_that_are_of_no_use_are_errors() {
+    let (home, repository) = (Home::offline(), shop());
+    for (arguments, message) in [
+        (["--include", "gone.py"], "[error] File not found: gone.py"),
+        (
+            ["--exclude", "a{b"],
+            "[error] The pattern `a{b` of `exclude` cannot be used",
+        ),
+    ] {
+        let arguments = [&["context", "a task"], &arguments[..]].concat();
+        let finished = home.run(repository.path(), &arguments);
+        assert_ne!(finished.code, 0);
+        assert!(finished.stderr.starts_with(message), "{}", finished.stderr);
+        assert!(finished.stderr.contains("\nhint: "), "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn an_operation_sends_what_was_asked_for_and_not_what_was_excluded() {
+    let (server, home) = scripted([Round::text("See `docs/prices.md:1`.")]);
+    let repository = shop();
+    let flags = ["--include", "docs/prices.md", "--exclude", "shop/secret_plan.py"];
+    let arguments = [&["architect", "change the discount"], &flags[..]].concat();
+    home.run(repository.path(), &arguments).expect(0);
+    let requests = server.requests();
+    let prompt = requests[0].body["messages"].to_string();
+    assert!(prompt.contains("Prices are in cents."), "{prompt}");
+    assert!(!prompt.contains("price * 0.5"), "{prompt}");
+}
