@@ -11,7 +11,7 @@ use host::provider::script::{Round, ScriptedCall};
 use tempfile::TempDir;
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, finish, fixture_path, folder};
+use crate::support::{Finished, Home, finish, fixture_path, folder, holds};
 
 /// A repository with these files, and a Python with pytest for its tests.
 pub(crate) fn repository(files: &[(&str, &str)]) -> TempDir {
@@ -32,13 +32,6 @@ fn run_tests(home: &Home, repository: &Path, arguments: &str) -> Finished {
         "--quiet",
     ];
     home.run(repository, &call)
-}
-
-#[track_caller]
-fn holds(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
-    }
 }
 
 /// Kind and mode, inode, time and content of an entry.

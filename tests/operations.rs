@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, differences, finish, fixture, folder, tree};
+use crate::support::{Finished, Home, differences, finish, fixture, folder, git, holds, tree};
 
 const RUN_TESTS: [&str; 2] = ["--allow", "run-process"];
 
@@ -37,13 +37,6 @@ fn write(path: &str, content: &str) -> ScriptedCall {
 
 fn text(path: &Path) -> String {
     std::fs::read_to_string(path).expect("the file is readable")
-}
-
-#[track_caller]
-fn holds(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
-    }
 }
 
 /// What comes after the host's first line `---`.
@@ -580,21 +573,6 @@ fn explain_and_architect_run_on_both_repositories_and_change_nothing() {
         assert_eq!(nothing.stdout, "");
         holds(&nothing.stderr, &["changed no files."]);
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the tests make a git repository as a user does"
-)]
-fn git(root: &Path, arguments: &[&str]) -> String {
-    let output = std::process::Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"])
-        .args(arguments)
-        .current_dir(root)
-        .output()
-        .expect("git runs");
-    assert!(output.status.success(), "git {arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 #[test]

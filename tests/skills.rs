@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Finished, Home, fixture, folder};
+use crate::support::{Finished, Home, fixture, folder, git, holds};
 
 fn call(home: &Home, repository: &Path, skill: &str, arguments: &str, flags: &[&str]) -> Finished {
     home.run(repository, &[&["skill", "call", skill, arguments], flags].concat())
@@ -14,29 +14,6 @@ fn call(home: &Home, repository: &Path, skill: &str, arguments: &str, flags: &[&
 #[track_caller]
 fn answer(home: &Home, repository: &Path, skill: &str, arguments: &str, flags: &[&str]) -> String {
     call(home, repository, skill, arguments, flags).expect(0).stdout
-}
-
-#[track_caller]
-fn holds(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the tests make a git repository as a user does"
-)]
-fn git(repository: &Path, arguments: &[&str]) {
-    let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
-    let status = std::process::Command::new("git")
-        .args(identity)
-        .args(arguments)
-        .current_dir(repository)
-        .stdout(std::process::Stdio::null())
-        .status()
-        .expect("git runs");
-    assert!(status.success(), "git {arguments:?}");
 }
 
 #[test]

@@ -206,3 +206,24 @@ pub(crate) fn differences(root: &Path, before: &std::collections::BTreeMap<PathB
         .cloned()
         .collect()
 }
+
+/// Fails unless the text holds all parts.
+#[track_caller]
+pub(crate) fn holds(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
+}
+
+/// Runs git as Ada and gives what it prints; a failure fails the test.
+#[expect(clippy::disallowed_methods, reason = "git makes the repositories of tests")]
+pub(crate) fn git(root: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"])
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .expect("git runs");
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}

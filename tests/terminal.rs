@@ -3,16 +3,18 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use host::provider::script::{Round, Step};
+use host::provider::script::{Round, ScriptedCall, Step};
 use serde_json::json;
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, finish, folder};
+use crate::support::{Finished, Home, finish, folder, git};
 
 /// Runs a program on a pseudo-terminal of so many columns and prints what it wrote there; its exit code is passed on.
+/// Where `REPLY` is set, it is typed at the first question.
 const PTY: &str = r"
 import fcntl, os, pty, struct, sys, termios
 columns, program = int(sys.argv[1]), sys.argv[2:]
+reply = os.environ.pop('REPLY', None)
 pid, master = pty.fork()
 if pid == 0:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
@@ -26,6 +28,9 @@ while True:
     if not piece:
         break
     written += piece
+    if reply is not None and b'[y/N]' in written:
+        os.write(master, reply.encode() + b'\n')
+        reply = None
 sys.stdout.buffer.write(written)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
@@ -164,4 +169,31 @@ fn a_list_fits_a_narrow_terminal() {
             assert!(line.trim_end().chars().count() <= 60, "tool {arguments:?}: {line:?}");
         }
     }
+}
+
+/// A commit that the model asks for and the user is asked about: what the command ended with, and how many commits there
+/// are then.
+fn commit_with_reply(reply: &str) -> (Finished, usize) {
+    let call = ScriptedCall::new("git_commit", json!({"message": "Count", "paths": ["app.py"]}));
+    let (_server, home) = scripted([Round::calls([call]), Round::text("That was all.")]);
+    let repository = repository();
+    git(repository.path(), &["init", "--quiet"]);
+    for (name, value) in [("user.name", "Somebody"), ("user.email", "somebody@example.org")] {
+        git(repository.path(), &["config", name, value]);
+    }
+    let task = ["refactor", "commit what there is", "--deny", "run-process"];
+    let finished = on_terminal(&home, repository.path(), 80, &task, &[("REPLY", reply)]);
+    let commits = git(repository.path(), &["rev-list", "--all"]);
+    (finished, commits.lines().count())
+}
+
+#[test]
+fn a_question_is_answered_on_the_terminal() {
+    let (granted, commits) = commit_with_reply("y");
+    assert!(granted.stdout.contains("[y/N]"), "{}", granted.stdout);
+    assert!(granted.stdout.contains("That was all."), "{}", granted.stdout);
+    assert_eq!((granted.expect(0).code, commits), (0, 1));
+    let (refused, commits) = commit_with_reply("n");
+    assert!(refused.stdout.contains("That was all."), "{}", refused.stdout);
+    assert_eq!((refused.expect(1).code, commits), (1, 0));
 }

@@ -201,6 +201,11 @@ impl Client {
         decode(response).await
     }
 
+    /// POST in JSON; the answer has no body.
+    pub(crate) async fn post_unanswered(&mut self, path: &str, body: &impl Serialize) -> Result<(), Error> {
+        self.send(Method::POST, path, Some(encode(body)?)).await.map(|_| ())
+    }
+
     /// DELETE; the answer is not read.
     pub(crate) async fn delete(&mut self, path: &str) -> Result<(), Error> {
         self.send(Method::DELETE, path, None).await.map(|_| ())

@@ -162,12 +162,15 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
         secret: secret.to_owned(),
         approve,
     };
-    let _: serde_json::Value = client
-        .another()
-        .await?
-        .post(&format!("/api/approvals/{id}"), &answer)
-        .await?;
-    Ok(())
+    let mut client = client.another().await?;
+    match client.post_unanswered(&format!("/api/approvals/{id}"), &answer).await {
+        // It was answered elsewhere, or too late; the session goes on without this answer, and so does its stream.
+        Err(Error::Problem(problem)) if problem.code == "not-found" => {
+            output.notice(&problem.message, problem.hint.as_deref());
+            Ok(())
+        }
+        answered => answered,
+    }
 }
 
 /// Ends a session in the daemon. A second Ctrl-C leaves at once.

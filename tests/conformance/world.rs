@@ -13,6 +13,8 @@ use tempfile::TempDir;
 use super::http::{self, Answer};
 use crate::support::{Finished, Home, finish, folder};
 
+pub(super) use crate::support::holds;
+
 /// A small shop in Python: key files, entry points, a package, no tests.
 pub(super) const SHOP: &[(&str, &str)] = &[
     ("README.md", "# Crates\n\nCounts and prices crates.\n"),
@@ -174,14 +176,6 @@ pub(super) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Round {
 pub(super) fn report(directory: &Path, name: &str) -> String {
     let place = directory.join("session-reports").join(name);
     std::fs::read_to_string(&place).unwrap_or_else(|error| panic!("{}: {error}", place.display()))
-}
-
-/// Fails unless the text holds all parts.
-#[track_caller]
-pub(super) fn holds(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
-    }
 }
 
 /// Fails unless the README says all of this, wherever its lines break.
