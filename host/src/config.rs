@@ -186,6 +186,38 @@ pub struct Settings {
     pub log_level: String,
 }
 
+/// The part of [`Settings`] that holds without a provider: a key that only the starter of a session has, or a model that
+/// is not set yet, must not make a daemon forget who may talk to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Common {
+    /// Folder of markdown notes.
+    pub vault: Option<PathBuf>,
+    /// Who may talk to the server.
+    pub server: ServerSettings,
+    /// What is hidden, revealed, allowed and denied beyond the defaults.
+    pub policy: PolicySettings,
+    /// For the log; an `env_logger`-style level.
+    pub log_level: String,
+}
+
+impl Common {
+    fn of(file: File, environment: &Environment) -> Self {
+        Self {
+            log_level: log_level(&file, environment).value,
+            vault: file.context.vault.map(|vault| expand_home(vault, environment)),
+            server: file.server,
+            policy: file.policy,
+        }
+    }
+
+    /// For a file that cannot be understood: what it wanted to forbid is not known, so everybody needs the token.
+    pub(crate) fn strict(environment: &Environment) -> Self {
+        let mut common = Self::of(File::default(), environment);
+        common.server.auth = Auth::Token;
+        common
+    }
+}
+
 /// One provider for GET /models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSummary {
@@ -388,6 +420,16 @@ pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem>
     resolve(parse(&origin::read(&path(home))?)?, environment)
 }
 
+/// What holds without a provider. No file means the defaults.
+pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem> {
+    let file = match origin::read(&path(home)) {
+        Ok(text) => parse(&text)?,
+        Err(problem) if problem.code == "config-missing" => File::default(),
+        Err(problem) => return Err(problem),
+    };
+    Ok(Common::of(file, environment))
+}
+
 fn parse(text: &str) -> Result<File, Problem> {
     if let Err(error) = text.parse::<toml::Table>() {
         return Err(
@@ -461,13 +503,19 @@ fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
             .and_then(|provider| model(each, provider, environment))
             .map(|model| model.value),
     });
-    let log_level = log_level(&file, environment).value;
+    let provider = resolve_provider(name, &file.providers[&name], environment)?;
+    let Common {
+        vault,
+        server,
+        policy,
+        log_level,
+    } = Common::of(file, environment);
     Ok(Settings {
-        provider: resolve_provider(name, &file.providers[&name], environment)?,
+        provider,
         providers: providers.into(),
-        vault: file.context.vault.map(|vault| expand_home(vault, environment)),
-        server: file.server,
-        policy: file.policy,
+        vault,
+        server,
+        policy,
         log_level,
     })
 }
@@ -764,5 +812,26 @@ mod tests {
         let problem = load(home.path(), &Environment::default()).expect_err("there is no file");
         assert_eq!(problem.message, "Configuration file not found: ~/.tool/config.toml");
         assert!(problem.hint.is_some_and(|hint| hint.contains("tool init")));
+    }
+
+    #[test]
+    fn what_needs_no_provider_holds_without_one() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let level = |variables: &[(&str, &str)]| {
+            let common = common(home.path(), &environment(variables)).expect("the file is right");
+            common.log_level
+        };
+        assert_eq!(level(&[]), "INFO");
+        assert_eq!(level(&[("TOOL_LOG_LEVEL", "WARN")]), "WARN");
+        // The key is in another environment, as with a daemon that somebody else's shell started.
+        let text = "[providers.hosted]\nmodel = \"m\"\nenabled = true\n[logging]\nlevel = \"DEBUG\"\n[server]\nauth = \"token\"";
+        std::fs::write(path(home.path()), text).expect("the folder is writable");
+        assert_eq!(level(&[]), "DEBUG");
+        assert_eq!(level(&[("TOOL_LOG_LEVEL", "WARN")]), "WARN");
+        let known = common(home.path(), &environment(&[])).expect("the file is right");
+        assert_eq!(known.server.auth, Auth::Token);
+        std::fs::write(path(home.path()), "[server]\nauth = ").expect("the folder is writable");
+        assert!(common(home.path(), &environment(&[])).is_err());
+        assert_eq!(Common::strict(&environment(&[])).server.auth, Auth::Token);
     }
 }

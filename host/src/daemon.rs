@@ -58,27 +58,23 @@ pub struct Options {
 pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
     private_folder(&options.home).map_err(|error| start_failure("its folder", &options.home, &error))?;
     let lock = lock(&options.home)?;
-    log::start(&options.home, &log_level(&options.home, &options.environment))
+    // A configuration that is wrong stops no daemon: the sessions say what is wrong with it.
+    let common = config::common(&options.home, &options.environment)
+        .unwrap_or_else(|_| config::Common::strict(&options.environment));
+    log::start(&options.home, &common.log_level)
         .map_err(|error| start_failure("its log below", &options.home, &error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| start_failure("a runtime for", &options.home, &error))?;
-    let served = runtime.block_on(serve(options, ready));
+    let served = runtime.block_on(serve(options, common.server, ready));
     // Blocking work that ignores its cancellation must not keep a stopped daemon alive.
     runtime.shutdown_timeout(Duration::from_secs(limits::STOP_SECONDS_MAX));
     drop(lock);
     served
 }
 
-/// What the environment or the configuration asks for. A configuration that is missing or wrong stops no daemon: the
-/// sessions say what is wrong with it.
-fn log_level(home: &Path, environment: &Environment) -> String {
-    let configured = config::load(home, environment).map(|settings| settings.log_level);
-    configured.unwrap_or_else(|_| environment.get("TOOL_LOG_LEVEL").unwrap_or("INFO").to_owned())
-}
-
-async fn serve(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
+async fn serve(options: Options, server: config::ServerSettings, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
     let Options {
         home,
         port,
@@ -98,9 +94,6 @@ async fn serve(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Prob
         Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
     })?;
     let record = record_of_this_process(port);
-    let server = config::load(&home, &environment)
-        .map(|settings| settings.server)
-        .unwrap_or_default();
     let state = AppState::new(http::Parts {
         sessions: Arc::clone(&sessions),
         skills,
@@ -172,11 +165,16 @@ async fn stop_signal() {
 /// Ends once the lock that this daemon holds is no longer the one in its home: whoever removed the folder could not
 /// find this process again, let alone stop it.
 async fn home_gone(home: PathBuf) {
-    let inode = |home: &Path| fs::metadata(lock_path(home)).map(|metadata| metadata.ino()).ok();
-    let Some(held) = inode(&home) else {
+    let inode = |home: &Path| fs::metadata(lock_path(home)).map(|metadata| metadata.ino());
+    let Ok(held) = inode(&home) else {
         return;
     };
-    while inode(&home) == Some(held) {
+    // A home that cannot be looked at for a while, on a network for example, is not gone.
+    let is_gone = |inode: io::Result<u64>| match inode {
+        Ok(inode) => inode != held,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    while !is_gone(inode(&home)) {
         tokio::time::sleep(Duration::from_millis(limits::HOME_LOOK_MS)).await;
     }
 }
@@ -478,18 +476,6 @@ mod tests {
         publish(home.path(), &stale).expect("the folder is writable");
         assert_eq!(find(home.path()), None, "the record is of another process");
         drop(held);
-    }
-
-    #[test]
-    fn the_log_level_is_the_files_unless_the_environment_has_one() {
-        let home = tempfile::tempdir().expect("a temporary folder");
-        let environment = |level: &str| Environment::new([("TOOL_LOG_LEVEL".to_owned(), level.to_owned())].into());
-        assert_eq!(log_level(home.path(), &Environment::default()), "INFO");
-        assert_eq!(log_level(home.path(), &environment("WARN")), "WARN");
-        let text = "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n[logging]\nlevel = \"DEBUG\"\n";
-        fs::write(config::path(home.path()), text).expect("the folder is writable");
-        assert_eq!(log_level(home.path(), &Environment::default()), "DEBUG");
-        assert_eq!(log_level(home.path(), &environment("WARN")), "WARN");
     }
 
     #[test]

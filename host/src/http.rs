@@ -29,7 +29,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Overrides, Problem, Timestamp};
-use crate::config::{self, Environment, PolicySettings, ServerSettings, Settings};
+use crate::config::{self, Common, Environment, ServerSettings, Settings};
 use crate::limits;
 use crate::provider::ModelCache;
 use crate::session::Sessions;
@@ -108,13 +108,9 @@ impl AppState {
         config::load(self.home(), environment)
     }
 
-    /// The user's policy, for what works without a provider: no configuration means no changes of the defaults.
-    fn policy(&self, environment: &Environment) -> Result<PolicySettings, Problem> {
-        match self.settings(environment) {
-            Ok(settings) => Ok(settings.policy),
-            Err(problem) if problem.code == "config-missing" => Ok(PolicySettings::default()),
-            Err(problem) => Err(problem),
-        }
+    /// The configuration as it is now, for what works without a provider.
+    fn common(&self, environment: &Environment) -> Result<Common, Problem> {
+        config::common(self.home(), environment)
     }
 }
 

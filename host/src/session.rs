@@ -660,7 +660,7 @@ fn shown_target(request: &ExecuteRequest) -> String {
 async fn policy(cause: Cause, request: &PolicyRequest) -> Result<Policy, Problem> {
     let policy = Policy::new(cause, request)?;
     let request = request.clone();
-    blocking(move || policy.contained(&request, contain::available())).await
+    blocking(move || policy.contained(&request, contain::available)).await
 }
 
 fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {

@@ -41,7 +41,7 @@ pub(super) async fn scan(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<ScanRequest>,
 ) -> Answer<Json<ScanResult>> {
-    let policy = state.policy(&state.environment(&Overrides::default()))?;
+    let policy = state.common(&state.environment(&Overrides::default()))?.policy;
     Ok(Json(state.sessions().scan(request, policy).await?))
 }
 
@@ -66,9 +66,10 @@ pub(super) async fn context(
     JsonBody(request): JsonBody<ContextRequest>,
 ) -> Answer<Json<ContextResult>> {
     let environment = state.environment(&Overrides::default());
-    let vault = state.settings(&environment).ok().and_then(|settings| settings.vault);
-    let policy = state.policy(&environment)?;
-    Ok(Json(state.sessions().context(request, policy, vault).await?))
+    let common = state.common(&environment)?;
+    Ok(Json(
+        state.sessions().context(request, common.policy, common.vault).await?,
+    ))
 }
 
 /// List the providers and their models

@@ -55,7 +55,7 @@ pub(super) async fn call(
         return Err(Problem::new("invalid-request", "Invalid body: `arguments` must be a JSON object").into());
     }
     let environment = state.environment(&request.overrides);
-    let policy = state.policy(&environment)?;
+    let policy = state.common(&environment)?.policy;
     let session = state
         .sessions()
         .call_skill(&name, request, policy, visible_to_recipes(&environment))
