@@ -471,6 +471,9 @@ pub const SELECTED_FILES_MIN: usize = 4;
 /// Files of a selection, at the most (specification: 4 to 6).
 pub const SELECTED_FILES_MAX: usize = 6;
 
+/// Files that `--include` may name: the selection and its near misses hold fewer.
+pub const STEER_FILES_MAX: usize = 20;
+
 /// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
 pub const STEER_PATTERNS_MAX: usize = 100;
 

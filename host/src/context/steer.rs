@@ -6,7 +6,7 @@
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::api::{Problem, SelectionRequest};
-use crate::limits::{STEER_PATTERN_BYTES_MAX, STEER_PATTERNS_MAX};
+use crate::limits::{STEER_FILES_MAX, STEER_PATTERN_BYTES_MAX, STEER_PATTERNS_MAX};
 use crate::operation::codes;
 use crate::repository::FileEntry;
 
@@ -40,17 +40,23 @@ impl Steer {
     }
 
     /// The files that must be in the selection, in the order of the patterns and then of their paths. A pattern that
-    /// matches nothing is an error: silence would look like consent.
+    /// matches nothing is an error: silence would look like consent. No more than there can be a use for are looked up.
     pub(super) fn included<'a>(&self, paths: &[&'a str]) -> Result<Vec<&'a str>, Problem> {
-        let mut included = Vec::new();
+        let mut included: Vec<&str> = Vec::new();
         for (pattern, globs) in &self.include {
-            let matching: Vec<&str> = paths.iter().copied().filter(|path| globs.is_match(path)).collect();
-            if matching.is_empty() {
+            let mut matching = paths.iter().copied().filter(|path| globs.is_match(path)).peekable();
+            if matching.peek().is_none() {
                 let message = format!("File not found: {pattern}");
                 let hint = "`--include` matches no file that can be selected; use a path or a glob from the root";
                 return Err(Problem::new(codes::FILE_NOT_FOUND, message).with_hint(hint));
             }
-            included.extend(matching);
+            while included.len() < STEER_FILES_MAX
+                && let Some(path) = matching.next()
+            {
+                if !included.contains(&path) {
+                    included.push(path);
+                }
+            }
         }
         Ok(included)
     }
@@ -96,9 +102,20 @@ mod tests {
         assert_eq!(included(&["src"]), Ok(vec!["src/a.py", "src/b/c.py"]));
         assert_eq!(included(&["./src/"]), Ok(vec!["src/a.py", "src/b/c.py"]));
         assert_eq!(included(&["src/*.py"]), Ok(vec!["src/a.py"]));
-        assert_eq!(included(&["src.py", "**/*.md"]), Ok(vec!["src.py", "docs/a.md"]));
+        assert_eq!(
+            included(&["src.py", "**/*.md", "src*"]),
+            Ok(vec!["src.py", "docs/a.md", "src/a.py", "src/b/c.py"])
+        );
         let problem = included(&["gone.py"]).expect_err("there is no such file");
         assert_eq!(problem.message, "File not found: gone.py");
+    }
+
+    #[test]
+    fn a_pattern_for_everything_takes_no_more_than_there_is_room_for() {
+        let paths: Vec<String> = (0..100_000).map(|at| format!("src/{at}.py")).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let steer = steer(&["**", "src", "src/*.py"], &[]).expect("the patterns are right");
+        assert_eq!(steer.included(&paths).map(|files| files.len()), Ok(STEER_FILES_MAX));
     }
 
     #[test]
