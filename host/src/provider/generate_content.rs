@@ -172,8 +172,9 @@ impl<'a> GenerateContentDecoder<'a> {
             |part: &Value| part.as_object().is_some_and(|fields| fields.len() == 1) && part["text"].is_string();
         match (self.parts.last_mut(), text) {
             (Some(last), Some(more)) if is_plain(last) && is_plain(part) => {
-                let before = last["text"].as_str().unwrap_or_default();
-                last["text"] = format!("{before}{more}").into();
+                if let Value::String(text) = &mut last["text"] {
+                    text.push_str(more);
+                }
             }
             _ => self.parts.push(part.clone()),
         }

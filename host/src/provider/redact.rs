@@ -124,11 +124,23 @@ impl Shield {
         };
         match event {
             ProviderEvent::ToolCall(mut call) => {
+                call.name = mask(call.name);
                 call.arguments = mask(call.arguments);
                 ProviderEvent::ToolCall(call)
             }
+            ProviderEvent::CutOffCall { name, arguments } => ProviderEvent::CutOffCall {
+                name: mask(name),
+                arguments: mask(arguments),
+            },
+            ProviderEvent::BrokenCall { said } => ProviderEvent::BrokenCall { said: mask(said) },
             ProviderEvent::TextCall { held } => ProviderEvent::TextCall { held: mask(held) },
-            event => event,
+            ProviderEvent::Waiting { reason } => ProviderEvent::Waiting { reason: mask(reason) },
+            ProviderEvent::Notice(said) => ProviderEvent::Notice(mask(said)),
+            // Text and thinking come in pieces, see `pass`; what is opaque goes back to where it came from, unread.
+            event @ (ProviderEvent::Text(_)
+            | ProviderEvent::Reasoning(_)
+            | ProviderEvent::Usage(_)
+            | ProviderEvent::Stop { .. }) => event,
         }
     }
 }
@@ -233,6 +245,16 @@ mod tests {
         };
         let event = shield.pass(call(r#"{"pattern": "sk/with\"quote-123"}"#));
         assert_eq!(event, [call(r#"{"pattern": "***"}"#)]);
+        let cut_off = |arguments: &str| ProviderEvent::CutOffCall {
+            name: "write_file".into(),
+            arguments: arguments.into(),
+        };
+        assert_eq!(
+            shield.pass(cut_off(r#"{"path": "sk/with\"quote-123"#)),
+            [cut_off(r#"{"path": "***"#)]
+        );
+        let broken = |said: &str| ProviderEvent::BrokenCall { said: said.into() };
+        assert_eq!(shield.pass(broken("no: sk/with\"quote-123")), [broken("no: ***")]);
         assert_eq!(shield.pass(ProviderEvent::Text("s".into())), []);
         let both = shield.pass(call("{}"));
         assert_eq!(both, [ProviderEvent::Text("s".into()), call("{}")]);

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::sse::Frame;
 use super::{ProviderEvent, Request, Usage, estimated_tokens};
+use crate::limits::SESSION_TOKENS_MAX;
 
 /// One wire format, bound to a model.
 pub(super) trait Wire: Send + Sync {
@@ -67,8 +68,13 @@ pub(super) fn completed(usage: Usage, request: &Request<'_>, output_bytes: usize
     usage
 }
 
-/// A count, in the forms that counts have: a number, a float, its digits.
+/// A count, in the forms that counts have: a number, a float, its digits. One that no session can have is cut down, so
+/// that sums of what a server claims stay sums.
 pub(super) fn count(value: &Value) -> Option<u64> {
+    number(value).map(|count| count.min(SESSION_TOKENS_MAX))
+}
+
+fn number(value: &Value) -> Option<u64> {
     let float = || {
         value
             .as_f64()
@@ -99,4 +105,27 @@ pub(super) fn decode(
     }
     let result = body.finish(&mut events);
     (events, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_are_read_in_every_form_and_stay_within_reason() {
+        for (value, expected) in [
+            (json!(7), Some(7)),
+            (json!(7.0), Some(7)),
+            (json!(" 7 "), Some(7)),
+            (json!(-1), None),
+            (json!(null), None),
+            (json!(u64::MAX), Some(SESSION_TOKENS_MAX)),
+            (json!(1e300), Some(SESSION_TOKENS_MAX)),
+            (json!(u64::MAX.to_string()), Some(SESSION_TOKENS_MAX)),
+        ] {
+            assert_eq!(count(&value), expected, "{value}");
+        }
+    }
 }
