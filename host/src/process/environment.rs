@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::limits::RECIPE_FILE_BYTES_MAX;
+
 /// Where programs are for a starter that does not say.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -99,6 +101,21 @@ pub(crate) fn executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
+/// What a virtual environment says of itself in its `pyvenv.cfg`; absent where a folder is none. It may be the
+/// repository's own: neither a FIFO of that name nor an endless file is waited for.
+pub(crate) fn venv_record(folder: &Path) -> Option<String> {
+    use rustix::fs::{Mode, OFlags};
+    use std::io::Read;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = std::fs::File::from(rustix::fs::open(folder.join("pyvenv.cfg"), flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(RECIPE_FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 /// Puts a directory before all others on the `PATH` of a run.
 pub(crate) fn prepend_path(environment: &mut BTreeMap<String, String>, directory: &Path) {
     let directory = directory.to_string_lossy();
@@ -148,5 +165,24 @@ mod tests {
         let mut environment = map(&[("PATH", "/bin")]);
         prepend_path(&mut environment, Path::new("/venv/bin"));
         assert_eq!(environment["PATH"], "/venv/bin:/bin");
+    }
+
+    #[test]
+    fn a_record_that_is_none_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("pyvenv.cfg");
+        assert_eq!(venv_record(folder.path()), None);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &place, rustix::fs::Mode::RWXU).expect("the folder is writable");
+        assert_eq!(venv_record(folder.path()), None);
+        std::fs::remove_file(&place).expect("it is there");
+        std::os::unix::fs::symlink("/dev/zero", &place).expect("the folder is writable");
+        assert_eq!(venv_record(folder.path()), None);
+        std::fs::remove_file(&place).expect("it is there");
+        std::fs::write(&place, "version = 3.12\n").expect("the folder is writable");
+        assert_eq!(venv_record(folder.path()).as_deref(), Some("version = 3.12\n"));
+        let file = std::fs::File::create(&place).expect("the folder is writable");
+        file.set_len(RECIPE_FILE_BYTES_MAX + 1).expect("a sparse file");
+        let read = venv_record(folder.path()).expect("it is a file");
+        assert_eq!(read.len() as u64, RECIPE_FILE_BYTES_MAX);
     }
 }

@@ -4,7 +4,6 @@
 //! the repository its own record is read, because nothing of a repository runs before somebody agreed to it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ fn virtual_environment(folder: &Path) -> Option<Program> {
     if !environment::executable(&path) {
         return None;
     }
-    let record = fs::read_to_string(folder.join("pyvenv.cfg")).ok()?;
+    let record = environment::venv_record(folder)?;
     let version = record.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
         matches!(key.trim(), "version" | "version_info").then(|| value.trim().to_owned())
@@ -94,6 +93,8 @@ fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 

@@ -137,14 +137,25 @@ impl Policy {
     ///
     /// An error where a full one is required and tests could run without, and where the words of the request
     /// contradict each other.
-    pub fn contained(mut self, request: &PolicyRequest, available: &Available) -> Result<Self, Problem> {
+    ///
+    /// `available` is asked only where something may run: finding it out takes a moment the first time.
+    pub fn contained<'a>(
+        mut self,
+        request: &PolicyRequest,
+        available: impl FnOnce() -> &'a Available,
+    ) -> Result<Self, Problem> {
         let run = Effect::RunProcess as usize;
         if request.unsandboxed {
             check_unsandboxed(request)?;
-        } else {
+        }
+        if self.decisions[run] == Decision::Deny {
+            return Ok(self);
+        }
+        let available = available();
+        if !request.unsandboxed {
             self.sandbox = available.sandbox;
         }
-        if self.require_sandbox && self.sandbox != Sandbox::Namespaces && self.decisions[run] != Decision::Deny {
+        if self.require_sandbox && self.sandbox != Sandbox::Namespaces {
             return Err(sandbox_missing(available));
         }
         if self.sandbox != Sandbox::None && self.decisions[run] == Decision::Ask {
@@ -252,10 +263,23 @@ mod tests {
         );
     }
 
-    fn machine(sandbox: Sandbox) -> Available {
-        Available {
+    fn machine(sandbox: Sandbox) -> &'static Available {
+        Box::leak(Box::new(Available {
             sandbox,
             refused: vec!["namespaces: entering new namespaces: Operation not permitted".to_owned()],
+        }))
+    }
+
+    #[test]
+    fn a_machine_is_not_tried_out_for_what_runs_nothing() {
+        let request = PolicyRequest::default();
+        for cause in [Cause::Operation(Operation::Explain), Cause::SkillCall] {
+            let policy = Policy::new(cause, &request).expect("the request is right");
+            let policy = policy.contained(&request, || panic!("it was tried out"));
+            assert_eq!(
+                policy.map(|policy| policy.decide(Effect::RunProcess, true)),
+                Ok(Decision::Deny)
+            );
         }
     }
 
@@ -264,7 +288,8 @@ mod tests {
         use Decision::{Allow, Ask, Deny};
         let request = PolicyRequest::default();
         let decided = |cause, sandbox, can_ask| {
-            let policy = Policy::new(cause, &request).and_then(|policy| policy.contained(&request, &machine(sandbox)));
+            let policy =
+                Policy::new(cause, &request).and_then(|policy| policy.contained(&request, || machine(sandbox)));
             policy
                 .expect("the request is valid")
                 .decide(Effect::RunProcess, can_ask)
@@ -296,7 +321,7 @@ mod tests {
         };
         let all = |request: &PolicyRequest| {
             let policy = Policy::new(Cause::Operation(Operation::Refactor), request)
-                .and_then(|policy| policy.contained(request, &machine(Sandbox::Namespaces)))
+                .and_then(|policy| policy.contained(request, || machine(Sandbox::Namespaces)))
                 .expect("the request is valid");
             Effect::ALL.map(|effect| policy.decide(effect, true))
         };
@@ -312,7 +337,7 @@ mod tests {
         };
         let on = |cause, sandbox| {
             Policy::new(cause, &request)
-                .and_then(|policy| policy.contained(&request, &machine(sandbox)))
+                .and_then(|policy| policy.contained(&request, || machine(sandbox)))
                 .map_err(|problem| (problem.code, problem.message))
         };
         let refactor = Cause::Operation(Operation::Refactor);
@@ -341,7 +366,7 @@ mod tests {
         };
         let policy = |request: &PolicyRequest| {
             Policy::new(Cause::SkillCall, request)
-                .and_then(|policy| policy.contained(request, &machine(Sandbox::Namespaces)))
+                .and_then(|policy| policy.contained(request, || machine(Sandbox::Namespaces)))
                 .map_err(|problem| problem.message)
         };
         let granted = policy(&request(&["run-process"], false)).expect("both were said");

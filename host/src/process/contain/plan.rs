@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Enclosure;
 use super::spec::{Spec, Visible};
 use crate::process::CommandSpec;
+use crate::process::environment;
 
 /// The directories of the system, for reading.
 pub(super) const SYSTEM: [&str; 9] = [
@@ -154,7 +155,7 @@ impl Sight<'_> {
 
     /// A virtual environment and the Python that it was made with.
     fn environment(&mut self, folder: &Path) {
-        let Ok(text) = std::fs::read_to_string(folder.join("pyvenv.cfg")) else {
+        let Some(text) = environment::venv_record(folder) else {
             return;
         };
         if let Some(real) = self.follow(folder) {

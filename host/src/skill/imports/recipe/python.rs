@@ -112,13 +112,7 @@ fn missing(hint: &str) -> Failure {
 
 /// What `pyvenv.cfg` says, so that nothing of the repository has to be asked.
 fn declared_version(folder: &Path) -> Option<(u32, u32)> {
-    use std::io::Read;
-    let mut text = String::new();
-    let file = std::fs::File::open(folder.join("pyvenv.cfg")).ok()?;
-    file.take(limits::RECIPE_FILE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .ok()?;
-    version_in(&text)
+    version_in(&environment::venv_record(folder)?)
 }
 
 fn version_in(configuration: &str) -> Option<(u32, u32)> {
