@@ -136,13 +136,36 @@ fn names(file: &FileChange) -> (String, String) {
     (name("a", &file.before), name("b", &file.after))
 }
 
-/// A path with its side before it, quoted as git does where it would not stay on its line.
+/// A path with its side before it, as git writes it.
 fn name(side: &str, path: &str) -> String {
-    let is_plain = |character: char| !character.is_control() && !matches!(character, '"' | '\\');
-    match path.chars().all(is_plain) {
-        true => format!("{side}/{path}"),
-        false => format!("\"{side}/{}\"", path.escape_default()),
+    quoted(&format!("{side}/{path}"))
+}
+
+/// A path as git writes it: in double quotes with escapes where it holds anything that would confuse a reader.
+pub(super) fn quoted(path: &str) -> String {
+    if !path
+        .chars()
+        .any(|character| character.is_control() || matches!(character, '"' | '\\'))
+    {
+        return path.to_owned();
     }
+    let mut quoted = String::from("\"");
+    for character in path.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            control if control.is_control() => {
+                let mut buffer = [0; 4];
+                for byte in control.encode_utf8(&mut buffer).bytes() {
+                    let _ = write!(quoted, "\\{byte:03o}");
+                }
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 fn content(state: Option<&FileState>) -> &[u8] {
@@ -251,5 +274,11 @@ mod tests {
         assert!(text.ends_with("@@ -1 +1 @@\n-a\rb\r\n+a\rc\r\n"), "{text:?}");
         assert_eq!(name("a", "two\nlines"), r#""a/two\nlines""#);
         assert_eq!(name("b", "ein Gruß.txt"), "b/ein Gruß.txt");
+    }
+
+    #[test]
+    fn a_name_that_would_not_stay_on_its_line_is_quoted_as_git_reads_it() {
+        assert_eq!(name("a", "src/é.py"), "a/src/é.py");
+        assert_eq!(name("b", "é\t\u{7}\".py"), r#""b/é\t\007\".py""#);
     }
 }

@@ -25,10 +25,11 @@ impl Changed {
         let read = tokio::task::spawn_blocking(move || {
             recorder.flush()?;
             let lines = recorder.folder().read()?.lines;
-            recorder.folder().net(&lines)
+            let files = recorder.folder().net(&lines)?;
+            Ok::<Vec<FileDiff>, std::io::Error>(files.iter().map(FileDiff::new).collect())
         });
         let files = match read.await {
-            Ok(Ok(files)) => files.iter().map(FileDiff::new).collect(),
+            Ok(Ok(files)) => files,
             Ok(Err(error)) => {
                 tracing::warn!(session, %error, "the changes of a session cannot be read");
                 Vec::new()

@@ -3,6 +3,7 @@
 //!
 //! Pure but for the question which files the session has changed.
 
+use super::changed::quoted;
 use super::missed::{CutOff, Denial, Kind, Missed};
 use super::{Job, OperationTask, Outcome};
 use crate::api::{Operation, Problem};
@@ -135,7 +136,7 @@ fn requests(count: u32) -> String {
 fn list(names: &[String]) -> String {
     let quoted: Vec<String> = names
         .iter()
-        .map(|name| format!("`{}`", cut_text(name, limits::SUMMARY_BYTES_MAX)))
+        .map(|name| quoted(&cut_text(name, limits::SUMMARY_BYTES_MAX)))
         .collect();
     quoted.join(", ")
 }
@@ -185,7 +186,7 @@ fn undone(
 }
 
 fn of(path: Option<&String>) -> String {
-    path.map(|path| format!(" of `{path}`")).unwrap_or_default()
+    path.map(|path| format!(" of {}", quoted(path))).unwrap_or_default()
 }
 
 fn denied(operation: Operation, what: &str, denial: &Denial) -> Problem {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::OperationTask;
-use super::changed::Changed;
+use super::changed::{Changed, quoted};
 use super::judge;
 use super::review::{Answer, Closing, Desk, FollowUp, Next};
 use super::suite::{self, Results, Run};
@@ -74,7 +74,7 @@ impl TestGen {
             is_error: false,
         };
         let (round, rounds) = (self.rounds, limits::TEST_MEND_ROUNDS_MAX);
-        let files: Vec<String> = created.iter().map(|path| format!("`{path}`")).collect();
+        let files: Vec<String> = created.iter().map(|path| quoted(path)).collect();
         FollowUp {
             heading: format!(
                 "The new tests were run: {}. The model is asked to mend them (round {round} of {rounds}).",

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use git2::{DiffLineType, DiffOptions, Patch};
 
+use crate::skill::diff::quoted;
+
 /// One side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::skill::imports) struct Side<'a> {
@@ -156,33 +158,6 @@ fn header(old: Option<&Side<'_>>, new: Option<&Side<'_>>, has_hunks: bool) -> St
         let _ = writeln!(header, "+++ {}", new.map_or_else(absent, |new| name("b", new)));
     }
     header
-}
-
-/// A path as git writes it: in double quotes with escapes where it holds anything that would confuse a reader.
-fn quoted(path: &str) -> String {
-    if !path
-        .chars()
-        .any(|character| character.is_control() || matches!(character, '"' | '\\'))
-    {
-        return path.to_owned();
-    }
-    let mut quoted = String::from("\"");
-    for character in path.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            control if control.is_control() => {
-                let mut buffer = [0; 4];
-                for byte in control.encode_utf8(&mut buffer).bytes() {
-                    let _ = write!(quoted, "\\{byte:03o}");
-                }
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]
