@@ -18,7 +18,7 @@ use super::auth::{self, Caller};
 use super::body::check_encoding;
 use super::error::ApiError;
 use super::listener::Peer;
-use crate::api::Problem;
+use crate::api::{Overrides, Problem};
 use crate::config::{Auth, ServerSettings};
 
 /// Names of the answer's headers that a page may read.
@@ -156,11 +156,16 @@ fn identify(state: &AppState, request: &Request) -> Result<Option<Caller>, Probl
         return Ok(Some(Caller::Token));
     }
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
-    if state.server().auth == Auth::SameUser && peer.is_some_and(|ConnectInfo(peer)| peer.is_same_user()) {
+    let is_same_user = peer.is_some_and(|ConnectInfo(peer)| peer.is_same_user());
+    if state.server().auth == Auth::SameUser && is_same_user {
         return Ok(Some(Caller::SameUser));
     }
     if matches!(request.uri().path(), "/identity" | "/api/identity") {
         return Ok(None);
+    }
+    // Where the file that says who needs the token cannot be understood, that is what its owner has to know.
+    if is_same_user {
+        state.common(&state.environment(&Overrides::default()))?;
     }
     Err(
         Problem::new("unauthorized", "This server needs its token").with_hint(format!(
