@@ -1,5 +1,7 @@
 //! `tool context`, and the flags that steer a selection: what is shown is what an operation sends.
 
+use std::path::Path;
+
 use host::provider::script::Round;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -36,6 +38,41 @@ fn the_task_decides_and_the_user_overrides() {
     let steered = paths(&home, &repository, &steered);
     assert_eq!(steered[..2], ["docs/prices.md", "shop/discount.py"]);
     assert!(!steered.iter().any(|path| path.contains("secret")), "{steered:?}");
+}
+
+#[test]
+fn an_index_changes_no_selection_holds_nothing_hidden_and_may_be_deleted() {
+    let (home, repository) = (Home::offline(), shop());
+    std::fs::write(repository.path().join(".env"), "PASSWORD=swordfish\n").expect("the folder is ours");
+    let task = "change the discount of a price";
+    let first = paths(&home, &repository, &[task]);
+    let index = home.path().join("index");
+    // It is made beside the answer.
+    let since = std::time::Instant::now();
+    while !holds(&index, b"secret_discount") {
+        assert!(since.elapsed().as_secs() < 60, "no index was made");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(paths(&home, &repository, &[task]), first);
+    assert!(!holds(&index, b"swordfish") && !holds(&index, b".env"));
+    std::fs::remove_dir_all(&index).expect("it is there");
+    assert_eq!(paths(&home, &repository, &[task]), first);
+
+    let moved = "def discount(price):\n    return price * 0.8\n";
+    std::fs::write(repository.path().join("shop/rebate.py"), moved).expect("the folder is ours");
+    std::fs::remove_file(repository.path().join("shop/discount.py")).expect("it is there");
+    assert_eq!(paths(&home, &repository, &[task])[0], "shop/rebate.py");
+}
+
+/// True where a file below a folder holds these bytes.
+fn holds(folder: &Path, bytes: &[u8]) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| match entry.path().is_dir() {
+        true => holds(&entry.path(), bytes),
+        false => {
+            std::fs::read(entry.path()).is_ok_and(|content| content.windows(bytes.len()).any(|part| part == bytes))
+        }
+    })
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use host::api::Operation;
-use host::context::{self, BuildRequest, Steer};
+use host::context::{self, BuildRequest, Indexes, Steer};
 use host::limits::PACKET_TOKENS;
 use host::operation::resolve_target;
 use host::repository::{Options, Repository};
@@ -25,6 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let operation: Operation = arguments.first().ok_or("no operation")?.parse()?;
     #[expect(clippy::disallowed_methods, reason = "an example has no configuration")]
     let query = std::env::var("QUERY").ok();
+    #[expect(clippy::disallowed_methods, reason = "an example has no configuration")]
+    let home = std::env::var("TOOL_HOME").unwrap_or_default();
     let target = arguments.get(1).cloned().or(query);
     let cancel = CancellationToken::new();
     let start = std::time::Instant::now();
@@ -38,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target = resolve_target(operation, target.as_deref(), None, &repository, repository.root())?;
     let packet_built = context::build(&BuildRequest {
         repository: &repository,
+        indexes: &Indexes::waiting(Path::new(&home)),
         operation,
         target: &target,
         focus: None,

@@ -1,32 +1,41 @@
 //! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
 //!
-//! Read in this order: `scanner` (what the files are), `symbols` (what they define and import), `rank` (what a task is
-//! about), `entry` (where a program starts), `select` (the rule of each operation), `vault` (the user's notes),
-//! `packet` (the text for the model). All of them are functions of a list of files and a way to read them; only this
-//! module knows the repository. Files are opened through it alone, so hidden ones are never read.
+//! Read in this order: `scanner` (what the files are), `symbols` (what they define and import), `layout` (both for a
+//! list of files), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
+//! (where a program starts), `select` (the rule of each operation), `vault` (the user's notes), `packet` (the text for
+//! the model). All of them are functions of a list of files and a [`Source`]; only this module and `index`, which keeps
+//! what was read, know the repository. Files are opened through it alone, so hidden ones are never read.
 
 mod entry;
+mod facts;
+mod index;
+mod layout;
 mod packet;
+mod query;
 mod rank;
 pub(crate) mod scanner;
 mod select;
 mod steer;
 mod symbols;
 mod vault;
+mod weights;
+mod words;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Operation, Problem, ScanResult, SelectedFile};
-use crate::limits::{CONTEXT_THREADS_MAX, FILE_READ_BYTES_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
+use crate::limits::{CONTEXT_THREADS_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
 use crate::operation::{Target, codes};
 use crate::repository::{FileEntry, FileList, Repository, ScanError};
-use scanner::Role;
-use symbols::Resolver;
+use index::{Look, Profile};
+use layout::Layout;
 
+pub use index::Indexes;
 pub use steer::Steer;
 
 /// The result of context building. The first three fields are the specification's shape.
@@ -52,7 +61,9 @@ pub struct Packet {
 #[derive(Debug, Clone, Copy)]
 pub struct BuildRequest<'a> {
     /// The repository.
-    pub repository: &'a Repository,
+    pub repository: &'a Arc<Repository>,
+    /// What was read of it before.
+    pub indexes: &'a Arc<Indexes>,
     /// What will be done.
     pub operation: Operation,
     /// What it is pointed at.
@@ -140,9 +151,18 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             false => ContextError::Timeout,
         });
     }
-    let read = |path: &str| request.repository.read(path, FILE_READ_BYTES_MAX).ok();
+    let look = request.indexes.look(request.repository, &list);
+    let packet = build_from(request, &list, &look);
+    look.finish();
+    packet
+}
+
+fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
     let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
-    let tree = Tree::new(entries, &read, request.cancel);
+    let tree = match request.steer.keeps_all() {
+        true => Tree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel),
+        false => Tree::new(entries, look, request.cancel),
+    };
     let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
     let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
     if request.cancel.is_cancelled() {
@@ -157,7 +177,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             format!("The repository scan was cut short after {SCAN_SECONDS_MAX} s; {found} files were considered");
         selection.notices.insert(0, notice);
     }
-    selection.notices.extend(unnamed(&list));
+    selection.notices.extend(unnamed(list));
     if let Target::Task(task) = request.target
         && looks_like_path(task)
     {
@@ -210,36 +230,84 @@ pub(crate) fn is_source(path: &str) -> bool {
     scanner::is_code(path)
 }
 
+/// Where the files of a selection come from.
+trait Source: Sync {
+    /// The content of a file; nothing where it cannot be read.
+    fn read(&self, path: &str) -> Option<Vec<u8>>;
+
+    /// What is in a file, without its text.
+    fn profile(&self, path: &str) -> Looked {
+        let text = self.read(path).and_then(text_of);
+        Looked::from(text.map(|text| Profile::of(path, &text)))
+    }
+}
+
+impl<F: Fn(&str) -> Option<Vec<u8>> + Sync> Source for F {
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self(path)
+    }
+}
+
+/// The answer to the question what is in a file.
+enum Looked {
+    Profile(Profile),
+    /// It cannot be read, or is no text.
+    Nothing,
+    /// It would have to be read, and there is no time: the next selection will know it.
+    Later,
+}
+
+impl From<Option<Profile>> for Looked {
+    fn from(profile: Option<Profile>) -> Self {
+        profile.map_or(Self::Nothing, Self::Profile)
+    }
+}
+
+/// The text of a content; absent where it is none.
+fn text_of(content: Vec<u8>) -> Option<String> {
+    if content[..content.len().min(BINARY_LOOK_BYTES)].contains(&0) {
+        return None;
+    }
+    Some(match String::from_utf8(content) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
 /// What selection knows of a repository: the list of its files, what they are, and a way to read them.
 struct Tree<'a> {
     /// Sorted bytewise.
     paths: Vec<&'a str>,
     sizes: Vec<u64>,
-    roles: Vec<Role>,
-    /// True for code that the product is made of.
-    sources: Vec<bool>,
-    resolver: Resolver<'a>,
-    read: &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync),
+    layout: Arc<Layout>,
+    source: &'a dyn Source,
     cancel: &'a CancellationToken,
     deadline: Instant,
 }
 
 impl<'a> Tree<'a> {
     fn new(
-        entries: impl Iterator<Item = &'a FileEntry>,
-        read: &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync),
+        entries: impl Iterator<Item = &'a FileEntry> + Clone,
+        source: &'a dyn Source,
         cancel: &'a CancellationToken,
     ) -> Self {
-        let (paths, sizes): (Vec<&str>, Vec<u64>) = entries.map(|entry| (entry.path.as_str(), entry.size)).unzip();
-        let roles: Vec<Role> = paths.iter().map(|path| scanner::role(path)).collect();
-        let source = |(path, role): (&&str, &Role)| *role == Role::Source && scanner::is_code(path);
+        let paths: Vec<&str> = entries.clone().map(|entry| entry.path.as_str()).collect();
+        Self::with_layout(entries, source, Arc::new(Layout::new(&paths)), cancel)
+    }
+
+    /// `layout` is that of the same files.
+    fn with_layout(
+        entries: impl Iterator<Item = &'a FileEntry>,
+        source: &'a dyn Source,
+        layout: Arc<Layout>,
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        let (paths, sizes) = entries.map(|entry| (entry.path.as_str(), entry.size)).unzip();
         Self {
-            sources: paths.iter().zip(&roles).map(source).collect(),
-            sizes,
-            roles,
-            resolver: Resolver::new(&paths),
             paths,
-            read,
+            sizes,
+            layout,
+            source,
             cancel,
             deadline: Instant::now() + Duration::from_secs(SELECT_SECONDS_MAX),
         }
@@ -262,14 +330,19 @@ impl<'a> Tree<'a> {
 
     /// The text of a file; absent where it cannot be read or is no text.
     fn text(&self, path: &str) -> Option<String> {
-        let content = (self.read)(path)?;
-        if content[..content.len().min(BINARY_LOOK_BYTES)].contains(&0) {
-            return None;
+        self.source.read(path).and_then(text_of)
+    }
+
+    /// The files that a file imports; those of a file that is in no list too.
+    fn imports(&self, path: &str, profile: &Profile) -> Arc<[u32]> {
+        match self.find(path) {
+            Some(at) => self.layout.imports(at, path, profile),
+            None => {
+                let mut imports = Vec::new();
+                profile.each_import(|import| imports.extend(self.layout.resolver.resolve(path, &import)));
+                imports.into()
+            }
         }
-        Some(match String::from_utf8(content) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        })
     }
 
     /// True once nothing more should be read for a selection.

@@ -138,6 +138,12 @@ pub const SCAN_THREADS_MAX: usize = 8;
 /// file system's clock two changes look the same; ticks are below this on everything in use.
 pub const SCAN_SETTLING_MS: u64 = 1_000;
 
+/// Walks that are kept for the next session: the repositories that one person works on at a time.
+pub const SCANS_KEPT_MAX: usize = 8;
+
+/// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's.
+pub const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
+
 /// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
 /// and credentials hold a handful.
 pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
@@ -490,6 +496,36 @@ pub const CONTEXT_THREADS_MAX: usize = 8;
 /// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
 /// from what was read, and the user is told.
 pub const SELECT_SECONDS_MAX: u64 = 20;
+
+/// What the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150; of what is
+/// larger, the files beyond the bound are read anew for each selection.
+pub const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of all indexes on the disk. The ones that were not used longest are removed.
+pub const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Repositories with an index on the disk.
+pub const INDEXES_MAX: usize = 64;
+
+/// Repositories whose index is open in the daemon, and the files of all of them together, some 400 bytes each.
+pub const INDEXES_OPEN_MAX: usize = 8;
+
+/// See [`INDEXES_OPEN_MAX`].
+pub const INDEXES_OPEN_FILES_MAX: usize = 200_000;
+
+/// Bytes that an index has measured but not written yet. More at once would be felt in the daemon's memory.
+pub const INDEX_PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Time after which a selection no longer waits for files that its index does not know yet, so that there is an answer
+/// within a second; the index goes on without it.
+pub const INDEX_WAIT_MS: u64 = 500;
+
+/// Files that a selection waits for in any case: they take some tenths of a second, and a busy machine should not make
+/// the answer for a repository of usual size depend on how busy it is.
+pub const INDEX_WAIT_FILES_MIN: usize = 1000;
+
+/// Indexes that are brought up to date at a time beside the sessions. One uses one processor.
+pub const INDEXES_FILLING_MAX: usize = 1;
 
 /// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.
 pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;

@@ -7,6 +7,7 @@
 mod concealed;
 mod fresh;
 mod ignores;
+mod kept;
 mod open;
 pub(crate) mod path;
 mod root;
@@ -30,6 +31,8 @@ use tokio_util::sync::CancellationToken;
 pub use concealed::ConcealError;
 use fresh::Basis;
 use ignores::Ignores;
+pub(crate) use kept::Key;
+pub use kept::Scans;
 pub use open::Identity;
 use open::Unresolved;
 pub(crate) use open::{Root, mode};
@@ -55,6 +58,8 @@ pub struct Options {
     pub home: Option<PathBuf>,
     /// Time-out of a scan; `None` is that of `limits`.
     pub scan_time: Option<Duration>,
+    /// Where walks are kept for the next time that the same repository is opened.
+    pub scans: Option<Arc<Scans>>,
 }
 
 /// Why a directory cannot be a repository root.
@@ -198,6 +203,9 @@ pub struct Repository {
     rules: Rules,
     state_directory: Option<PathBuf>,
     bounds: Bounds,
+    key: Key,
+    /// Walks of earlier openings.
+    scans: Option<Arc<Scans>>,
     /// What the last walk learned.
     scanned: Mutex<Option<Arc<Scan>>>,
     /// Held by whoever walks.
@@ -224,13 +232,24 @@ impl Repository {
             root: path.clone(),
             source: errno.into(),
         })?;
+        let identity = Identity::of(&stat);
+        let state_directory = options.state_directory.as_deref().map(root::canonical);
+        let key = Key {
+            root: path.clone(),
+            identity,
+            state_directory: state_directory.clone(),
+            hide: options.hide.clone(),
+            reveal: options.reveal.clone(),
+        };
         Ok(Self {
             path,
             root: Root::new(handle),
-            identity: Identity::of(&stat),
+            identity,
             rules,
-            state_directory: options.state_directory.as_deref().map(root::canonical),
+            state_directory,
             bounds,
+            key,
+            scans: options.scans.clone(),
             scanned: Mutex::new(None),
             scanning: Mutex::new(()),
         })
@@ -249,6 +268,11 @@ impl Repository {
     /// Device and inode of the root.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// What makes another opening one of the same repository.
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
     }
 
     /// `~/.tool`, where it is known.
@@ -319,6 +343,11 @@ impl Repository {
 
     /// Reads a whole file of at most `bytes_max` bytes.
     pub fn read(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, OpenError> {
+        Ok(self.read_entry(path, bytes_max)?.0)
+    }
+
+    /// The same with what the file was that was read; nothing where it changed meanwhile.
+    pub(crate) fn read_entry(&self, path: &str, bytes_max: u64) -> Result<(Vec<u8>, Option<FileEntry>), OpenError> {
         let too_large = |size| OpenError::TooLarge {
             path: path.to_owned(),
             size,
@@ -329,21 +358,24 @@ impl Repository {
             path: path.to_owned(),
             source,
         };
-        let size = file.metadata().map_err(failed)?.len();
-        if size > bytes_max {
-            return Err(too_large(size));
+        let stat = || rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()));
+        let before = walk::file_entry(path.to_owned(), &stat()?);
+        if before.size > bytes_max {
+            return Err(too_large(before.size));
         }
-        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        file.take(bytes_max.saturating_add(1))
+        let mut content = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
+        (&file)
+            .take(bytes_max.saturating_add(1))
             .read_to_end(&mut content)
             .map_err(failed)?;
         // A file that grows while it is read ends here, too.
         let size = content.len() as u64;
         if size > bytes_max {
-            Err(too_large(size))
-        } else {
-            Ok(content)
+            return Err(too_large(size));
         }
+        let after = walk::file_entry(path.to_owned(), &stat()?);
+        let is_same = before == after && after.size == size;
+        Ok((content, is_same.then_some(after)))
     }
 
     /// The files of the repository as the user sees them: ignore rules, skipped directories and hidden names applied.
@@ -353,15 +385,24 @@ impl Repository {
     pub fn list(&self, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = Ignores::files_outside(&self.path);
-        if let Some(scan) = self.scanned()
+        let kept = || self.scans.as_ref().and_then(|scans| scans.get(&self.key));
+        if let Some(scan) = self.scanned().or_else(kept)
             && let Some(list) = fresh::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
         {
+            self.keep(scan);
             return Ok(list);
         }
         let scan = Arc::new(walk::scan(&self.tree(), self.bounds, Basis::begin(outside), cancel)?);
         let list = Arc::clone(&scan.list);
-        *self.scanned.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);
+        self.keep(scan);
         Ok(list)
+    }
+
+    fn keep(&self, scan: Arc<Scan>) {
+        if let Some(scans) = &self.scans {
+            scans.put(&self.key, &scan);
+        }
+        *self.scanned.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);
     }
 
     /// Waits until nobody else walks. Asks again and again, because a cancelled caller must not wait for another's

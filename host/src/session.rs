@@ -35,11 +35,11 @@ use crate::api::{
     Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
-use crate::context::{self, Steer};
+use crate::context::{self, Indexes, Steer};
 use crate::limits;
 use crate::process::contain;
 use crate::provider::analyst;
-use crate::repository::{self, Repository, RepositoryError};
+use crate::repository::{self, Repository, RepositoryError, Scans};
 use crate::skill::SkillHost;
 use crate::skill::policy::{Cause, Policy};
 pub(crate) use approvals::same as same_secret;
@@ -70,6 +70,9 @@ pub struct Sessions {
     live: Mutex<HashMap<String, Arc<Live>>>,
     tasks: TaskTracker,
     stopping: AtomicBool,
+    /// What was learned of repositories, from one session to the next.
+    scans: Arc<Scans>,
+    indexes: Arc<Indexes>,
     /// A lower time-out of scans than that of `limits`.
     scan_time: Option<Duration>,
 }
@@ -111,6 +114,8 @@ impl Sessions {
             live: Mutex::default(),
             tasks: TaskTracker::new(),
             stopping: AtomicBool::new(false),
+            scans: Arc::default(),
+            indexes: Indexes::new(home),
             scan_time,
         }))
     }
@@ -273,6 +278,7 @@ impl Sessions {
             recorder,
             approver: Arc::new(approver),
             repository: launch.repository,
+            indexes: Arc::clone(&self.indexes),
             policy: launch.policy,
             environment: launch.environment,
             calls: Arc::clone(&self.calls),
@@ -435,6 +441,7 @@ impl Sessions {
         let _guard = cancel.clone().drop_guard();
         let options = self.repository_options(&settings);
         let steer = Arc::new(Steer::new(&request.selection)?);
+        let indexes = Arc::clone(&self.indexes);
         blocking(move || {
             let repository = open_repository(&request.repo_path, &options)?;
             let selecting = Selecting {
@@ -445,6 +452,7 @@ impl Sessions {
                 working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
                 vault,
                 steer,
+                indexes,
                 budget_tokens: limits::PACKET_TOKENS,
             };
             let (_, packet) = selecting.build(&repository, &cancel)?;
@@ -475,6 +483,7 @@ impl Sessions {
             hide: settings.hide.clone(),
             reveal: settings.reveal.clone(),
             scan_time: self.scan_time,
+            scans: Some(Arc::clone(&self.scans)),
             ..repository::Options::default()
         }
     }

@@ -1,9 +1,10 @@
 //! The context engine: what a scan sees, what a vault gives, which files each operation gets.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use host::api::Operation;
-use host::context::{self, BuildRequest, Packet, Steer};
+use host::context::{self, BuildRequest, Indexes, Packet, Steer};
 use host::limits;
 use host::operation::{self, Target};
 use host::repository::{Options, Repository};
@@ -50,10 +51,11 @@ pub(super) fn packet(root: &Path, operation: Operation, target: &str, vault: Opt
     packet_for(&repository, operation, &target, vault)
 }
 
-fn packet_for(repository: &Repository, operation: Operation, target: &Target, vault: Option<&Path>) -> Packet {
+fn packet_for(repository: &Arc<Repository>, operation: Operation, target: &Target, vault: Option<&Path>) -> Packet {
     let cancel = CancellationToken::new();
     context::build(&BuildRequest {
         repository,
+        indexes: &Indexes::waiting(Path::new("/nowhere")),
         operation,
         target,
         focus: None,

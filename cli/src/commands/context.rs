@@ -32,13 +32,19 @@ pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, E
         for file in &result.selected_files {
             context.output.line(&file.path)?;
         }
+        tell(&result, context);
         return Ok(ExitCode::SUCCESS);
     }
     context.output.answer(&table(&result))?;
+    tell(&result, context);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the user should know of the selection, apart from the answer.
+fn tell(result: &ContextResult, context: &Context) {
     for notice in &result.notices {
         context.output.notice(notice, None);
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The selection for people: each file with its score, its regions and its reasons, then what was nearly chosen.

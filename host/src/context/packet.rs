@@ -51,7 +51,9 @@ pub(super) fn build(
 ) -> Packet {
     let budget = bytes_of(budget_tokens.max(BUDGET_TOKENS_MIN));
     let mut context = INTRODUCTION.to_owned();
-    context.push_str(&overview(name, &tree.paths, budget * OVERVIEW_PERCENT / 100));
+    let overview_bytes = budget * OVERVIEW_PERCENT / 100;
+    let make = || overview(name, &tree.paths, overview_bytes);
+    context.push_str(&tree.layout.overview(name, overview_bytes, make));
     let places: Vec<&str> = selection.chosen.iter().map(|choice| choice.path.as_str()).collect();
     let relevant = vault::relevant(&notes.notes, words, &format!("{name} {}", places.join(" ")));
     let (notes_text, note_paths) = note_blocks(&relevant, budget * NOTES_PERCENT / 100);
@@ -60,7 +62,7 @@ pub(super) fn build(
     let files: Vec<Prepared> = selection
         .chosen
         .iter()
-        .map(|choice| prepare(choice, (tree.read)(&choice.path)))
+        .map(|choice| prepare(choice, tree.source.read(&choice.path)))
         .collect();
     let room = budget.saturating_sub(context.len() + notes_text.len() + closing.len());
     let shares = divide(&files.iter().map(Prepared::whole_bytes).collect::<Vec<_>>(), room);

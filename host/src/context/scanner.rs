@@ -460,9 +460,11 @@ pub(crate) fn is_key_file(path: &str) -> bool {
 
 /// How surely a path looks like the place where a program starts; absent where it does not, higher is surer.
 pub(crate) fn entry_point_by_path(path: &str) -> Option<u32> {
-    if !matches!(role(path), Role::Source) {
-        return None;
-    }
+    entry_point_of_source(path).filter(|_| role(path) == Role::Source)
+}
+
+/// The same for a path that is known to be one of a source.
+pub(super) fn entry_point_of_source(path: &str) -> Option<u32> {
     let name = file_name(path);
     let directory = parent(path);
     let last_directory = file_name(directory);

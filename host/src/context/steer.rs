@@ -34,6 +34,11 @@ impl Steer {
         })
     }
 
+    /// True where every file may be considered.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.exclude.is_empty()
+    }
+
     /// True for a file that may be considered.
     pub(super) fn keeps(&self, entry: &FileEntry) -> bool {
         !self.exclude.is_match(&entry.path)

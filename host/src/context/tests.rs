@@ -13,6 +13,7 @@ pub(super) fn with_tree<R>(files: &[(&str, &str)], check: impl FnOnce(&Tree<'_>)
         path: (*path).to_owned(),
         size: text.len() as u64,
         modified_ns: 0,
+        changed_ns: 0,
         inode: 0,
     };
     let list = FileList {
@@ -64,9 +65,10 @@ const SHOP: &[(&str, &str)] = &[
     ("build/lib/shop/prices.py", "def apply_discount(): pass\n"),
 ];
 
-fn request<'a>(repository: &'a Repository, target: &'a Target, cancel: &'a CancellationToken) -> BuildRequest<'a> {
+fn request<'a>(repository: &'a Arc<Repository>, target: &'a Target, cancel: &'a CancellationToken) -> BuildRequest<'a> {
     BuildRequest {
         repository,
+        indexes: Box::leak(Box::new(Indexes::waiting(Path::new("/nowhere")))),
         operation: Operation::Refactor,
         target,
         focus: None,
@@ -164,6 +166,7 @@ fn binary_files_have_no_text_and_other_encodings_are_read_lossily() {
                 path: path.to_owned(),
                 size: 4,
                 modified_ns: 0,
+                changed_ns: 0,
                 inode: 0,
             })
             .into(),

@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use tokio_util::sync::CancellationToken;
 
-use super::rank;
+use super::words;
 use crate::limits::{VAULT_BYTES_MAX, VAULT_DEPTH_MAX, VAULT_NOTE_BYTES_MAX, VAULT_NOTES_MAX};
 
 /// One note.
@@ -265,13 +265,13 @@ pub(super) fn relevant<'a>(notes: &'a [Note], words: &str, places: &str) -> Vec<
 
     let mut wanted: HashMap<String, f64> = HashMap::new();
     for (text, weight) in [(places, OF_PLACES), (words, 1.0)] {
-        for word in rank::words(text) {
+        for word in words::words(text) {
             let known = wanted.entry(word).or_insert(0.0);
             *known = known.max(weight);
         }
     }
     let of = |text: &str| -> BTreeSet<String> {
-        rank::words(text)
+        words::words(text)
             .into_iter()
             .filter(|word| wanted.contains_key(word))
             .collect()

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use tokio_util::sync::CancellationToken;
 
 use super::open::{Identity, Root};
-use super::walk::{FileEntry, FileList, Scan, file_entry};
+use super::walk::{FileEntry, FileList, Scan, changed_ns, file_entry};
 use super::{path, secrets};
 use crate::limits::SCAN_THREADS_MAX;
 
@@ -32,11 +32,11 @@ pub(super) struct Stamp {
 impl Stamp {
     pub(super) fn of(stat: &Stat) -> Self {
         #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
-        let (size, seconds, nanoseconds) = (stat.st_size as i64, stat.st_ctime as i128, stat.st_ctime_nsec as i128);
+        let size = stat.st_size as i64;
         Self {
             identity: Identity::of(stat),
             size,
-            changed_ns: seconds * 1_000_000_000 + nanoseconds,
+            changed_ns: changed_ns(stat),
         }
     }
 
@@ -131,16 +131,19 @@ pub(super) fn refresh(
         return None;
     }
     let changed = in_parallel(&basis.inside, &scan.list.files, |inside, files| {
-        let is_same = |(path, stamp): &(String, Option<Stamp>)| {
+        let is_unchanged = |(path, stamp): &(String, Option<Stamp>)| {
             !cancel.is_cancelled() && Stamp::at(root.handle(), path) == *stamp
         };
-        if !inside.iter().all(is_same) {
+        if !inside.iter().all(is_unchanged) {
             return None;
         }
         files.iter().try_fold(Vec::new(), |mut changed, file| {
-            let now = look(root, file)?;
-            if now != *file {
-                changed.push(now);
+            let stat = look(root, file)?;
+            if !is_same(file, &stat) {
+                let now = file_entry(file.path.clone(), &stat);
+                // Its new name may lie in a hidden directory, which makes it hidden under this one too.
+                let has_one_name = stat.st_nlink == 1;
+                changed.push(has_one_name.then_some(now)?);
             }
             (!cancel.is_cancelled()).then_some(changed)
         })
@@ -162,11 +165,18 @@ pub(super) fn refresh(
     Some(Arc::new(list))
 }
 
+/// Compared without a copy of the path, of which a large tree would need a hundred thousand.
+fn is_same(file: &FileEntry, stat: &Stat) -> bool {
+    let now = file_entry(String::new(), stat);
+    let what = |file: &FileEntry| (file.size, file.modified_ns, file.changed_ns, file.inode);
+    what(&now) == what(file)
+}
+
 /// What a listed file is now; `None` where it is no file any more.
-fn look(root: &Root, file: &FileEntry) -> Option<FileEntry> {
+fn look(root: &Root, file: &FileEntry) -> Option<Stat> {
     let stat = rustix::fs::statat(root.handle(), file.path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    is_file.then(|| file_entry(file.path.clone(), &stat))
+    is_file.then_some(stat)
 }
 
 /// Gives each thread its share of both, and joins what they found; `None` as soon as one found nothing to hold.

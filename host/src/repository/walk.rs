@@ -47,6 +47,8 @@ pub struct FileEntry {
     pub size: u64,
     /// Time of the last modification in nanoseconds since 1970.
     pub modified_ns: i128,
+    /// Time of the last change of content or attributes, which nobody can set, in nanoseconds since 1970.
+    pub changed_ns: i128,
     /// The inode.
     pub inode: u64,
 }
@@ -109,7 +111,7 @@ impl Default for Bounds {
 }
 
 /// A list with what else the walk learned.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) list: Arc<FileList>,
     /// What hidden files are, whatever their names.
@@ -118,6 +120,13 @@ pub(super) struct Scan {
     pub(super) walked: HashSet<String>,
     /// What makes the list right.
     pub(super) basis: Basis,
+}
+
+impl Scan {
+    /// How much there is to keep.
+    pub(super) fn entries(&self) -> usize {
+        self.list.files.len() + self.basis.inside.len() + self.hidden.len()
+    }
 }
 
 /// What is walked, and by which rules.
@@ -607,6 +616,7 @@ pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
         path,
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ns: modified_ns(stat),
+        changed_ns: changed_ns(stat),
         inode: Identity::of(stat).inode,
     }
 }
@@ -615,5 +625,12 @@ pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
 pub(super) fn modified_ns(stat: &Stat) -> i128 {
     #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
     let (seconds, nanoseconds) = (stat.st_mtime as i128, stat.st_mtime_nsec as i128);
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// Time of the last change of content or attributes, in nanoseconds since 1970.
+pub(super) fn changed_ns(stat: &Stat) -> i128 {
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+    let (seconds, nanoseconds) = (stat.st_ctime as i128, stat.st_ctime_nsec as i128);
     seconds * 1_000_000_000 + nanoseconds
 }

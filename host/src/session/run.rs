@@ -28,7 +28,7 @@ use super::feed::Recorder;
 use super::journal::Work;
 use crate::api::{self, BudgetRequest, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
-use crate::context::Steer;
+use crate::context::{Indexes, Steer};
 use crate::provider::Usage;
 use crate::repository::Repository;
 use crate::skill::policy::Policy;
@@ -39,6 +39,7 @@ pub(super) struct Job {
     pub(super) recorder: Arc<Recorder>,
     pub(super) approver: Arc<SessionApprover>,
     pub(super) repository: Arc<Repository>,
+    pub(super) indexes: Arc<Indexes>,
     pub(super) policy: Policy,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) calls: Arc<Semaphore>,

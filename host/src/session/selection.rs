@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{ContextResult, Operation, Problem, SelectedFile};
-use crate::context::{self, BuildRequest, Packet, Steer};
+use crate::context::{self, BuildRequest, Indexes, Packet, Steer};
 use crate::operation::{self, Target};
 use crate::provider::estimated_tokens;
 use crate::repository::Repository;
@@ -20,6 +20,7 @@ pub(super) struct Selecting {
     pub(super) working_directory: PathBuf,
     pub(super) vault: Option<PathBuf>,
     pub(super) steer: Arc<Steer>,
+    pub(super) indexes: Arc<Indexes>,
     /// Most tokens of the packet.
     pub(super) budget_tokens: u64,
 }
@@ -28,13 +29,14 @@ impl Selecting {
     /// Finds the target and builds the packet. Blocks.
     pub(super) fn build(
         &self,
-        repository: &Repository,
+        repository: &Arc<Repository>,
         cancel: &CancellationToken,
     ) -> Result<(Target, Packet), Problem> {
         let (target, task) = (self.target.as_deref(), self.task.as_deref());
         let target = operation::resolve_target(self.operation, target, task, repository, &self.working_directory)?;
         let request = BuildRequest {
             repository,
+            indexes: &self.indexes,
             operation: self.operation,
             target: &target,
             focus: self.focus.as_deref(),

@@ -1,6 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::context::index::Profile;
+use crate::context::symbols::Resolver;
+use crate::context::weights::WEIGHTS;
+use crate::context::words::{is_common, is_function_word, stem};
 
 fn stemmed(word: &str) -> String {
     String::from_utf8_lossy(stem(word.as_bytes())).into_owned()
@@ -26,9 +30,17 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
     let query = Query::new(task, &WEIGHTS);
     let facts: Vec<Option<Facts>> = files
         .iter()
-        .map(|(path, text)| Some(measure(&query, path, text, &paths, &resolver)))
+        .map(|(path, text)| {
+            let profile = Profile::of(path, text);
+            let mut imports = Vec::new();
+            profile.each_import(|import| imports.extend(resolver.resolve(path, &import)));
+            imports.sort_unstable();
+            imports.dedup();
+            imports.retain(|at| paths[*at as usize] != *path);
+            Some(Facts::of(&query, &profile, imports.into()))
+        })
         .collect();
-    let ranked = rank(&query, &paths, &roles, &facts, &WEIGHTS);
+    let ranked = rank(&query, &paths, &roles, &facts, &WEIGHTS, usize::MAX);
     ranked
         .into_iter()
         .map(|one| (paths[one.index as usize].to_owned(), one))

@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use super::tested::is_test_of;
 use super::*;
 use crate::context::tests::with_tree;
 

@@ -180,6 +180,7 @@ async fn prepare(
         working_directory: task.working_directory.clone(),
         vault: task.settings.vault.clone(),
         steer: Arc::clone(&task.steer),
+        indexes: Arc::clone(&job.indexes),
         budget_tokens,
     };
     let build = move || {

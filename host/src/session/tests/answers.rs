@@ -394,6 +394,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         recorder: Arc::clone(&recorder),
         approver: Arc::new(approver),
         repository: repository.expect("it can be opened"),
+        indexes: crate::context::Indexes::waiting(&world.home()),
         policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
         environment: BTreeMap::new(),
         calls: Arc::new(Semaphore::new(1)),

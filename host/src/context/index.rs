@@ -1,0 +1,473 @@
+//! The index: what a selection asks of files, kept by content digest from one request to the next.
+//!
+//! An index answers for a file where size, times and inode are those of the reading, and nothing had changed so shortly
+//! before it that a later change could hide. Everything else is read again, through the repository like any other file,
+//! so that nothing hidden is ever in it. It stands in for reading and changes no selection: the profile of a file is the
+//! same from both. A damaged or deleted index costs time and nothing else.
+//!
+//! Read in this order: `profile` (what is kept of a file), `catalogue` (of which files), `store` (on the disk).
+
+mod catalogue;
+mod codec;
+mod profile;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+
+use super::layout::Layout;
+use super::{Looked, Source, text_of};
+use crate::limits;
+use crate::repository::{FileEntry, FileList, Key, Repository};
+use catalogue::{Catalogue, ContentDigest, Entry, Place, Stamp};
+pub(super) use profile::{BLOCK_LINES, Profile};
+use store::{Mark, Measured, Store};
+
+/// What indexes may cost.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    bytes: u64,
+    indexes: usize,
+    indexes_bytes: u64,
+    open: usize,
+    open_files: usize,
+    pending_bytes: usize,
+    filling: usize,
+    wait: Duration,
+    wait_files: usize,
+    /// How long before its reading a file must have been left alone.
+    settling: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            bytes: limits::INDEX_BYTES_MAX,
+            indexes: limits::INDEXES_MAX,
+            indexes_bytes: limits::INDEXES_BYTES_MAX,
+            open: limits::INDEXES_OPEN_MAX,
+            open_files: limits::INDEXES_OPEN_FILES_MAX,
+            pending_bytes: limits::INDEX_PENDING_BYTES_MAX,
+            filling: limits::INDEXES_FILLING_MAX,
+            wait: Duration::from_millis(limits::INDEX_WAIT_MS),
+            wait_files: limits::INDEX_WAIT_FILES_MIN,
+            settling: Duration::from_millis(limits::SCAN_SETTLING_MS),
+        }
+    }
+}
+
+/// The indexes of a home directory, as far as they were asked for lately.
+#[derive(Debug)]
+pub struct Indexes {
+    folder: PathBuf,
+    bounds: Bounds,
+    /// False where whoever asks waits for everything, so that its process may end.
+    beside: bool,
+    /// The one that was used last comes last.
+    open: Mutex<Vec<Arc<Index>>>,
+    filling: AtomicUsize,
+    /// For lists of paths. Seeded, so that no repository can make two lists look the same.
+    hasher: RandomState,
+}
+
+/// The index of one repository.
+#[derive(Debug)]
+struct Index {
+    key: Key,
+    store: Store,
+    state: Mutex<State>,
+    is_filling: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    catalogue: Arc<Catalogue>,
+    /// What is on the disk, where it is `catalogue`.
+    mark: Option<Mark>,
+    /// With the number and the hash of the paths.
+    layout: Option<(usize, u64, Arc<Layout>)>,
+    /// True once a file did not fit.
+    is_full: bool,
+}
+
+impl Indexes {
+    /// The indexes below `home`, which are brought up to date beside the requests.
+    pub fn new(home: &Path) -> Arc<Self> {
+        Arc::new(Self::bounded(home, Bounds::default(), true))
+    }
+
+    /// The same where each request waits until the index is up to date.
+    pub fn waiting(home: &Path) -> Arc<Self> {
+        Arc::new(Self::bounded(home, Bounds::default(), false))
+    }
+
+    fn bounded(home: &Path, bounds: Bounds, beside: bool) -> Self {
+        Self {
+            folder: home.join("index"),
+            bounds,
+            beside,
+            open: Mutex::default(),
+            filling: AtomicUsize::new(0),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// What is known of a repository whose files are `list`.
+    pub(super) fn look(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>) -> Look {
+        let index = self.index(repository);
+        let (catalogue, layout) = index.current(list, &self.hasher);
+        let (known, has_gone) = valid(&catalogue, list);
+        Look {
+            indexes: Arc::clone(self),
+            index,
+            catalogue,
+            layout,
+            repository: Arc::clone(repository),
+            list: Arc::clone(list),
+            known,
+            has_gone,
+            added: Mutex::default(),
+            measured: AtomicUsize::new(0),
+            since: Instant::now(),
+        }
+    }
+
+    fn index(&self, repository: &Repository) -> Arc<Index> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = repository.key();
+        let at = open.iter().position(|index| index.key == *key);
+        let index = at.map_or_else(|| Arc::new(Index::open(&self.folder, key)), |at| open.remove(at));
+        open.push(Arc::clone(&index));
+        let files = |open: &[Arc<Index>]| {
+            open.iter()
+                .map(|index| index.lock().catalogue.entries.len())
+                .sum::<usize>()
+        };
+        while open.len() > 1 && (open.len() > self.bounds.open || files(&open) > self.bounds.open_files) {
+            open.remove(0);
+        }
+        index
+    }
+}
+
+impl Index {
+    fn open(folder: &Path, key: &Key) -> Self {
+        let store = Store::new(folder, &key.name(), key.identity());
+        let state = store.load().map_or_else(State::default, |(catalogue, mark)| State {
+            catalogue: Arc::new(catalogue),
+            mark: Some(mark),
+            ..State::default()
+        });
+        Self {
+            key: key.clone(),
+            store,
+            state: Mutex::new(state),
+            is_filling: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self, list: &FileList, hasher: &RandomState) -> (Arc<Catalogue>, Arc<Layout>) {
+        let paths: Vec<&str> = list.files.iter().map(|file| file.path.as_str()).collect();
+        let (count, hash) = (paths.len(), hasher.hash_one(&paths));
+        let state = self.lock();
+        let catalogue = Arc::clone(&state.catalogue);
+        if let Some((_, _, layout)) = state
+            .layout
+            .as_ref()
+            .filter(|known| (known.0, known.1) == (count, hash))
+        {
+            return (catalogue, Arc::clone(layout));
+        }
+        drop(state);
+        let layout = Arc::new(Layout::new(&paths));
+        self.lock().layout = Some((count, hash, Arc::clone(&layout)));
+        (catalogue, layout)
+    }
+
+    /// Writes what was measured. Where somebody else writes, it is left to them.
+    fn write(&self, list: &FileList, added: Added, indexes: &Indexes) {
+        let written = self.try_write(list, added, indexes);
+        if let Err(error) = written {
+            tracing::debug!(%error, "the index is not kept");
+        }
+    }
+
+    fn try_write(&self, list: &FileList, added: Added, indexes: &Indexes) -> std::io::Result<()> {
+        let bounds = &indexes.bounds;
+        let Some(_lock) = self.store.lock()? else {
+            return Ok(());
+        };
+        let (mut base, mut mark) = {
+            let state = self.lock();
+            (Arc::clone(&state.catalogue), state.mark)
+        };
+        if mark.is_none() || mark != self.store.mark() {
+            match self.store.load() {
+                Some((theirs, now)) => (base, mark) = (Arc::new(theirs), Some(now)),
+                None => mark = None,
+            }
+        }
+        // What was cut short does not say that a file is gone.
+        let keeps = |path: &str| !list.complete || list.find(path).is_some();
+        if added.files.is_empty() && mark.is_some() && base.entries.iter().all(|entry| keeps(&entry.path)) {
+            return Ok(());
+        }
+        let files = added.files.into_values().collect();
+        let written = self.store.write(&base, mark.is_some(), keeps, files, bounds.bytes)?;
+        let mut state = self.lock();
+        state.is_full = written.is_full;
+        state.catalogue = Arc::new(written.catalogue);
+        state.mark = Some(written.mark);
+        drop(state);
+        store::prune(&indexes.folder, &self.key.name(), bounds.indexes, bounds.indexes_bytes);
+        Ok(())
+    }
+}
+
+/// By the list's order: the place of each file's entry in the catalogue, where it answers for the file. And whether the
+/// catalogue has entries of files that are not listed.
+fn valid(catalogue: &Catalogue, list: &FileList) -> (Vec<Option<u32>>, bool) {
+    let mut entries = (0_u32..).zip(&catalogue.entries).peekable();
+    let mut found = 0;
+    let mut of = |file: &FileEntry| {
+        while entries.next_if(|(_, entry)| *entry.path < *file.path).is_some() {}
+        let (at, entry) = entries.next_if(|(_, entry)| *entry.path == *file.path)?;
+        found += 1;
+        (entry.is_settled && entry.stamp == Stamp::of(file)).then_some(at)
+    };
+    let known = list.files.iter().map(&mut of).collect();
+    (known, found < catalogue.entries.len())
+}
+
+/// Files that were measured since.
+#[derive(Debug, Default)]
+struct Added {
+    files: BTreeMap<Box<str>, Measured>,
+    bytes: usize,
+}
+
+/// An index as one request sees it.
+pub(super) struct Look {
+    indexes: Arc<Indexes>,
+    index: Arc<Index>,
+    catalogue: Arc<Catalogue>,
+    layout: Arc<Layout>,
+    repository: Arc<Repository>,
+    list: Arc<FileList>,
+    known: Vec<Option<u32>>,
+    /// True where the index has files that are not listed any more.
+    has_gone: bool,
+    added: Mutex<Added>,
+    /// Files that this request had to read.
+    measured: AtomicUsize,
+    since: Instant,
+}
+
+impl Source for Look {
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.repository.read(path, limits::FILE_READ_BYTES_MAX).ok()
+    }
+
+    fn profile(&self, path: &str) -> Looked {
+        let Some(at) = self.place(path) else {
+            return Looked::Nothing;
+        };
+        let known = self.known[at].map(|entry| self.catalogue.entries[entry as usize].place);
+        if let Some(profile) = known.and_then(|place| self.catalogue.profile(place)) {
+            return Looked::from(profile);
+        }
+        if self.layout.written[at] && self.is_late() {
+            return Looked::Later;
+        }
+        self.measured.fetch_add(1, Ordering::Relaxed);
+        Looked::from(self.measure(at))
+    }
+}
+
+impl Look {
+    pub(super) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    fn place(&self, path: &str) -> Option<usize> {
+        self.list
+            .files
+            .binary_search_by(|file| file.path.as_str().cmp(path))
+            .ok()
+    }
+
+    /// True where the request should rather answer from what is there.
+    fn is_late(&self) -> bool {
+        self.indexes.beside
+            && self.measured.load(Ordering::Relaxed) >= self.indexes.bounds.wait_files
+            && self.since.elapsed() > self.indexes.bounds.wait
+    }
+
+    /// Reads a file and notes its profile for the index.
+    fn measure(&self, at: usize) -> Option<Profile> {
+        let file = &self.list.files[at];
+        let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
+        let (content, read) = self.repository.read_entry(&file.path, size_max).ok()?;
+        let digest = digest(&file.path, &content);
+        let place = self.catalogue.place_of(&digest);
+        let known = place.and_then(|place| Some((place, self.catalogue.profile(place)?)));
+        let (place, profile) = match known {
+            Some((place, profile)) => (Some(place), profile),
+            None => (None, text_of(content).map(|text| Profile::of(&file.path, &text))),
+        };
+        if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
+            let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
+            let entry = Entry {
+                path: file.path.as_str().into(),
+                stamp: Stamp::of(&read),
+                is_settled: read.changed_ns < began - settling,
+                digest,
+                place: place.unwrap_or_else(|| unplaced(profile.as_ref())),
+            };
+            let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
+            let record = place.is_none().then(record);
+            self.note(Measured { entry, record });
+        }
+        profile
+    }
+
+    /// What does not fit is measured once more by whoever fills the index.
+    fn note(&self, measured: Measured) {
+        let mut added = self.lock();
+        let bytes = measured.record.as_ref().map_or(0, |record| record.len());
+        if added.bytes + bytes <= 2 * self.indexes.bounds.pending_bytes {
+            added.bytes += bytes;
+            added.files.insert(measured.entry.path.clone(), measured);
+        }
+    }
+
+    fn take_added(&self) -> Added {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Brings the index up to date with what was seen, beside the requests or, where there is nothing beside them, now.
+    pub(super) fn finish(self) {
+        let has_gone = self.list.complete && self.has_gone;
+        if !has_gone && !self.has_added() && !self.lacks_files() {
+            return;
+        }
+        let Some(turn) = Turn::take(&self.indexes, &self.index) else {
+            return;
+        };
+        if !self.indexes.beside {
+            return self.fill(&turn);
+        }
+        let name = "index".to_owned();
+        // Where no thread is to be had, the next request tries again.
+        let _ = std::thread::Builder::new().name(name).spawn(move || self.fill(&turn));
+    }
+
+    fn has_added(&self) -> bool {
+        !self.lock().files.is_empty()
+    }
+
+    fn lacks_files(&self) -> bool {
+        !self.index.lock().is_full && self.missing().next().is_some()
+    }
+
+    /// Files that the index should know and does not.
+    fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let files = self.list.files.iter().enumerate();
+        let missing = files.filter(|(at, file)| self.known[*at].is_none() && self.layout.is_kept(*at, file.size));
+        missing.map(|(at, _)| at)
+    }
+
+    fn fill(&self, _turn: &Turn) {
+        for at in self.unmeasured() {
+            if self.lock().bytes >= self.indexes.bounds.pending_bytes {
+                self.index.write(&self.list, self.take_added(), &self.indexes);
+            }
+            self.measure(at);
+        }
+        self.index.write(&self.list, self.take_added(), &self.indexes);
+    }
+
+    /// What is left to do for an index that has room.
+    fn unmeasured(&self) -> Vec<usize> {
+        if self.index.lock().is_full {
+            return Vec::new();
+        }
+        let added = self.lock();
+        let is_measured = |at: &usize| added.files.contains_key(self.list.files[*at].path.as_str());
+        self.missing().filter(|at| !is_measured(at)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Added> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a profile will lie; only its size is known.
+fn unplaced(profile: Option<&Profile>) -> Place {
+    Place {
+        offset: 0,
+        bytes: profile.map_or(0, |profile| profile.bytes().len() as u32),
+        sum: 0,
+    }
+}
+
+/// The right to fill an index. One at a time has it for each index, and not more than a few for all of them.
+struct Turn {
+    indexes: Arc<Indexes>,
+    index: Arc<Index>,
+}
+
+impl Turn {
+    fn take(indexes: &Arc<Indexes>, index: &Arc<Index>) -> Option<Self> {
+        if index.is_filling.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        if indexes.filling.fetch_add(1, Ordering::AcqRel) >= indexes.bounds.filling {
+            indexes.filling.fetch_sub(1, Ordering::AcqRel);
+            index.is_filling.store(false, Ordering::Release);
+            return None;
+        }
+        Some(Self {
+            indexes: Arc::clone(indexes),
+            index: Arc::clone(index),
+        })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.index.is_filling.store(false, Ordering::Release);
+        self.indexes.filling.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A profile depends on the language too, which the extension tells.
+fn digest(path: &str, content: &[u8]) -> ContentDigest {
+    let extension = super::scanner::file_name(path)
+        .rsplit_once('.')
+        .map_or("", |(_, extension)| extension);
+    let mut digest = Sha256::new();
+    digest.update(extension.as_bytes());
+    digest.update([0]);
+    digest.update(content);
+    let mut cut = ContentDigest::default();
+    cut.copy_from_slice(&digest.finalize()[..16]);
+    cut
+}
+
+fn now_ns() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i128::try_from(since.as_nanos()).unwrap_or(0)
+}

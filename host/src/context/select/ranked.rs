@@ -1,0 +1,97 @@
+//! Files in the order of a task.
+
+use std::sync::Arc;
+
+use super::keys::ENTRY_POINTS_MAX;
+use super::{Choice, Draft, NEAR_MISSES_MAX};
+use crate::context::Looked;
+use crate::context::facts::{Facts, is_candidate};
+use crate::context::query::Query;
+use crate::context::rank;
+use crate::context::scanner::Role;
+use crate::context::weights::WEIGHTS;
+use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
+
+impl Draft<'_, '_> {
+    /// Files below a directory in the order of a task, with reasons. Reads them all, within the time there is.
+    pub(super) fn ranked(&mut self, directory: &str, query: &Query) -> Vec<Choice> {
+        let tree = self.tree;
+        let mut files: Vec<usize> = self
+            .indices(directory)
+            .filter(|at| {
+                let (role, is_written) = (tree.layout.roles[*at], tree.layout.written[*at]);
+                tree.sizes[*at] <= RANKED_FILE_BYTES_MAX && is_candidate(query, tree.paths[*at], role, is_written)
+            })
+            .collect();
+        // What the task names is read first, in case the time does not suffice for all.
+        files.sort_by_cached_key(|at| !query.names_part_of(tree.paths[*at]));
+        let looked = tree.each(&files, |at| {
+            let path = tree.paths[at];
+            Some(match tree.source.profile(path) {
+                Looked::Profile(profile) => Seen::Facts(Facts::of(query, &profile, tree.imports(path, &profile))),
+                Looked::Nothing => Seen::Nothing,
+                Looked::Later => Seen::Later,
+            })
+        });
+        self.tell_what_is_missing(&looked);
+        let mut facts: Vec<Option<Facts>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
+        for (at, seen) in files.iter().zip(looked) {
+            if let Some(Seen::Facts(measured)) = seen {
+                facts[*at] = Some(measured);
+            }
+        }
+        let choice = |ranked: rank::Ranked| Choice {
+            path: tree.paths[ranked.index as usize].to_owned(),
+            score: ranked.score,
+            reasons: ranked
+                .evidence
+                .into_iter()
+                .map(|(reason, score)| format!("{reason} ({score:.1})"))
+                .collect(),
+            windows: ranked.windows,
+        };
+        let most = SELECTED_FILES_MAX + NEAR_MISSES_MAX + ENTRY_POINTS_MAX;
+        let ranked = rank::rank(query, &tree.paths, &tree.layout.roles, &facts, &WEIGHTS, most);
+        ranked.into_iter().map(choice).collect()
+    }
+
+    /// Looks for the task in one file, so that its windows are known.
+    pub(super) fn look_for(&mut self, path: &str, query: &Query) {
+        let Looked::Profile(profile) = self.tree.source.profile(path) else {
+            return;
+        };
+        let facts = Facts::of(query, &profile, Arc::default());
+        let ranked = rank::rank(query, &[path], &[Role::Source], &[Some(facts)], &WEIGHTS, 1);
+        if let Some(first) = ranked.into_iter().next() {
+            self.windows.insert(path.to_owned(), first.windows);
+        }
+    }
+
+    /// Says so where not every file was looked at.
+    fn tell_what_is_missing(&mut self, looked: &[Option<Seen>]) {
+        let all = looked.len();
+        let later = looked
+            .iter()
+            .flatten()
+            .filter(|seen| matches!(seen, Seen::Later))
+            .count();
+        let count = looked.iter().flatten().count() - later;
+        if self.tree.is_over() {
+            let notice = format!("The selection looked at {count} of {all} files before its time was up");
+            self.notices.push(notice);
+        } else if later > 0 {
+            let notice = format!(
+                "The index of this repository is still being made: {count} of {all} files were considered, and a \
+                 selection in some seconds will know the others"
+            );
+            self.notices.push(notice);
+        }
+    }
+}
+
+/// What came of looking for a task in a file.
+enum Seen {
+    Facts(Facts),
+    Nothing,
+    Later,
+}

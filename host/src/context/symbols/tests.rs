@@ -1,0 +1,178 @@
+use super::*;
+
+fn shown(path: &str, text: &str) -> String {
+    let syntax = Syntax::of(path).expect("the language is known");
+    let (mut definitions, mut imports) = (Vec::new(), Vec::new());
+    read(
+        syntax,
+        text,
+        |d| {
+            definitions.push(format!(
+                "{}:{}{}",
+                d.line,
+                d.name,
+                if d.outer { "" } else { " (inner)" }
+            ))
+        },
+        |import| imports.push(format!("{import:?}")),
+    );
+    format!("{}\n{}", definitions.join(" "), imports.join("\n"))
+}
+
+#[test]
+fn python() {
+    let text = "import os, a.b as c\nfrom . import x\nfrom ..pkg.mod import (  # why\n    One,\n    Two as T,\n)\nfrom q import *\n\
+                LIMIT: int = 3\nx == 1\n\n@wrap\nasync def run(a):\n    def inner(): ...\n\nclass Client(Base):\n    def get(self):\n        \
+                def deep(): ...\n";
+    insta::assert_snapshot!(shown("a.py", text), @r#"
+    8:LIMIT 12:run 13:inner 15:Client 16:get 17:deep (inner)
+    Python { level: 0, module: "os", name: None }
+    Python { level: 0, module: "a.b", name: None }
+    Python { level: 1, module: "", name: Some("x") }
+    Python { level: 2, module: "pkg.mod", name: Some("One") }
+    Python { level: 2, module: "pkg.mod", name: Some("Two") }
+    Python { level: 0, module: "q", name: None }
+    "#);
+}
+
+#[test]
+fn javascript_and_typescript() {
+    let text = "import React, { useState } from 'react';\nimport './side';\nimport {\n  a,\n} from \"./many\";\nexport * from './re';\n\
+                const x = require('./x'), y = require(\"../y\");\nexport default class App extends B {\n  async load(id) {\n    if (id) {\n    }\n  }\n\
+                \x20 get size() {\n}\nexport const handler = async () => {};\nexports.run = run;\nFoo.prototype.bar = function () {};\n\
+                export interface Options {}\nconst p = import('./lazy');\n";
+    insta::assert_snapshot!(shown("a.ts", text), @r#"
+    7:x 8:App 9:load 13:size 15:handler 16:run 17:bar 18:Options 19:p
+    Path("react")
+    Path("./side")
+    Path("./many")
+    Path("./re")
+    Path("./x")
+    Path("../y")
+    Path("./lazy")
+    "#);
+}
+
+#[test]
+fn rust() {
+    let text = "pub mod api;\nmod inline {\n}\nuse crate::api::{A, B};\npub(crate) use super::x::Y as Z;\npub const fn new() {}\n\
+                const MAX: u32 = 1;\npub(super) async fn go() {}\npub struct S;\nimpl S {\n    pub unsafe fn f() {}\n}\nmacro_rules! m { }\n";
+    insta::assert_snapshot!(shown("a.rs", text), @r#"
+    6:new 7:MAX 8:go 9:S 11:f 13:m
+    RustModule("api")
+    RustUse("crate::api::")
+    RustUse("super::x::Y as Z")
+    "#);
+}
+
+#[test]
+fn go_java_and_c() {
+    let go = "package a\nimport \"fmt\"\nimport (\n\tx \"example.com/m/x\"\n)\nfunc (c *Context) Next() {\n\tvar y = 1\n}\nfunc New() {}\ntype T struct {\n";
+    insta::assert_snapshot!(shown("a.go", go), @r#"
+    6:Next 9:New 10:T
+    Go("fmt")
+    Go("example.com/m/x")
+    "#);
+    let java = "import a.b.C;\nimport static a.D.*;\npublic final class Main<T> {\n    private static int count(String s) {\n        return helper(s);\n";
+    insta::assert_snapshot!(shown("Main.java", java), @r#"
+    3:Main 4:count
+    Java("a.b.C")
+    Java("a.D")
+    "#);
+    insta::assert_snapshot!(shown("a.c", "#include <stdio.h>\n#include \"util/x.h\"\n"), @r#"
+
+    Path("util/x.h")
+    "#);
+}
+
+/// What the imports of each file resolve to.
+fn resolved(files: &[(&str, &str)]) -> String {
+    let paths: Vec<&str> = files.iter().map(|file| file.0).collect();
+    let resolver = Resolver::new(&paths);
+    let mut shown = String::new();
+    for (path, text) in files {
+        let mut found = Vec::new();
+        let syntax = Syntax::of(path).expect("the language is known");
+        read(
+            syntax,
+            text,
+            |_| {},
+            |import| found.extend(resolver.resolve(path, &import)),
+        );
+        let found: Vec<&str> = found.iter().map(|at| paths[*at as usize]).collect();
+        if !found.is_empty() {
+            shown.push_str(&format!("{path} -> {}\n", found.join(" ")));
+        }
+    }
+    shown
+}
+
+#[test]
+fn imports_of_python_resolve_in_a_source_root_and_relatively() {
+    insta::assert_snapshot!(resolved(&[
+        ("src/shop/__init__.py", "from .cart import Cart\nfrom . import prices\n"),
+        ("src/shop/cart.py", "from shop.prices import total\nimport shop.db.models\nimport os\n"),
+        ("src/shop/prices.py", "from .db import models, missing\nfrom .. import nowhere\n"),
+        ("src/shop/db/__init__.py", ""),
+        ("src/shop/db/models.py", "from ..cart import Cart\nfrom shop import db\n"),
+    ]), @r"
+    src/shop/__init__.py -> src/shop/cart.py src/shop/prices.py
+    src/shop/cart.py -> src/shop/prices.py src/shop/db/models.py
+    src/shop/prices.py -> src/shop/db/models.py src/shop/db/__init__.py
+    src/shop/db/models.py -> src/shop/cart.py src/shop/db/__init__.py
+    ");
+}
+
+#[test]
+fn imports_of_scripts_resolve_with_and_without_extension() {
+    insta::assert_snapshot!(resolved(&[
+        ("lib/a.ts", "import './b.js';\nimport x from './c';\nimport y from '../other';\nimport z from 'package';\nimport '../../out';\n"),
+        ("lib/b.ts", ""),
+        ("lib/c/index.js", "require('../a')"),
+        ("other.d.ts", ""),
+    ]), @r"
+    lib/a.ts -> lib/b.ts lib/c/index.js other.d.ts
+    lib/c/index.js -> lib/a.ts
+    ");
+}
+
+#[test]
+fn imports_of_rust_go_java_and_c_resolve() {
+    insta::assert_snapshot!(resolved(&[
+        ("host/src/lib.rs", "pub mod api;\nmod turn;\nuse crate::turn::run;\n"),
+        ("host/src/api.rs", "mod inner;\n"),
+        ("host/src/api/inner.rs", "use super::super::turn;\nuse my_sdk::text::X;\n"),
+        ("host/src/turn/mod.rs", "use crate::api::Event;\nuse std::fmt;\n"),
+        ("crates/my-sdk/src/lib.rs", ""),
+        ("crates/my-sdk/src/text.rs", "use super::nothing;"),
+        ("gin.go", "import \"github.com/x/gin/render\"\n"),
+        ("render/json.go", ""),
+        ("render/json_test.go", ""),
+        ("java/a/b/C.java", "import a.b.D;\nimport java.util.List;\n"),
+        ("java/a/b/D.java", ""),
+        ("c/main.c", "#include \"util/x.h\"\n"),
+        ("c/include/util/x.h", ""),
+    ]), @r"
+    host/src/lib.rs -> host/src/api.rs host/src/turn/mod.rs host/src/turn/mod.rs
+    host/src/api.rs -> host/src/api/inner.rs
+    host/src/api/inner.rs -> host/src/turn/mod.rs crates/my-sdk/src/text.rs
+    host/src/turn/mod.rs -> host/src/api.rs
+    gin.go -> render/json.go
+    java/a/b/C.java -> java/a/b/D.java
+    c/main.c -> c/include/util/x.h
+    ");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read_without_panic(text in "\\PC{0,400}", lines in proptest::collection::vec("(from|import|use|mod|def|class|func|export|const|#include|\\(|\\)|[a-zé.\"' ]){0,12}", 0..12)) {
+        let text = format!("{text}\n{}", lines.join("\n"));
+        let count = text.lines().count() as u32;
+        for path in ["a.py", "a.ts", "a.rs", "a.go", "a.java", "a.c"] {
+            let resolver = Resolver::new(&[path]);
+            read(Syntax::of(path).expect("known"), &text, |d| assert!(d.line >= 1 && d.line <= count), |import| {
+                let _ = resolver.resolve(path, &import);
+            });
+        }
+    }
+}
