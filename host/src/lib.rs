@@ -16,6 +16,7 @@
 //! - [`api`]: the wire types of HTTP and SSE, which the command line shares.
 //! - [`config`]: defaults, file, environment and flags, resolved once a session.
 //! - [`limits`]: every bound, each with its reason.
+//! - [`defence`]: the names of what stands in an attack's way, for the test that takes it away.
 //! - [`daemon`]: lock, state file, token, start and stop.
 //! - [`http`]: routes by resource behind one gate.
 //! - [`session`]: the owner of a request, its journal and what is made of it.
@@ -38,6 +39,7 @@ pub mod api;
 pub mod config;
 pub mod context;
 pub mod daemon;
+pub mod defence;
 pub mod http;
 pub mod limits;
 pub mod operation;

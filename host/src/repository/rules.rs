@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::path::{self, PathError};
+use crate::defence::{self, Defence};
 
 /// One line of a table.
 ///
@@ -225,7 +226,8 @@ impl Rules {
             let hidden = self.hide.iter().any(|glob| glob.matches(folded));
             hidden.then_some("is hidden by `[policy] hide` in the configuration")
         };
-        let reason = HIDDEN_TABLE.find_copy(folded, is_directory).or_else(user)?;
+        let table = || HIDDEN_TABLE.find_copy(folded, is_directory);
+        let reason = defence::on(Defence::HiddenNames).then(table).flatten().or_else(user)?;
         (!self.revealed(folded)).then_some(reason)
     }
 
