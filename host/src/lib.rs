@@ -37,6 +37,8 @@ pub mod api;
 pub mod config;
 pub mod context;
 pub mod daemon;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod http;
 pub mod limits;
 pub mod operation;
