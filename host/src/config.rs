@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::Problem;
 
 mod edit;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod origin;
 
 pub use edit::{Init, write_initial};

@@ -6,6 +6,8 @@
 
 mod concealed;
 mod fresh;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod ignores;
 mod open;
 pub(crate) mod path;
