@@ -215,9 +215,12 @@ fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Ve
     let PolicySettings {
         hide,
         reveal,
+        protect,
+        unredacted,
         allow,
         deny,
         require_sandbox,
+        untrusted,
     } = policy;
     let lists = Lists { place };
     let unset = FileProvider::default();
@@ -246,6 +249,8 @@ fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Ve
         ),
         lists.array("policy.hide", hide),
         lists.array("policy.reveal", reveal),
+        lists.array("policy.protect", protect),
+        lists.array("policy.unredacted", unredacted),
         lists.array("policy.allow", allow),
         lists.array("policy.deny", deny),
         lists.written(
@@ -253,6 +258,7 @@ fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Ve
             require_sandbox.then(|| json!(true)),
             json!(false),
         ),
+        lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
     ]);
     settings
 }
