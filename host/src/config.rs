@@ -262,12 +262,18 @@ pub struct PolicySettings {
     pub hide: Vec<String>,
     /// Globs that are taken out of the built-in table.
     pub reveal: Vec<String>,
+    /// Globs that no proposal may touch, beyond the built-in table.
+    pub protect: Vec<String>,
+    /// Rules by which no key is replaced in what goes to a model; `all` means every rule.
+    pub unredacted: Vec<String>,
     /// Effects that are allowed.
     pub allow: Vec<String>,
     /// Effects that are denied; wins over `allow`.
     pub deny: Vec<String>,
     /// Nothing runs outside of a full sandbox.
     pub require_sandbox: bool,
+    /// No repository is trusted: every conversation is tainted from the start.
+    pub untrusted: bool,
 }
 
 /// The file, as written.

@@ -136,6 +136,10 @@ pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
 
 // ---- taint ----
 
+/// Places that one call may have read and that may not be the user's own. Directories of packages count once, so that this
+/// many are ignored files, opened one by one.
+pub const CALL_PLACES_MAX: usize = 256;
+
 /// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
 pub const FOREIGN_PLACES_MAX: usize = 16;
 

@@ -14,16 +14,20 @@ mod tests;
 
 use std::borrow::Cow;
 
-pub(crate) use rules::Enabled;
-pub(crate) use session::{Redactor, Told};
+pub use session::Redactor;
 
 /// Where every placeholder begins.
-const START: &str = "[redacted:";
+pub(crate) const START: &str = "[redacted:";
 
 /// A text without what looks like a key: each is a placeholder that says by which rule, and that nobody can take back.
 pub(crate) fn mask(text: &str) -> Cow<'_, str> {
-    let found = rules::find(text, Enabled::all());
-    replaced(text, found.iter().map(|found| (found.range.clone(), placeholder(found.rule, None))))
+    let found = rules::find(text, rules::Enabled::all());
+    replaced(
+        text,
+        found
+            .iter()
+            .map(|found| (found.range.clone(), placeholder(found.rule, None))),
+    )
 }
 
 /// `[redacted:github-token:3]`; without a number where it stands for no key that could be put back.

@@ -320,6 +320,10 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
         };
         left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
         judge_content(context, &path, before.as_ref())?;
+        let content = match content {
+            Some(content) => Some(restored(context, &path, content, before.as_ref())?),
+            None => None,
+        };
         let after = content.map(|content| FileState {
             content,
             mode: before
@@ -370,6 +374,27 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
             Some("read the whole file, then propose the change again"),
         )),
     }
+}
+
+/// The proposed content with the keys that the model knows as placeholders only. Its file must have held them.
+fn restored(
+    context: &CallContext,
+    path: &str,
+    content: Vec<u8>,
+    before: Option<&FileState>,
+) -> Result<Vec<u8>, Failure> {
+    let redactor = &context.conversation.redactor;
+    let old = before.map(|before| before.content.as_slice());
+    redactor.restore(content, old).map_err(|placeholder| {
+        failure(
+            "denied",
+            format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
+            Some(
+                "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
+                 anywhere else, refer to the secret by name, for example by an environment variable",
+            ),
+        )
+    })
 }
 
 /// Says why a path cannot be replaced, and what to propose instead.
