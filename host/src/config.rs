@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::Problem;
 
 mod edit;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod live;
 mod origin;
 

@@ -8,6 +8,8 @@ mod auth;
 mod body;
 mod changes;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod gate;
 mod listener;
 mod openapi;

@@ -111,6 +111,44 @@ pub const COMPILE_MS_MAX: u64 = 120_000;
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
+// ---- redaction ----
+
+/// Bytes from an anchor in which a rule's pattern is tried. The longest key with a bound of its own has 300; what goes on
+/// beyond the window is taken as a part of the key.
+pub const REDACTION_WINDOW_BYTES: usize = 640;
+
+/// Keys that a session keeps apart. A repository with more is a collection of test vectors; what is found beyond them is
+/// replaced all the same, and cannot be put back.
+pub const REDACTION_KEYS_MAX: usize = 4_096;
+
+/// Bytes of one key that is kept. A private key in one line has 3,300; together with [`REDACTION_KEYS_MAX`] it bounds
+/// what a session remembers to 64 MiB.
+pub const REDACTION_KEY_BYTES_MAX: usize = 16 * 1024;
+
+/// Lines of one private key. The largest in use, RSA of 16,384 bits, has 200.
+pub const REDACTION_KEY_LINES_MAX: usize = 256;
+
+/// Files that a session names as places of redacted keys. A notice with more is not read.
+pub const REDACTION_FILES_NAMED_MAX: usize = 32;
+
+/// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
+pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
+
+// ---- taint ----
+
+/// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
+pub const FOREIGN_PLACES_MAX: usize = 16;
+
+// ---- `.tool.toml` ----
+
+/// Bytes of a repository's `.tool.toml`. A long one has two kilobytes.
+pub const ROOT_FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Patterns in one list of it, and bytes of each: every file of the repository is compared with every pattern.
+pub const ROOT_FILE_PATTERNS_MAX: usize = 128;
+/// See [`ROOT_FILE_PATTERNS_MAX`].
+pub const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
+
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.

@@ -8,6 +8,8 @@
 pub mod approvals;
 mod engine;
 pub mod feed;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 pub mod history;
 pub mod journal;
 pub mod report;

@@ -12,6 +12,8 @@ pub mod changes;
 mod component;
 pub mod diff;
 mod engine;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod guard;
 mod imports;
 pub mod policy;

@@ -197,7 +197,7 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
 }
 
 /// Every setting. The patterns name every field, so that a key that is added to the file does not stay unlisted.
-fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
+pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
     let File {
         providers,
         logging,

@@ -6,6 +6,8 @@
 
 mod consent;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod git;
 mod git_commit;
 mod git_read;

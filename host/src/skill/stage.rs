@@ -19,6 +19,7 @@ use super::diff::FileDiff;
 use super::policy::{Decision, Effect, Writes};
 use super::runner;
 use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
+use crate::defence::{self, Defence};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
 
@@ -182,7 +183,7 @@ fn check_name(path: &str) -> Result<(), Failure> {
         let message = format!("A path of the proposal has more than {PROPOSAL_PATH_BYTES_MAX} bytes");
         return Err(failure("limit", message, None));
     }
-    if path.chars().any(is_unfit) {
+    if path.chars().any(is_unfit) && defence::on(Defence::VisibleNames) {
         let message = format!("`{}` contains control characters", shown(path));
         return Err(failure("denied", message, Some("use a name of visible characters")));
     }
@@ -208,6 +209,7 @@ fn judge_effect(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     let effect = Effect::WriteRepository;
     let denied = |message: &str| Err(failure("denied", message, None));
     match context.policy.decide(effect, context.approver.can_ask()) {
+        _ if !defence::on(Defence::GrantsAtCommit) => Ok(()),
         Decision::Allow => Ok(()),
         Decision::Deny => denied("Changing files is not allowed in this operation"),
         Decision::Ask => {
@@ -287,7 +289,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
                 let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
                 written.contains(&folded) || found.is_ok()
             };
-            if SHAPE.iter().all(exists) {
+            if SHAPE.iter().all(exists) && defence::on(Defence::ProposedGitShape) {
                 let place = if directory.is_empty() {
                     "the repository root"
                 } else {
@@ -355,6 +357,7 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
         return Err(failure("denied", message, Some("write to a new file")));
     }
     match files.seen.get(path) {
+        _ if !defence::on(Defence::UnreadFiles) => Ok(()),
         Some(seen) if *seen == digest(&before.content) => Ok(()),
         Some(_) => Err(failure(
             "denied",
