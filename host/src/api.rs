@@ -485,6 +485,9 @@ pub struct BackendStatus {
     pub version: String,
     /// Process id.
     pub pid: u32,
+    /// Address it listens on.
+    #[serde(default)]
+    pub address: String,
     /// Port it listens on.
     #[schema(minimum = 1, maximum = 65535)]
     pub port: u16,

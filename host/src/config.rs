@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,9 +19,11 @@ use crate::api::Problem;
 mod edit;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod live;
 mod origin;
 
 pub use edit::{Init, write_initial};
+pub use live::Live;
 pub use origin::{FileState, Inspection, Origin, Setting, exposed, exposed_key, inspect};
 use origin::{Sourced, layered};
 
@@ -232,15 +235,31 @@ pub struct ProviderSummary {
 }
 
 /// `[server]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSettings {
+    /// Address to listen on. On any but a loopback one everybody needs the token.
+    pub address: IpAddr,
     /// Host names, beside loopback, that a `Host` header may carry.
     pub hosts: Vec<String>,
     /// Origins of pages that may use the server, for example `http://localhost:5173`.
     pub cors_origins: Vec<String>,
     /// Who needs the token.
     pub auth: Auth,
+    /// After how many minutes without a session and a request the daemon ends; it stays where this is absent.
+    pub idle_minutes: Option<NonZeroU32>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            hosts: Vec::new(),
+            cors_origins: Vec::new(),
+            auth: Auth::default(),
+            idle_minutes: None,
+        }
+    }
 }
 
 /// Who needs the token.
@@ -373,6 +392,19 @@ impl Environment {
     /// variable, and a build without debug assertions does not know it.
     pub fn scan_time(&self) -> Option<Duration> {
         let lower = self.get("TOOL_TEST_SCAN_MS").filter(|_| cfg!(debug_assertions))?;
+        lower.parse().ok().map(Duration::from_millis)
+    }
+
+    /// The version that a daemon says to be: for tests, another one. As with [`Self::scan_time`], a daemon that a client
+    /// starts never gets the variable.
+    pub fn version(&self) -> &str {
+        let other = self.get("TOOL_TEST_VERSION").filter(|_| cfg!(debug_assertions));
+        other.unwrap_or(env!("CARGO_PKG_VERSION"))
+    }
+
+    /// A lower time after which an idle daemon ends, in milliseconds: for tests.
+    pub fn idle_time(&self) -> Option<Duration> {
+        let lower = self.get("TOOL_TEST_IDLE_MS").filter(|_| cfg!(debug_assertions))?;
         lower.parse().ok().map(Duration::from_millis)
     }
 

@@ -164,7 +164,15 @@ pub const HOME_LOOK_MS: u64 = 2000;
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;
 
-/// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
+/// How long a starting daemon tries to get the lock while nobody says to be the holder, and how long a client waits for
+/// a holder to say where it is: a look at the lock lasts microseconds, a start some ten milliseconds.
+pub const LOCK_PATIENCE_MS: u64 = 2_000;
+
+/// How long a daemon that leaves because it is idle still listens: a client that read its record just before has
+/// connected by then.
+pub const LEAVE_MS: u64 = 200;
+
+/// Bytes of each of the daemon's logs before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 // ---- repository ----
@@ -334,15 +342,28 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// instead of the answer.
 pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Time in which the head of a request must arrive, from its first byte on. It is some hundred bytes: whoever takes
-/// longer holds a connection for its own sake.
+/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
+/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
 pub const HEAD_SECONDS_MAX: u64 = 15;
+
+/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers of a request. Browsers behind proxies send some forty.
+pub const HEADERS_MAX: usize = 100;
 
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;
 
 /// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
 pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
+/// the user out by holding all of them.
+pub const STRANGERS_CONNECTIONS_MAX: usize = 512;
+
+/// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
+pub const LOGGED_TARGET_BYTES_MAX: usize = 512;
 
 /// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
 /// twice what the slowest plain answer, a scan, may take.
