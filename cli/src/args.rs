@@ -230,11 +230,15 @@ Examples:
 Examples:
   tool doctor
   tool doctor --probe          also tries what the model can do; costs a few hundred tokens
+  tool doctor --sandbox        tries to break out of the sandbox, and says what held
   tool doctor --json")]
     Doctor {
         /// Send tiny requests to the provider and say what it can do and what is worked around
         #[arg(long)]
         probe: bool,
+        /// Make every known attack on the sandbox on this machine instead, and say which of them it holds
+        #[arg(long, conflicts_with = "probe")]
+        sandbox: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -186,6 +186,35 @@ defences! {
     Strays,
 }
 
+/// How an attack was seen to succeed, so that it is known to attack at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// With all of these off it succeeds.
+    Off(&'static [Defence]),
+    /// The same in the fallback of the sandbox around runs.
+    Fallback(&'static [Defence]),
+    /// It was not seen, and why it cannot be.
+    Unseen(&'static str),
+}
+
+impl Counter {
+    /// True where there is a counter-proof or a reason.
+    pub fn is_told(&self) -> bool {
+        match self {
+            Self::Off(defences) | Self::Fallback(defences) => !defences.is_empty(),
+            Self::Unseen(reason) => !reason.is_empty(),
+        }
+    }
+
+    /// What has to be off.
+    pub fn defences(&self) -> &'static [Defence] {
+        match self {
+            Self::Off(defences) | Self::Fallback(defences) => defences,
+            Self::Unseen(_) => &[],
+        }
+    }
+}
+
 /// Whether a defence is to be used.
 #[cfg(not(feature = "counterproof"))]
 #[inline(always)]

@@ -5,6 +5,7 @@
 //! the stage is a proposal that the host checks, journals and commits. Only this module names wasmtime.
 
 mod arguments;
+pub mod attacks;
 pub(crate) mod bindings;
 mod cache;
 mod call;

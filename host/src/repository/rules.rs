@@ -360,7 +360,7 @@ impl Rules {
     pub fn protected(&self, path: &str) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
-            Err(error) => return Some(outside(error)),
+            Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
         };
         if !defence::on(Defence::ProtectedNames) {
             return None;

@@ -80,8 +80,13 @@ struct Proposal {
 
 impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
-        let normal = path::normalise(path)
-            .map_err(|error| failure("denied", format!("`{}` cannot be deleted: {error}", shown(path)), None))?;
+        let normal = match path::normalise(path) {
+            Err(error) if defence::on(Defence::RepositoryPaths) => {
+                let message = format!("`{}` cannot be deleted: {error}", shown(path));
+                return Err(failure("denied", message, None));
+            }
+            normal => normal.unwrap_or_else(|_| path.to_owned()),
+        };
         check_name(&normal)?;
         if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
             let message = format!("`{path}` is both written and deleted by the same proposal");
