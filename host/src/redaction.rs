@@ -23,7 +23,12 @@ const START: &str = "[redacted:";
 /// A text without what looks like a key: each is a placeholder that says by which rule, and that nobody can take back.
 pub(crate) fn mask(text: &str) -> Cow<'_, str> {
     let found = rules::find(text, Enabled::all());
-    replaced(text, found.iter().map(|found| (found.range.clone(), placeholder(found.rule, None))))
+    replaced(
+        text,
+        found
+            .iter()
+            .map(|found| (found.range.clone(), placeholder(found.rule, None))),
+    )
 }
 
 /// `[redacted:github-token:3]`; without a number where it stands for no key that could be put back.

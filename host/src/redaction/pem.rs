@@ -16,12 +16,19 @@ const LAST_BYTES_MIN: usize = 4;
 pub(super) fn lines(text: &str, mention: usize) -> Vec<Range<usize>> {
     let line_start = text[..mention].rfind('\n').map_or(0, |at| at + 1);
     let line_end = end_of_line(text, mention);
-    let opens = text[line_start..mention].rfind("BEGIN").is_some_and(|at| text[line_start..line_start + at].contains("----"));
-    let Some(mark) = text[mention..line_end].find("----") else { return Vec::new() };
+    let opens = text[line_start..mention]
+        .rfind("BEGIN")
+        .is_some_and(|at| text[line_start..line_start + at].contains("----"));
+    let Some(mark) = text[mention..line_end].find("----") else {
+        return Vec::new();
+    };
     if !opens {
         return Vec::new();
     }
-    let dashes = text[mention + mark..line_end].bytes().take_while(|byte| *byte == b'-').count();
+    let dashes = text[mention + mark..line_end]
+        .bytes()
+        .take_while(|byte| *byte == b'-')
+        .count();
     let rest = mention + mark + dashes..line_end;
     match in_one_line(text, rest) {
         Some(key) => vec![key],

@@ -64,11 +64,21 @@ pub(super) const RULES: &[Rule] = &[
     // PEM, OpenSSH and OpenPGP armour (RFC 7468, RFC 9580). The lines are `pem`'s business, see `find`.
     named("private-key", &["private key"], "", is_no_sample),
     // The IAM user guide, "IAM identifiers": prefixes of access keys of users and of temporary ones.
-    marked("aws-access-key", &["akia", "asia", "abia", "acca"], r"^((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})(?:[^A-Za-z0-9]|$)"),
+    marked(
+        "aws-access-key",
+        &["akia", "asia", "abia", "acca"],
+        r"^((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})(?:[^A-Za-z0-9]|$)",
+    ),
     // 40 characters of base64, which only their name tells from a hash.
     named(
         "aws-secret-key",
-        &["secret_access_key", "secretaccesskey", "secret_key", "secretkey", "secret-access-key"],
+        &[
+            "secret_access_key",
+            "secretaccesskey",
+            "secret_key",
+            "secretkey",
+            "secret-access-key",
+        ],
         r#"(?i)^secret[_-]?(?:access[_-]?)?key["']?\s{0,8}[=:]\s{0,8}["']?([a-z0-9/+]{40})(?:[^a-z0-9/+=]|$)"#,
         is_random_mixed,
     ),
@@ -81,13 +91,18 @@ pub(super) const RULES: &[Rule] = &[
     // GitLab, "Token overview": prefixes of tokens.
     marked(
         "gitlab-token",
-        &["glpat-", "gldt-", "glrt-", "glrtr-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "glsoat-", "gloas-", "glffct-"],
+        &[
+            "glpat-", "gldt-", "glrt-", "glrtr-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "glsoat-",
+            "gloas-", "glffct-",
+        ],
         r"^(gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_.-]{20,300})",
     ),
     // Slack, "Token types"; legacy forms are the same with another letter.
     marked(
         "slack-token",
-        &["xoxa-", "xoxb-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxc-", "xoxd-", "xapp-"],
+        &[
+            "xoxa-", "xoxb-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxc-", "xoxd-", "xapp-",
+        ],
         r"^(xox[abceoprsd][-.](?:xox[bp]-)?[A-Za-z0-9%/+-]*[0-9][A-Za-z0-9%/+-]{9,500}|xapp-[0-9]-[A-Z0-9]{8,}-[0-9]+-[a-z0-9]{30,})",
     ),
     // Slack and Discord, incoming webhooks: who knows the address may post.
@@ -110,10 +125,19 @@ pub(super) const RULES: &[Rule] = &[
         r"^(AIza[A-Za-z0-9_-]{35}|GOCSPX-[A-Za-z0-9_-]{28}|ya29\.[A-Za-z0-9_-]{30,500})",
     ),
     // RFC 7519 in the compact form of RFC 7515, signed: both parts are JSON objects.
-    marked("jwt", &["eyj"], r"^(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,})"),
+    marked(
+        "jwt",
+        &["eyj"],
+        r"^(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,})",
+    ),
     // npm, "About access tokens", and what an `.npmrc` says by name.
     marked("npm-token", &["npm_"], r"^(npm_[A-Za-z0-9]{36})(?:[^A-Za-z0-9]|$)"),
-    named("npm-token", &["_authtoken"], r#"^_authToken\s{0,4}=\s{0,4}["']?([A-Za-z0-9_.=/+-]{20,})"#, is_no_sample),
+    named(
+        "npm-token",
+        &["_authtoken"],
+        r#"^_authToken\s{0,4}=\s{0,4}["']?([A-Za-z0-9_.=/+-]{20,})"#,
+        is_no_sample,
+    ),
     // PyPI, "API tokens": macaroons, whose first bytes are always the same.
     marked("pypi-token", &["pypi-ag"], r"^(pypi-Ag[A-Za-z0-9_-]{50,1000})"),
     // What registries and builders mark their own tokens with: crates.io, RubyGems, Docker Hub, NuGet, HashiCorp.
@@ -143,11 +167,20 @@ pub(super) const RULES: &[Rule] = &[
         is_word: true,
         is_key: is_no_sample,
     },
-    named("azure-key", &["sig="], r"^sig=([A-Za-z0-9%+/]{43,120}(?:%3[Dd]|=))", is_random),
+    named(
+        "azure-key",
+        &["sig="],
+        r"^sig=([A-Za-z0-9%+/]{43,120}(?:%3[Dd]|=))",
+        is_random,
+    ),
     // Twilio, "API keys"; account identifiers (`AC…`) are no secret.
     marked("twilio-key", &["sk"], r"^(SK[0-9a-f]{32})(?:[^A-Za-z0-9]|$)"),
     // SendGrid, "API keys": three parts.
-    marked("sendgrid-key", &["sg."], r"^(SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50})"),
+    marked(
+        "sendgrid-key",
+        &["sg."],
+        r"^(SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50})",
+    ),
     // Telegram, "Bot API": a bot's number, a colon, a key that begins with `AA`.
     Rule {
         name: "telegram-token",
@@ -161,15 +194,53 @@ pub(super) const RULES: &[Rule] = &[
     marked(
         "service-token",
         &[
-            "dop_v1_", "doo_v1_", "dor_v1_", "shpat_", "shpss_", "shpca_", "shppa_", "sq0csp-", "sq0atp-", "hvs.", "hvb.",
-            "dapi", "lin_api_", "ntn_", "pmak-", "glsa_", "glc_", "nrak-", "age-secret-key-1", "dp.pt.", "dp.st.", "pul-",
-            "sntrys_", "sbp_", "pscale_tkn_", "pscale_pw_", "figd_", "tskey-", "dt0c01.", "atatt3", "atbb", "hrku-",
-            "fo1_", "nfp_", "rnd_", "key-", "sl.",
+            "dop_v1_",
+            "doo_v1_",
+            "dor_v1_",
+            "shpat_",
+            "shpss_",
+            "shpca_",
+            "shppa_",
+            "sq0csp-",
+            "sq0atp-",
+            "hvs.",
+            "hvb.",
+            "dapi",
+            "lin_api_",
+            "ntn_",
+            "pmak-",
+            "glsa_",
+            "glc_",
+            "nrak-",
+            "age-secret-key-1",
+            "dp.pt.",
+            "dp.st.",
+            "pul-",
+            "sntrys_",
+            "sbp_",
+            "pscale_tkn_",
+            "pscale_pw_",
+            "figd_",
+            "tskey-",
+            "dt0c01.",
+            "atatt3",
+            "atbb",
+            "hrku-",
+            "fo1_",
+            "nfp_",
+            "rnd_",
+            "key-",
+            "sl.",
         ],
         r"^((?:dop|doo|dor)_v1_[a-f0-9]{64}|shp(?:at|ss|ca|pa)_[a-fA-F0-9]{32}|sq0(?:csp|atp)-[A-Za-z0-9_-]{22,43}|hv[sb]\.[A-Za-z0-9_-]{24,300}|dapi[a-f0-9]{32}|lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{43,}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|glc_[A-Za-z0-9+/]{32,400}={0,2}|NRAK-[A-Z0-9]{27}|AGE-SECRET-KEY-1[0-9A-Z]{58}|dp\.(?:pt|st)\.[A-Za-z0-9._-]{40,}|pul-[a-f0-9]{40}|sntrys_[A-Za-z0-9+/=_-]{60,}|sbp_[a-f0-9]{40}|pscale_(?:tkn|pw)_[A-Za-z0-9_.=-]{32,64}|figd_[A-Za-z0-9_-]{40,}|tskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9]+-[A-Za-z0-9]{20,}|dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{64}|ATATT3[A-Za-z0-9_=-]{150,}|ATBB[A-Za-z0-9]{32}|HRKU-[A-Za-z0-9_-]{36,}|fo1_[A-Za-z0-9_-]{43}|nfp_[A-Za-z0-9]{36}|rnd_[A-Za-z0-9]{32}|key-[a-f0-9]{32}|sl\.[A-Za-z0-9_-]{130,})",
     ),
     // RFC 3986: the user information of a URL, of a database or any other server.
-    named("url-password", &["://"], r#"^://[^\s:/@"'`<>\\]{0,128}:([^\s/@"'`<>\\]{3,256})@[A-Za-z0-9\[]"#, is_password),
+    named(
+        "url-password",
+        &["://"],
+        r#"^://[^\s:/@"'`<>\\]{0,128}:([^\s/@"'`<>\\]{3,256})@[A-Za-z0-9\[]"#,
+        is_password,
+    ),
     // RFC 9110: credentials in a header that somebody wrote down.
     named(
         "authorization-header",
@@ -181,8 +252,20 @@ pub(super) const RULES: &[Rule] = &[
     named(
         "generic-secret",
         &[
-            "api_key", "api-key", "apikey", "secret", "token", "access_key", "accesskey", "private_key", "privatekey",
-            "auth_key", "authkey", "encryption_key", "signing_key", "credential",
+            "api_key",
+            "api-key",
+            "apikey",
+            "secret",
+            "token",
+            "access_key",
+            "accesskey",
+            "private_key",
+            "privatekey",
+            "auth_key",
+            "authkey",
+            "encryption_key",
+            "signing_key",
+            "credential",
         ],
         r#"(?i)^[a-z_-]{3,24}["'\]]{0,2}(?:\s{0,4}:\s{0,2}[a-z&<>' ]{1,24})?\s{0,8}(?:=>|:=|[=:,])\s{0,8}[bru]?["'`]([a-z0-9+/_.=~-]{16,512})["'`]"#,
         is_random,
@@ -190,7 +273,17 @@ pub(super) const RULES: &[Rule] = &[
     // The same without quotes, as in YAML, `.properties` and shell: the value ends its line.
     named(
         "generic-secret",
-        &["api_key", "api-key", "apikey", "secret", "token", "access_key", "auth_key", "encryption_key", "signing_key"],
+        &[
+            "api_key",
+            "api-key",
+            "apikey",
+            "secret",
+            "token",
+            "access_key",
+            "auth_key",
+            "encryption_key",
+            "signing_key",
+        ],
         r"(?im)^[a-z_-]{3,24}[ \t]{0,4}[=:][ \t]{0,4}([a-z0-9+/_=-]{20,512})[ \t]{0,8}(?:#.{0,80})?\r?$",
         is_random_mixed,
     ),
@@ -357,7 +450,17 @@ fn is_inside_word(before: &[u8]) -> bool {
 
 /// Words that documents put where a key belongs.
 const SAMPLES: [&str; 12] = [
-    "example", "sample", "dummy", "placeholder", "changeme", "change-me", "change_me", "your_", "your-", "xxxxxx", "not-a-",
+    "example",
+    "sample",
+    "dummy",
+    "placeholder",
+    "changeme",
+    "change-me",
+    "change_me",
+    "your_",
+    "your-",
+    "xxxxxx",
+    "not-a-",
     "redacted",
 ];
 
@@ -383,7 +486,11 @@ fn has_run(text: &str) -> bool {
 
 /// A value that nobody made up by hand: no words, no identifier of anything public.
 fn is_random(text: &str) -> bool {
-    let bits = if text.bytes().all(|byte| byte.is_ascii_hexdigit()) { 2.6 } else { 3.4 };
+    let bits = if text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        2.6
+    } else {
+        3.4
+    };
     is_no_sample(text)
         && text.bytes().any(|byte| byte.is_ascii_digit())
         && text.bytes().any(|byte| byte.is_ascii_alphabetic())
@@ -403,11 +510,12 @@ fn is_random_mixed(text: &str) -> bool {
 /// The password of a URL. What stands for one in documents and templates is kept, and so is the name of the user.
 fn is_password(text: &str) -> bool {
     const COMMON: [&str; 16] = [
-        "pass", "password", "passwd", "pwd", "pw", "secret", "token", "user", "username", "admin", "root", "test", "guest",
-        "postgres", "mysql", "redis",
+        "pass", "password", "passwd", "pwd", "pw", "secret", "token", "user", "username", "admin", "root", "test",
+        "guest", "postgres", "mysql", "redis",
     ];
     let lower = text.to_ascii_lowercase();
-    let is_template = text.contains(['$', '{', '}', '<', '>', '*', '(', ')', '[', ']', ',', '|']) || text.starts_with('%');
+    let is_template =
+        text.contains(['$', '{', '}', '<', '>', '*', '(', ')', '[', ']', ',', '|']) || text.starts_with('%');
     let is_port = text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() <= 5;
     !is_template && !is_port && !COMMON.contains(&lower.as_str()) && is_no_sample(text)
 }
@@ -429,7 +537,10 @@ fn is_strong_password(text: &str) -> bool {
 fn is_uuid(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    lengths == [8, 4, 4, 4, 12] && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    lengths == [8, 4, 4, 4, 12]
+        && parts
+            .iter()
+            .all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// True for words with separators between them: `csrf_token_v2-header.name`, `my-super-secret-value1`.
@@ -438,9 +549,13 @@ fn is_spoken(text: &str) -> bool {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
         let tail = part.trim_end_matches(|c: char| c.is_ascii_digit());
         // A word may be capitalised and numbered, and no more than that.
-        digits <= 4 && tail.bytes().skip(1).all(|byte| byte.is_ascii_lowercase()) || part.bytes().all(|b| b.is_ascii_uppercase())
+        digits <= 4 && tail.bytes().skip(1).all(|byte| byte.is_ascii_lowercase())
+            || part.bytes().all(|b| b.is_ascii_uppercase())
     };
-    let parts: Vec<&str> = text.split(['_', '-', '.', '/', '=', '+', '~']).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = text
+        .split(['_', '-', '.', '/', '=', '+', '~'])
+        .filter(|part| !part.is_empty())
+        .collect();
     parts.iter().all(|part| is_word(part) && part.len() <= 20)
 }
 
@@ -449,6 +564,9 @@ fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);
     let total = text.len() as f64;
-    let shares = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / total);
+    let shares = counts
+        .iter()
+        .filter(|count| **count > 0)
+        .map(|count| f64::from(*count) / total);
     -shares.map(|share| share * share.log2()).sum::<f64>()
 }

@@ -75,7 +75,11 @@ impl Redactor {
     pub(crate) fn new<'a>(unredacted: &[String], own: impl IntoIterator<Item = &'a str>) -> Result<Self, Problem> {
         let enabled = Enabled::without(unredacted).map_err(|name| unknown(name))?;
         let mut state = State::default();
-        for key in own.into_iter().map(str::trim).filter(|key| key.len() >= LITERAL_BYTES_MIN) {
+        for key in own
+            .into_iter()
+            .map(str::trim)
+            .filter(|key| key.len() >= LITERAL_BYTES_MIN)
+        {
             state.keep(key, rules::named_index(OWN), None);
         }
         state.index();
@@ -100,7 +104,9 @@ impl Redactor {
             return (Cow::Borrowed(text), 0);
         }
         state.tell(&places, file);
-        let words = places.iter().map(|place| (place.range.clone(), placeholder(place.rule, place.number)));
+        let words = places
+            .iter()
+            .map(|place| (place.range.clone(), placeholder(place.rule, place.number)));
         (replaced(text, words), places.len())
     }
 
@@ -215,9 +221,15 @@ impl State {
     }
 
     fn index(&mut self) {
-        let long = self.kept.iter().enumerate().filter(|(_, kept)| kept.key.len() >= LITERAL_BYTES_MIN);
+        let long = self
+            .kept
+            .iter()
+            .enumerate()
+            .filter(|(_, kept)| kept.key.len() >= LITERAL_BYTES_MIN);
         let (numbers, keys): (Vec<usize>, Vec<&str>) = long.map(|(number, kept)| (number, kept.key.as_str())).unzip();
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(keys);
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(keys);
         // Their number and their length are bounded, and so is the automaton.
         self.literals = automaton.ok().map(|automaton| Literals { automaton, numbers });
     }
@@ -260,7 +272,11 @@ impl State {
 
     /// Puts another text in the place of each placeholder. `with` gets it as it is written, and the key that it stands
     /// for.
-    fn rewritten<E>(&self, text: &[u8], with: impl Fn(&[u8], Option<&str>) -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
+    fn rewritten<E>(
+        &self,
+        text: &[u8],
+        with: impl Fn(&[u8], Option<&str>) -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
         for found in WRITTEN.captures_iter(text) {
@@ -272,10 +288,14 @@ impl State {
                 out.extend_from_slice(whole.as_bytes());
                 continue;
             }
-            let number = found.get(2).and_then(|number| std::str::from_utf8(number.as_bytes()).ok());
+            let number = found
+                .get(2)
+                .and_then(|number| std::str::from_utf8(number.as_bytes()).ok());
             let number = number.and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
             let kept = number.and_then(|number| self.kept.get(number));
-            let key = kept.filter(|kept| RULES[kept.rule].name == rule).map(|kept| kept.key.as_str());
+            let key = kept
+                .filter(|kept| RULES[kept.rule].name == rule)
+                .map(|kept| kept.key.as_str());
             out.extend(with(whole.as_bytes(), key)?);
         }
         out.extend_from_slice(&text[at..]);
@@ -289,13 +309,19 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 fn unknown(name: &str) -> Problem {
     let known = rules::names();
-    let near = known.iter().min_by_key(|known| strsim::damerau_levenshtein(name, known));
+    let near = known
+        .iter()
+        .min_by_key(|known| strsim::damerau_levenshtein(name, known));
     let hint = format!(
         "did you mean `{}`? The rules are {}; `all` means every one",
         near.copied().unwrap_or_default(),
         known.join(", ")
     );
-    Problem::new("config-invalid", format!("`{name}` in `[policy] unredacted` is no rule")).with_hint(hint)
+    Problem::new(
+        "config-invalid",
+        format!("`{name}` in `[policy] unredacted` is no rule"),
+    )
+    .with_hint(hint)
 }
 
 impl fmt::Debug for Redactor {

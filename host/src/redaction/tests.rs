@@ -36,7 +36,11 @@ fn redactor() -> Redactor {
 /// A key in armour, as tools write it.
 fn armoured(kind: &str) -> String {
     let body: Vec<String> = (1..=5).map(|line| drawn(line, 64, BASE64)).collect();
-    format!("-----BEGIN {kind}-----\n{}\n{}==\n-----END {kind}-----\n", body.join("\n"), drawn(9, 22, BASE64))
+    format!(
+        "-----BEGIN {kind}-----\n{}\n{}==\n-----END {kind}-----\n",
+        body.join("\n"),
+        drawn(9, 22, BASE64)
+    )
 }
 
 /// Each rule with texts that hold one key of it: what stands before, the key, what stands after.
@@ -46,7 +50,12 @@ fn vectors() -> Vec<(&'static str, String, String, String)> {
         all.push((rule, before.to_owned(), key, after.to_owned()));
     };
     for prefix in ["AKIA", "ASIA", "ABIA", "ACCA"] {
-        add("aws-access-key", "id = \"", prefix.to_owned() + &drawn(3, 16, UPPER), "\"");
+        add(
+            "aws-access-key",
+            "id = \"",
+            prefix.to_owned() + &drawn(3, 16, UPPER),
+            "\"",
+        );
     }
     let secret = drawn(11, 40, BASE64);
     add("aws-secret-key", "aws_secret_access_key = ", secret.clone(), "\n");
@@ -54,25 +63,82 @@ fn vectors() -> Vec<(&'static str, String, String, String)> {
     for prefix in ["ghp_", "gho_", "ghu_", "ghs_", "ghr_"] {
         add("github-token", "", prefix.to_owned() + &any(36), "\n");
     }
-    add("github-token", "Basic ", format!("github_pat_{}_{}", any(22), any(59)), "");
-    for prefix in ["glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "glsoat-", "gloas-"] {
+    add(
+        "github-token",
+        "Basic ",
+        format!("github_pat_{}_{}", any(22), any(59)),
+        "",
+    );
+    for prefix in [
+        "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "glsoat-", "gloas-",
+    ] {
         add("gitlab-token", "token=", prefix.to_owned() + &any(20), " ");
     }
-    add("slack-token", "'", format!("xoxb-{}-{}-{}", drawn(1, 11, "123456789"), drawn(2, 12, "123456789"), any(24)), "'");
-    add("slack-token", "'", format!("xoxp-{}-{}", drawn(1, 11, "123456789"), any(32)), "'");
-    add("slack-token", "", format!("xapp-1-{}-{}-{}", drawn(4, 11, UPPER), drawn(1, 13, "123456789"), drawn(5, 64, HEX)), "");
-    add("webhook-url", "https://hooks.slack.com/services/", format!("T{}/B{}/{}", drawn(1, 10, UPPER), drawn(2, 10, UPPER), any(24)), "");
-    add("webhook-url", "https://discord.com/api/webhooks/112233445566778899/", any(68), "\"");
+    add(
+        "slack-token",
+        "'",
+        format!(
+            "xoxb-{}-{}-{}",
+            drawn(1, 11, "123456789"),
+            drawn(2, 12, "123456789"),
+            any(24)
+        ),
+        "'",
+    );
+    add(
+        "slack-token",
+        "'",
+        format!("xoxp-{}-{}", drawn(1, 11, "123456789"), any(32)),
+        "'",
+    );
+    add(
+        "slack-token",
+        "",
+        format!(
+            "xapp-1-{}-{}-{}",
+            drawn(4, 11, UPPER),
+            drawn(1, 13, "123456789"),
+            drawn(5, 64, HEX)
+        ),
+        "",
+    );
+    add(
+        "webhook-url",
+        "https://hooks.slack.com/services/",
+        format!("T{}/B{}/{}", drawn(1, 10, UPPER), drawn(2, 10, UPPER), any(24)),
+        "",
+    );
+    add(
+        "webhook-url",
+        "https://discord.com/api/webhooks/112233445566778899/",
+        any(68),
+        "\"",
+    );
     add("stripe-key", "key: ", format!("sk_live_{}", any(24)), "");
     add("stripe-key", "key: ", format!("rk_live_{}", any(99)), "");
     add("stripe-key", "", format!("whsec_{}", any(32)), "");
     add("google-key", "key=", format!("AIza{}", any(35)), "&");
     add("google-key", "\"", format!("GOCSPX-{}", any(28)), "\"");
     add("google-key", "", format!("ya29.{}", any(120)), "");
-    add("jwt", "Cookie: a=", format!("eyJ{}.eyJ{}.{}", any(33), any(60), any(43)), ";");
+    add(
+        "jwt",
+        "Cookie: a=",
+        format!("eyJ{}.eyJ{}.{}", any(33), any(60), any(43)),
+        ";",
+    );
     add("npm-token", "", format!("npm_{}", any(36)), "");
-    add("npm-token", "//registry.npmjs.org/:_authToken=", drawn(6, 36, LOWER), "\n");
-    add("pypi-token", "password = ", format!("pypi-AgEIcHlwaS5vcmc{}", any(150)), "\n");
+    add(
+        "npm-token",
+        "//registry.npmjs.org/:_authToken=",
+        drawn(6, 36, LOWER),
+        "\n",
+    );
+    add(
+        "pypi-token",
+        "password = ",
+        format!("pypi-AgEIcHlwaS5vcmc{}", any(150)),
+        "\n",
+    );
     add("registry-token", "", format!("cio{}", any(32)), "");
     add("registry-token", "", format!("rubygems_{}", drawn(8, 48, HEX)), "");
     add("registry-token", "", format!("dckr_pat_{}", any(27)), "");
@@ -82,29 +148,59 @@ fn vectors() -> Vec<(&'static str, String, String, String)> {
     add("model-api-key", "", format!("sk-{}", any(48)), "");
     add("model-api-key", "", format!("hf_{}", any(34)), "");
     add("model-api-key", "", format!("gsk_{}", any(52)), "");
-    add("azure-key", "AccountName=x;AccountKey=", drawn(5, 86, BASE64) + "==", ";EndpointSuffix=y");
+    add(
+        "azure-key",
+        "AccountName=x;AccountKey=",
+        drawn(5, 86, BASE64) + "==",
+        ";EndpointSuffix=y",
+    );
     add("azure-key", "SharedAccessKey=", drawn(5, 43, BASE64) + "=", "");
     add("azure-key", "secret: ", format!("{}8Q~{}", any(3), any(34)), "\n");
     add("azure-key", "&sig=", drawn(5, 43, ALPHANUMERIC) + "%3D", "\"");
     add("twilio-key", "", format!("SK{}", drawn(5, 32, HEX)), "");
     add("sendgrid-key", "", format!("SG.{}.{}", any(22), any(43)), "");
-    add("telegram-token", "bot", format!("{}:AA{}", drawn(1, 10, "123456789"), any(33)), "/");
+    add(
+        "telegram-token",
+        "bot",
+        format!("{}:AA{}", drawn(1, 10, "123456789"), any(33)),
+        "/",
+    );
     add("service-token", "", format!("dop_v1_{}", drawn(5, 64, HEX)), "");
     add("service-token", "", format!("shpat_{}", drawn(5, 32, HEX)), "");
     add("service-token", "", format!("hvs.{}", any(90)), "");
     add("service-token", "", format!("dapi{}", drawn(5, 32, HEX)), "");
     add("service-token", "", format!("lin_api_{}", any(40)), "");
-    add("service-token", "", format!("glsa_{}_{}", any(32), drawn(5, 8, HEX)), "");
-    add("service-token", "", format!("AGE-SECRET-KEY-1{}", drawn(5, 58, UPPER)), "");
+    add(
+        "service-token",
+        "",
+        format!("glsa_{}_{}", any(32), drawn(5, 8, HEX)),
+        "",
+    );
+    add(
+        "service-token",
+        "",
+        format!("AGE-SECRET-KEY-1{}", drawn(5, 58, UPPER)),
+        "",
+    );
     add("service-token", "", format!("sntrys_{}", any(120)), "");
     add("service-token", "", format!("tskey-auth-{}-{}", any(12), any(32)), "");
     add("service-token", "", format!("ATATT3{}", any(180)), "");
     add("service-token", "", format!("figd_{}", any(40)), "");
-    add("url-password", "postgres://app:", "s3cr3tWord".to_owned(), "@db.internal:5432/app");
+    add(
+        "url-password",
+        "postgres://app:",
+        "s3cr3tWord".to_owned(),
+        "@db.internal:5432/app",
+    );
     add("url-password", "\"redis://:", any(20), "@cache/0\"");
     add("url-password", "https://me:", any(12), "@git.internal/x.git");
     add("authorization-header", "Authorization: Bearer ", any(40), "\n");
-    add("authorization-header", "'Authorization': 'Basic ", drawn(4, 30, ALPHANUMERIC) + "==", "'");
+    add(
+        "authorization-header",
+        "'Authorization': 'Basic ",
+        drawn(4, 30, ALPHANUMERIC) + "==",
+        "'",
+    );
     add("generic-secret", "API_KEY = \"", any(32), "\"");
     add("generic-secret", "\"client_secret\": \"", any(40), "\",");
     add("generic-secret", "SECRET_KEY = '", any(50), "'");
@@ -154,15 +250,24 @@ fn what_is_no_key_is_kept() {
         &format!("checksum = \"{}\"", drawn(22, 64, HEX)),
         &format!("    {{file = \"a.whl\", hash = \"sha256:{}\"}},", drawn(23, 64, HEX)),
         &format!("commit {}\nAuthor: A", drawn(24, 40, HEX)),
-        &format!("resolved = \"https://registry.npmjs.org/a/-/a-1.0.0.tgz#{}\"", drawn(25, 40, HEX)),
+        &format!(
+            "resolved = \"https://registry.npmjs.org/a/-/a-1.0.0.tgz#{}\"",
+            drawn(25, 40, HEX)
+        ),
         &format!("index {}..{} 100644", drawn(26, 40, HEX), drawn(27, 40, HEX)),
         "id = \"123e4567-e89b-12d3-a456-426614174000\"",
         "SESSION_TOKEN = \"123e4567-e89b-12d3-a456-426614174000\"",
         // Fixtures and pictures.
         &format!("data:image/png;base64,iVBORw0KGgo{}", drawn(28, 200, BASE64)),
         &format!("FIXTURE = \"{}\"", drawn(29, 200, BASE64)),
-        &format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----", drawn(30, 64, BASE64)),
-        &format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----", drawn(30, 64, BASE64)),
+        &format!(
+            "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----",
+            drawn(30, 64, BASE64)
+        ),
+        &format!(
+            "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----",
+            drawn(30, 64, BASE64)
+        ),
         jwt_of_documents,
         // Examples of documents.
         "aws_access_key_id = AKIAIOSFODNN7EXAMPLE",
@@ -206,10 +311,20 @@ fn what_is_no_key_is_kept() {
 
 #[test]
 fn a_private_key_is_redacted_line_by_line_wherever_it_stands() {
-    for kind in ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY"] {
+    for kind in [
+        "PRIVATE KEY",
+        "RSA PRIVATE KEY",
+        "EC PRIVATE KEY",
+        "OPENSSH PRIVATE KEY",
+        "ENCRYPTED PRIVATE KEY",
+    ] {
         let key = armoured(kind);
         let plain = format!("a\n{key}b\n");
-        let numbered: String = plain.lines().enumerate().map(|(at, line)| format!("{:>6}\t{line}\n", at + 1)).collect();
+        let numbered: String = plain
+            .lines()
+            .enumerate()
+            .map(|(at, line)| format!("{:>6}\t{line}\n", at + 1))
+            .collect();
         let added: String = plain.lines().map(|line| format!("+{line}\n")).collect();
         let quoted: String = plain.lines().map(|line| format!("    \"{line}\\n\" +\n")).collect();
         let indented: String = plain.lines().map(|line| format!("    {line}\n")).collect();
@@ -220,7 +335,10 @@ fn a_private_key_is_redacted_line_by_line_wherever_it_stands() {
             }
             assert_eq!(masked.matches("[redacted:private-key]").count(), 6, "{masked}");
             assert_eq!(masked.lines().count(), text.lines().count(), "{masked}");
-            assert!(masked.contains(&format!("-----BEGIN {kind}-----")) && masked.contains('b'), "{masked}");
+            assert!(
+                masked.contains(&format!("-----BEGIN {kind}-----")) && masked.contains('b'),
+                "{masked}"
+            );
         }
         let escaped = format!("{{\"private_key\": \"{}\", \"a\": 1}}", key.replace('\n', "\\n"));
         let masked = mask(&escaped);
@@ -249,7 +367,10 @@ fn one_key_has_one_placeholder_in_a_session_and_is_counted_once() {
     assert_eq!(redactor.text(&format!("x{url}y"), None), "x[redacted:url-password:2]y");
     let told = redactor.told().expect("keys went out");
     assert_eq!(told.count, 2);
-    assert_eq!(told.rules.into_iter().collect::<Vec<_>>(), [("github-token", 1), ("url-password", 1)]);
+    assert_eq!(
+        told.rules.into_iter().collect::<Vec<_>>(),
+        [("github-token", 1), ("url-password", 1)]
+    );
     assert_eq!(told.files.into_iter().collect::<Vec<_>>(), ["a.py"]);
     assert!(!format!("{redactor:?}").contains(&url));
 }
@@ -272,7 +393,10 @@ fn the_middle_of_a_private_key_is_known_once_its_file_is() {
 fn the_users_own_key_is_replaced_whatever_it_looks_like() {
     let own = "local-server-key-of-mine";
     let redactor = Redactor::new(&["all".to_owned()], [own, "short"]).expect("`all` is known");
-    assert_eq!(redactor.text("k = local-server-key-of-mine, short", None), "k = [redacted:model-api-key:1], short");
+    assert_eq!(
+        redactor.text("k = local-server-key-of-mine, short", None),
+        "k = [redacted:model-api-key:1], short"
+    );
 }
 
 #[test]
@@ -284,13 +408,23 @@ fn rules_are_switched_off_by_name() {
         let redactor = Redactor::new(&names, []).expect("the rules are known");
         redactor.text(&text, None).into_owned()
     };
-    assert_eq!(off(&["github-token"]), format!("{github} redis://:[redacted:url-password:1]@h"));
+    assert_eq!(
+        off(&["github-token"]),
+        format!("{github} redis://:[redacted:url-password:1]@h")
+    );
     assert_eq!(off(&["all"]), text);
     let problem = Redactor::new(&["github-tokens".to_owned()], []).expect_err("it is no rule");
     assert_eq!(problem.message, "`github-tokens` in `[policy] unredacted` is no rule");
-    assert!(problem.hint.is_some_and(|hint| hint.starts_with("did you mean `github-token`? The rules are private-key, ")));
+    assert!(
+        problem
+            .hint
+            .is_some_and(|hint| hint.starts_with("did you mean `github-token`? The rules are private-key, "))
+    );
     for name in names() {
-        assert!(Enabled::without(&[name.to_owned()]).is_ok_and(|enabled| enabled != Enabled::all()), "{name}");
+        assert!(
+            Enabled::without(&[name.to_owned()]).is_ok_and(|enabled| enabled != Enabled::all()),
+            "{name}"
+        );
     }
 }
 
@@ -304,16 +438,43 @@ fn a_key_comes_back_only_where_the_file_held_it() {
         let restored = redactor.restore(new.as_bytes().to_vec(), Some(old.as_bytes()));
         restored.map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
     };
-    assert_eq!(restore(&format!("x = {first}\n"), &format!("y = {one}\n")), Ok(format!("x = {one}\n")));
-    assert_eq!(restore(&format!("x = {second}\n"), &format!("y = {one}\n")), Err(second.to_owned()));
-    for made_up in ["[redacted:github-token:2]", "[redacted:github-token:9]", "[redacted:github-token]", "[redacted:jwt:1]"] {
+    assert_eq!(
+        restore(&format!("x = {first}\n"), &format!("y = {one}\n")),
+        Ok(format!("x = {one}\n"))
+    );
+    assert_eq!(
+        restore(&format!("x = {second}\n"), &format!("y = {one}\n")),
+        Err(second.to_owned())
+    );
+    for made_up in [
+        "[redacted:github-token:2]",
+        "[redacted:github-token:9]",
+        "[redacted:github-token]",
+        "[redacted:jwt:1]",
+    ] {
         assert_eq!(restore(made_up, &one), Err(made_up.to_owned()));
-        assert_eq!(restore(made_up, made_up), Ok(made_up.to_owned()), "the file says so itself");
+        assert_eq!(
+            restore(made_up, made_up),
+            Ok(made_up.to_owned()),
+            "the file says so itself"
+        );
     }
-    assert_eq!(restore("[redacted:something:1]", ""), Ok("[redacted:something:1]".to_owned()), "no rule of ours");
+    assert_eq!(
+        restore("[redacted:something:1]", ""),
+        Ok("[redacted:something:1]".to_owned()),
+        "no rule of ours"
+    );
     let both = format!("{first} {one}");
-    assert_eq!(restore(&format!("{first}{first}"), &both), Err(first.to_owned()), "it could mean either");
-    assert_eq!(redactor.restore(first.into(), None), Err(first.to_owned()), "a new file holds nothing");
+    assert_eq!(
+        restore(&format!("{first}{first}"), &both),
+        Err(first.to_owned()),
+        "it could mean either"
+    );
+    assert_eq!(
+        redactor.restore(first.into(), None),
+        Err(first.to_owned()),
+        "a new file holds nothing"
+    );
     let bytes = [b"\xff ".as_slice(), first.as_bytes()].concat();
     let expected = [b"\xff ".as_slice(), one.as_bytes()].concat();
     assert_eq!(redactor.restore(bytes, Some(one.as_bytes())), Ok(expected));
@@ -336,11 +497,24 @@ fn beyond_the_bound_keys_are_replaced_and_cannot_come_back() {
 fn time_grows_with_the_text_and_not_with_what_it_holds() {
     // Anchors of every rule, over and over, none of which is a key; 2 MiB take a second or two in a build without
     // optimisation, and the square of that would take days.
-    let hostile = ["sk-", "eyJ", "-----BEGIN PRIVATE KEY-----\n", "token = \"", "://a:", "ghp_", "secret_key="].concat();
+    let hostile = [
+        "sk-",
+        "eyJ",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "token = \"",
+        "://a:",
+        "ghp_",
+        "secret_key=",
+    ]
+    .concat();
     let text = hostile.repeat(2 * 1024 * 1024 / hostile.len());
     let started = std::time::Instant::now();
     assert!(mask(&text).len() > text.len() / 2);
-    assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < std::time::Duration::from_secs(60),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 proptest! {
