@@ -20,14 +20,23 @@ use crate::support::{Home, finish, folder, holds, until};
 /// The user that is nobody; any that is not ours would do.
 const NOBODY: u32 = 65_534;
 
-/// Bash as another user of this machine. Root becomes one; everybody else needs to be allowed to, by `sudo` or by
+/// A script of bash as another user of this machine. Root becomes one; everybody else needs to be allowed to, by `sudo` or by
 /// identities of their own in `/etc/subuid`, and a machine that has neither cannot show what this is about.
+fn as_another_user(script: &str, arguments: &[&str]) -> Command {
+    let mut command = another_user();
+    command
+        .args(["bash", "-euc", script, "bash"])
+        .args(arguments)
+        .current_dir("/");
+    command
+}
+
+/// What runs the program of its arguments as another user. Of the environment that may keep nothing.
 #[expect(clippy::disallowed_methods, reason = "another user is another process")]
-fn as_another_user(script: &str) -> Command {
-    let shell = ["bash", "-euc", script];
+fn another_user() -> Command {
     if rustix::process::geteuid().is_root() {
-        let mut command = Command::new(shell[0]);
-        command.args(&shell[1..]).uid(NOBODY).gid(NOBODY);
+        let mut command = Command::new("env");
+        command.uid(NOBODY).gid(NOBODY);
         return command;
     }
     let works = |program: &str, arguments: &[&str]| {
@@ -59,7 +68,7 @@ fn as_another_user(script: &str) -> Command {
          /etc/subuid",
     );
     let mut command = Command::new(program);
-    command.args(arguments).args(shell);
+    command.args(arguments);
     command
 }
 
@@ -75,13 +84,8 @@ fn public() -> (TempDir, PathBuf) {
 
 /// What a server says to a request of another user.
 fn asked_by_another_user(port: &str, request: &str) -> String {
-    let script = "exec 3<>/dev/tcp/127.0.0.1/$PORT; printf %s \"$REQUEST\" >&3; cat <&3";
-    let mut command = as_another_user(script);
-    let output = command
-        .env("PORT", port)
-        .env("REQUEST", request)
-        .current_dir("/")
-        .output();
+    let script = "exec 3<>\"/dev/tcp/127.0.0.1/$1\"; printf %s \"$2\" >&3; cat <&3";
+    let output = as_another_user(script, &[port, request]).output();
     finish(output.expect("there is bash")).expect(0).stdout
 }
 
@@ -127,8 +131,9 @@ fn another_user_of_the_machine_gets_nothing_without_the_token() {
         "nothing was started"
     );
 
-    let read = format!("cat '{}'", home.path().join("token").display());
-    let output = as_another_user(&read).current_dir("/").output().expect("there is bash");
+    let place = home.path().join("token");
+    let read = as_another_user("cat \"$1\"", &[place.to_str().expect("it is UTF-8")]).output();
+    let output = read.expect("there is bash");
     assert_eq!(
         (finish(output).stdout.as_str(), token.is_empty()),
         ("", false),
@@ -146,16 +151,16 @@ struct Foreign {
 
 impl Foreign {
     fn start(tool: &Path, port: u16) -> Self {
-        let script = "home=$(mktemp -d); chmod 755 \"$home\"; export HOME=$home TOOL_HOME=$home/.tool
-             \"$TOOL\" init --offline >&2; \"$TOOL\" service start >&2
-             chmod 755 \"$TOOL_HOME\"; echo \"$TOOL_HOME\"
-             read -r _ || true; \"$TOOL\" service stop >&2; rm -rf \"$home\"";
-        let mut command = as_another_user(script);
+        let script = "home=$(mktemp -d); chmod 755 \"$home\"
+             export HOME=$home TOOL_HOME=$home/.tool TOOL_BACKEND_PORT=$2
+             \"$1\" init --offline >&2; \"$1\" service start >&2; chmod 755 \"$TOOL_HOME\"; echo \"$TOOL_HOME\"
+             read -r _ || true; \"$1\" service stop >&2; rm -rf \"$home\"";
+        let tool = tool.to_str().expect("it is UTF-8");
+        let mut command = as_another_user(script, &[tool, &port.to_string()]);
         command
-            .env("TOOL", tool)
-            .env("TOOL_BACKEND_PORT", port.to_string())
-            .current_dir("/");
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().expect("there is bash");
         let mut home = String::new();
         let stdout = child.stdout.as_mut().expect("it is piped");
