@@ -16,7 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, pidfd_open, pidfd_send_signal, setrlimit,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{self, Problem, Timestamp};
@@ -56,6 +58,10 @@ pub struct Options {
 
 /// Runs the daemon until it is told to stop. `ready` is called once it answers requests.
 pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
+    allow_open_files();
+    if let Some(file) = options.environment.wrong_clock() {
+        api::make_wrong(file);
+    }
     private_folder(&options.home).map_err(|error| start_failure("its folder", &options.home, &error))?;
     let lock = lock(&options.home)?;
     // A configuration that is wrong stops no daemon: the sessions say what is wrong with it.
@@ -72,6 +78,25 @@ pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem>
     runtime.shutdown_timeout(Duration::from_secs(limits::STOP_SECONDS_MAX));
     drop(lock);
     served
+}
+
+/// Asks for as many open files as connections and sessions need together: a shell commonly gives 1,024. Where the
+/// system allows no more, requests wait at the door instead.
+fn allow_open_files() {
+    let wanted = Some(limits::FILES_OPEN_WANTED);
+    let now = getrlimit(Resource::Nofile);
+    let soft = match now.maximum {
+        Some(most) => wanted.min(Some(most)),
+        None => wanted,
+    };
+    if now.current.is_some() && now.current < soft {
+        let raised = Rlimit {
+            current: soft,
+            maximum: now.maximum,
+        };
+        // As it was is what there is then.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
 }
 
 async fn serve(options: Options, server: config::ServerSettings, ready: impl FnOnce(&Record)) -> Result<(), Problem> {

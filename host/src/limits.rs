@@ -119,6 +119,10 @@ pub const START_SECONDS_MAX: u64 = 10;
 /// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
 pub const HOME_LOOK_MS: u64 = 2000;
 
+/// Open files that a daemon asks the system for: a connection each, and some ten for a session at work, which has its
+/// journal, its repository, a provider's connection, and calls with [`CALL_FILES_OPEN_MAX`] each.
+pub const FILES_OPEN_WANTED: u64 = 8_192;
+
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;
 

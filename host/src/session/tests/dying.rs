@@ -55,7 +55,10 @@ impl Approver for Nobody {
 
 impl Scene {
     fn new() -> Self {
-        let place = tempfile::tempdir().expect("a temporary folder");
+        // In memory where that is possible: what is tested is the order of things, and a disk makes it slow.
+        let memory = Path::new("/dev/shm");
+        let place = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
+        let place = place.expect("a temporary folder");
         for (path, text) in BEFORE {
             let path = place.path().join("repository").join(path);
             fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
