@@ -22,7 +22,7 @@ use host::api::{Operation, PolicyRequest, SkillEntry};
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{
-    Approver, Arguments, CallContext, CallReport, ChangeJournal, Limits, PreparedChange, Question, SessionFiles,
+    Approver, Arguments, CallContext, CallReport, ChangeJournal, Conversation, Limits, PreparedChange, Question, SessionFiles,
     SkillHost,
 };
 use serde_json::{Value, json};
@@ -122,6 +122,7 @@ impl Arena {
             approver: Arc::new(Nobody),
             changes: Arc::new(Journal::default()),
             files: Mutex::new(SessionFiles::default()),
+            conversation: Conversation::default(),
             cancel: CancellationToken::new(),
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),

@@ -496,7 +496,8 @@ pub(crate) struct Run {
 /// What a session may cause beyond its operation's defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PolicyFlags {
-    /// Allow an effect: write-repository, commit-git, run-process, install
+    /// Allow an effect: write-repository, commit-git, run-process, install; with `:tainted` behind the second and the last,
+    /// also once text from outside your own files has entered the conversation
     #[arg(long, value_name = "EFFECT")]
     pub(crate) allow: Vec<String>,
     /// Deny an effect; wins over --allow
@@ -508,6 +509,9 @@ pub(crate) struct PolicyFlags {
     /// Run tests with your own rights, without a sandbox; only together with --allow run-process
     #[arg(long)]
     pub(crate) unsandboxed: bool,
+    /// Take the repository for somebody else's: commits and installations need a fresh yes
+    #[arg(long)]
+    pub(crate) untrusted: bool,
     /// Allow changing one protected path, exact and relative to the root
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,

@@ -98,6 +98,7 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         allow_paths: flags.allow_path.clone(),
         require_sandbox: flags.require_sandbox,
         unsandboxed: flags.unsandboxed,
+        untrusted: flags.untrusted,
     }
 }
 

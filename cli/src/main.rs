@@ -53,7 +53,7 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
         Command::Dev(dev) => return commands::dev::run(dev, output),
         _ => {}
     }
-    let backend = Backend::new(environment)?;
+    let backend = Backend::new(environment, output)?;
     if let Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
     }

@@ -16,7 +16,8 @@ use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
 use crate::skill::policy::{Cause, Policy};
 use crate::skill::{
-    Approver, Builtin, CallContext, ChangeJournal, Limits, PreparedChange, Question, SessionFiles, SkillHost,
+    Approver, Builtin, CallContext, ChangeJournal, Conversation, Limits, PreparedChange, Question, SessionFiles,
+    SkillHost,
 };
 
 /// In every file that must be told by nobody.
@@ -125,6 +126,7 @@ impl Arena {
                 .map_err(|problem| io::Error::other(problem.message))?,
             approver: Arc::new(Nobody),
             changes: Arc::new(NoJournal),
+            conversation: Conversation::default(),
             files: Mutex::new(SessionFiles::default()),
             cancel: CancellationToken::new(),
             environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),
