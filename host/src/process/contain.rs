@@ -52,7 +52,8 @@ pub(super) use spec::Message;
 /// The hidden command that is the helper.
 pub const HELPER_COMMAND: &str = "__contain";
 
-/// Its argument for [`Role::Nothing`].
+/// Its argument to do nothing, by which it is tried out whether anything can run inside.
+#[cfg(target_os = "linux")]
 const NOTHING: &str = "--nothing";
 
 /// What stands around a run.
@@ -135,6 +136,16 @@ fn find_available() -> Available {
         sandbox: Sandbox::None,
         refused: vec!["only Linux has one".to_owned()],
     }
+}
+
+/// The kernel's name and release, for whoever reports what it allows.
+pub fn kernel() -> String {
+    let system = rustix::system::uname();
+    format!(
+        "{} {}",
+        system.sysname().to_string_lossy(),
+        system.release().to_string_lossy()
+    )
 }
 
 /// What a contained run works on.
@@ -269,30 +280,15 @@ impl Control {
     }
 }
 
-/// What a helper process is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The one that the engine starts.
-    Outer,
-    /// The one that this starts, inside.
-    Inner,
-    /// A program that does nothing, by which it is tried out whether anything can run inside.
-    Nothing,
-}
-
 /// The helper: reads its spec from standard input and never returns to the command line.
 #[cfg(target_os = "linux")]
-pub fn helper(role: Role) -> std::process::ExitCode {
-    match role {
-        Role::Outer => outer::main(),
-        Role::Inner => init::main(),
-        Role::Nothing => std::process::ExitCode::SUCCESS,
-    }
+pub fn helper(inner: bool) -> std::process::ExitCode {
+    if inner { init::main() } else { outer::main() }
 }
 
 /// The helper, on a system that has none.
 #[cfg(not(target_os = "linux"))]
-pub fn helper(_role: Role) -> std::process::ExitCode {
+pub fn helper(_inner: bool) -> std::process::ExitCode {
     std::process::ExitCode::FAILURE
 }
 

@@ -240,7 +240,7 @@ fn open(head: &Head, shared: &Shared) -> Result<(TcpStream, Option<Vec<u8>>), Re
         .filter(|address| place.is_own || places::is_public(address.ip()))
         .collect();
     if allowed.is_empty() {
-        let reason = "its name leads to an address that is not public";
+        let reason = "its name leads to an address that is not public, and no configuration of the user's names it";
         return Err(Refusal::forbidden(tried(), reason));
     }
     let server = connect(&allowed)?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Bounds;
 use super::spec::{Spec, Visible};
+use crate::defence::{self, Defence};
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
@@ -111,7 +112,7 @@ pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str]) -> io::Result<()
         for entry in fs::read_dir(&source)? {
             let entry = entry?;
             let (real, place, kind) = (entry.path(), target.join(entry.file_name()), entry.file_type()?);
-            if hidden.contains(&real) {
+            if hidden.contains(&real) && defence::on(Defence::HiddenEntries) {
                 continue;
             }
             room.take(0)?;
@@ -183,6 +184,8 @@ mod tests {
             root: &root,
             hidden: &["a/.env".into()],
             bounds: Bounds::default(),
+            #[cfg(feature = "counterproof")]
+            off: Vec::new(),
         };
         tree(&from, &to, &LINKED).expect("it is small");
         assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");

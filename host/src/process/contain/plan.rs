@@ -133,6 +133,8 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
             outside,
             proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
         }),
+        #[cfg(feature = "counterproof")]
+        off: crate::defence::off(),
     }
 }
 

@@ -36,6 +36,9 @@ pub(super) struct Spec {
     pub(super) bounds: Bounds,
     /// Set for an installation.
     pub(super) installation: Option<Install>,
+    /// Defences that are not used, in the one test that sees what they stop.
+    #[cfg(feature = "counterproof")]
+    pub(super) off: Vec<crate::defence::Defence>,
 }
 
 /// What is different for an installation.

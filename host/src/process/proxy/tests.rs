@@ -101,7 +101,7 @@ fn a_registry_whose_name_leads_to_this_machine_is_not_reached() {
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert_eq!(server.reached(), 0);
     let said = proxy.refusals();
-    assert!(said[0].ends_with("refused (its name leads to an address that is not public)"), "{said:?}");
+    assert!(said[0].contains("refused (its name leads to an address that is not public, "), "{said:?}");
 }
 
 #[test]

@@ -187,6 +187,7 @@ impl Engine for FakeEngine {
         CallReport {
             result,
             receipt: Some(receipt),
+            foreign: Vec::new(),
         }
     }
 }

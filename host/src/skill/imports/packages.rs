@@ -120,11 +120,11 @@ impl Plan {
 
 fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
     let python = recipe::python(context)?;
-    let sandbox = sandbox(context)?;
     let place = packages_of(&python)?;
     if let Some(place) = place.as_deref().filter(|place| !writable(place)) {
         return Err(not_permitted(&place.to_string_lossy()));
     }
+    let sandbox = sandbox(context)?;
     let contained = match sandbox {
         Sandbox::None => None,
         _ => Some((environment_folder(context, &python)?, sources::pip(context)?)),
@@ -310,12 +310,12 @@ const NPM_MANIFESTS: &[&str] = &["package.json", "package-lock.json", "npm-shrin
 
 fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {
     recipe::manifest(context)?;
-    let sandbox = sandbox(context)?;
     let root = context.repository.root();
     let folder = root.join("node_modules");
     if !writable(&folder) {
         return Err(not_permitted(&folder.to_string_lossy()));
     }
+    let sandbox = sandbox(context)?;
     let program = recipe::npm(context)?;
     let sources = match sandbox {
         Sandbox::None => None,

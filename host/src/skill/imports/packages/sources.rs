@@ -251,7 +251,8 @@ fn npm_sources(
     let urls = user.iter().filter(|(name, _)| is_registry(name));
     let urls = urls.filter_map(|(_, url)| url.as_str());
     let bare = |url: &str| url.trim_end_matches('/').to_owned();
-    let is_own = |url: &str| usual_registry.as_deref().map(bare) != Some(bare(url));
+    let is_set = ["npm_config_registry", "NPM_CONFIG_REGISTRY"].iter().any(|name| starter.contains_key(*name));
+    let is_own = |url: &str| is_set || usual_registry.as_deref().map(bare) != Some(bare(url));
     let places: Vec<Place> = urls.filter_map(|url| Place::of(url, is_own(url))).collect();
     let has_own = places.iter().any(|place| place.is_own);
     let mut sources = Sources::of(starter, places);
@@ -281,4 +282,116 @@ fn npm_sources(
         sources.show(&path);
     }
     sources
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    fn pip(settings: &[(&str, &str)], starter: &[(&str, &str)]) -> Sources {
+        let answer = PipAnswer {
+            index: "index.example".to_owned(),
+            files: "files.example".to_owned(),
+            settings: map(settings),
+        };
+        answer.sources(&map(starter))
+    }
+
+    fn places(sources: &Sources) -> Vec<(String, bool)> {
+        sources.way.places.iter().map(|place| (place.name(), place.is_own)).collect()
+    }
+
+    fn named(places: &[(&str, bool)]) -> Vec<(String, bool)> {
+        places.iter().map(|(name, is_own)| ((*name).to_owned(), *is_own)).collect()
+    }
+
+    #[test]
+    fn pip_reaches_what_it_knows_itself_and_what_its_user_configured() {
+        let usual = pip(&[], &[]);
+        assert_eq!(places(&usual), named(&[("index.example", false), ("files.example", false)]));
+        assert_eq!(usual.settings, map(&[("PIP_CONFIG_FILE", "/dev/null")]));
+        assert_eq!(usual.note(), "it reaches files.example, index.example and nothing else on the network");
+
+        let own = pip(
+            &[
+                ("global.index-url", "https://ignored.example/simple"),
+                (":env:.index-url", "http://10.0.0.7:8080/simple"),
+                ("install.extra-index-url", "https://one.example/simple\nhttps://two.example/simple"),
+                ("global.find-links", "/wheels https://links.example/x file:///more"),
+                ("global.cert", "/home/ada/ca.pem"),
+                ("install.script", "evil"),
+            ],
+            &[("REQUESTS_CA_BUNDLE", "/home/ada/bundle.pem"), ("SSL_CERT_DIR", "relative")],
+        );
+        let expected = [
+            ("10.0.0.7:8080", true),
+            ("files.example", false),
+            ("one.example", true),
+            ("two.example", true),
+            ("links.example", true),
+        ];
+        assert_eq!(places(&own), named(&expected));
+        let shown = ["/home/ada/bundle.pem", "/wheels", "/more", "/home/ada/ca.pem"].map(PathBuf::from);
+        assert_eq!(own.shown, shown);
+        assert_eq!(own.settings["PIP_INDEX_URL"], "http://10.0.0.7:8080/simple");
+        assert_eq!(own.settings["PIP_EXTRA_INDEX_URL"], "https://one.example/simple https://two.example/simple");
+        assert!(!own.settings.keys().any(|name| name.contains("SCRIPT")));
+
+        let offline = pip(&[("global.no-index", "true"), ("global.find-links", "/wheels")], &[]);
+        assert!(places(&offline).is_empty());
+        assert_eq!(offline.note(), "it reaches nothing on the network");
+    }
+
+    #[test]
+    fn npm_reaches_its_registries_and_reads_the_users_file_only_for_one_of_their_own() {
+        let values = |pairs: &[(&str, &str)]| {
+            let value = |(name, value): &(&str, &str)| ((*name).to_owned(), Value::from(*value));
+            pairs.iter().map(value).collect::<BTreeMap<_, _>>()
+        };
+        let usual = values(&[("registry", "https://registry.example/")]);
+        let file = ("userconfig", "/home/ada/.npmrc");
+        let npm = |settings: &[(&str, &str)], starter: &[(&str, &str)]| {
+            npm_sources(&values(&[settings, &[file]].concat()), &usual, &map(starter))
+        };
+        let plain = npm(&[("registry", "https://registry.example")], &[]);
+        assert_eq!(places(&plain), named(&[("registry.example", false)]));
+        assert_eq!(plain.settings["npm_config_userconfig"], "/dev/null");
+        assert!(plain.shown.is_empty());
+
+        let own = npm(
+            &[("registry", "http://127.0.0.1:4873/"), ("@team:registry", "https://team.example/npm/"), ("cafile", "/ca.pem")],
+            &[],
+        );
+        assert_eq!(places(&own), named(&[("team.example", true), ("127.0.0.1:4873", true)]));
+        assert_eq!(own.shown, [PathBuf::from("/home/ada/.npmrc"), PathBuf::from("/ca.pem")]);
+        assert_eq!(own.settings["npm_config_registry"], "http://127.0.0.1:4873/");
+
+        let set = [("npm_config_registry", "https://registry.example/")];
+        let said = npm(&[("registry", "https://registry.example/")], &set);
+        assert_eq!(places(&said), named(&[("registry.example", true)]), "the user has said so");
+    }
+
+    #[test]
+    fn the_proxy_of_the_environment_comes_before_none_and_the_installers_own_before_it() {
+        let proxies = [("HTTPS_PROXY", "http://proxy.example:3128"), ("NO_PROXY", "mirror.example")];
+        let sources = pip(&[], &proxies);
+        assert_eq!(sources.way.upstream_tls.map(|proxy| (proxy.host, proxy.port)), Some(("proxy.example".into(), 3128)));
+        assert_eq!((sources.way.upstream_plain, sources.way.direct.as_str()), (None, "mirror.example"));
+        let own = pip(&[("global.proxy", "http://own.example:1")], &proxies);
+        assert_eq!(own.way.upstream_tls.map(|proxy| proxy.host).as_deref(), Some("own.example"));
+    }
+
+    #[test]
+    fn answers_are_found_among_warnings() {
+        type Answer = BTreeMap<String, String>;
+        let expected = Some(map(&[("a", "b")]));
+        assert_eq!(object::<Answer>("npm warn {x}\n{\"a\": \"b\"}\nnpm notice\n"), expected);
+        assert_eq!(object::<Answer>("npm warn x\n{\n  \"a\": \"b\"\n}\n"), expected);
+        assert_eq!(object::<Answer>("nothing"), None);
+    }
 }
