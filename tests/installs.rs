@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::contain::{everything, without_namespaces};
+use crate::contain::{everything, unchanged, without_namespaces};
 use crate::support::{Finished, Home, differences, fixture_path, folder, holds, run, tree};
 use mirror::{Mirror, npm_package, wheel};
 
@@ -135,7 +135,7 @@ fn an_installation_that_fails_halfway_changes_nothing() {
         let arguments = format!(r#"{{"names": {names}, "manager": "{manager}"}}"#);
         let finished = install(&home, repository.path(), &arguments).expect(1);
         holds(&finished.stderr, &["nothing was changed"]);
-        assert_eq!(everything(repository.path()), before, "{manager}");
+        unchanged(repository.path(), &before);
     }
 }
 
@@ -191,7 +191,7 @@ fn without_namespaces_an_installation_takes_the_users_word() {
     let required = [&call[..], &["--require-sandbox"]].concat();
     let refused = without_namespaces(&home, repository.path(), &required).expect(1);
     holds(&refused.stderr, &["A full sandbox is required, and `install` has none here."]);
-    assert_eq!(everything(repository.path()), before);
+    unchanged(repository.path(), &before);
     let insisted = [&call[..], &["--unsandboxed"]].concat();
     let text = without_namespaces(&home, repository.path(), &insisted).expect(0).stdout;
     holds(&text, &["tiny 1.0", "sandbox: none"]);

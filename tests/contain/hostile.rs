@@ -7,7 +7,7 @@ use host::provider::script::{Round, ScriptedCall};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{everything, processes, repository, uuid};
+use super::{everything, live, processes, repository, unchanged, uuid};
 use crate::providers::scripted;
 use crate::support::{Home, finish, folder, holds};
 
@@ -174,9 +174,7 @@ impl Scene {
         let said = run(self);
         holds(&said, expected);
         assert!(!said.contains("hunter2"), "{said}");
-        let mut after = everything(self.repository.path());
-        after.retain(|path, _| !path.starts_with(self.repository.path().join("session-reports")));
-        assert_eq!(after, before);
+        unchanged(self.repository.path(), &before);
         assert!(!self.home.path().join("escaped.txt").exists());
         let beside = self.repository.path().parent().expect("it has one");
         assert!(!beside.join("escaped.txt").exists());
@@ -262,10 +260,9 @@ fn a_suite_that_never_stops_talking_is_shown_and_kept_up_to_a_bound() {
                          sys.__stdout__.write('line %06d ' % number + 'x' * 80 + '\\n')\n    \
                      sys.__stdout__.flush()\n    assert False\n";
     let (home, repository) = (Home::offline(), repository(&[("test_talk.py", suite), ("pytest.ini", "[pytest]\naddopts = -s\n")]));
-    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process", "--json"];
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
     let finished = home.run(repository.path(), &call).expect(0);
-    let events = finished.stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let live: Vec<String> = events.filter_map(|event| Some(event["line"].as_str()?.to_owned())).collect();
+    let live = live(&home);
     let shown: usize = live.iter().map(|line| line.len() + 1).sum();
     assert!(shown <= host::limits::PROCESS_LIVE_BYTES_MAX + 100, "{shown}");
     assert_eq!(live.last().map(String::as_str), Some("[further output is not shown as it comes]"));

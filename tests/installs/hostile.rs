@@ -6,12 +6,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use super::mirror::{Mirror, npm_package, wheel};
 use super::{home_of, install, python_project, site_packages};
-use crate::contain::{everything, processes, until, uuid};
+use crate::contain::{everything, live, processes, unchanged, until, uuid};
 use crate::support::{Home, differences, folder, holds, tree};
 
 /// A repository whose virtual environment has this program for a pip.
@@ -142,7 +141,7 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
     assert!(!failed.contains("hunter2"));
     assert!(evil.asked().is_empty());
     assert!(!root.parent().expect("it has one").join("escaped.txt").exists());
-    assert_eq!(everything(root), before);
+    unchanged(root, &before);
     assert_eq!(home.record(), record, "the daemon lives");
 
     // The same where it says that all went well: what it made of its own environment is kept, and nothing else.
@@ -154,29 +153,22 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
 
 /// What every attempt of the last session said.
 fn attempts(home: &Home) -> BTreeMap<String, String> {
-    let sessions = std::fs::read_dir(home.path().join("sessions")).expect("there is one");
-    let newest = sessions.flatten().map(|entry| entry.path()).max().expect("there is one");
-    let journal = std::fs::read_to_string(newest.join("journal.jsonl")).expect("it is written");
-    let lines = journal.lines().filter_map(|line| {
-        let entry: Value = serde_json::from_str(line).ok()?;
-        let said = entry["entry"]["event"]["line"].as_str()?.strip_prefix("attempt ")?.to_owned();
-        let (name, what) = said.split_once(' ')?;
-        Some((name.to_owned(), what.to_owned()))
-    });
-    lines.collect()
+    let lines = live(home);
+    let attempts = lines.iter().filter_map(|line| line.strip_prefix("attempt ")?.split_once(' '));
+    attempts.map(|(name, what)| (name.to_owned(), what.to_owned())).collect()
 }
 
 #[test]
 fn what_is_no_package_is_not_put_in_place() {
     let program = "import os\nos.mkfifo('.venv/pipe')\nopen('.venv/marker', 'w').close()\n";
     let (home, repository) = (home_of(&Mirror::new().start()), with_pip(program, &[]));
-    let before = everything(repository.path());
+    let before = tree(repository.path());
     let refused = install(&home, repository.path(), TINY).expect(1);
     holds(
         &refused.stderr,
         &["could not be put in place, and nothing was changed: `pipe` is neither a file, a folder nor a link"],
     );
-    assert_eq!(everything(repository.path()), before);
+    assert_eq!(differences(repository.path(), &before), [Path::new(""); 0]);
 }
 
 #[test]
@@ -203,7 +195,7 @@ fn an_installation_that_outlives_its_session_is_ended_and_leaves_nothing() {
     until("everything is gone", || processes(&mark).is_empty());
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     child.wait().expect("it ends as well");
-    assert_eq!(everything(repository.path()), before);
+    unchanged(repository.path(), &before);
 }
 
 #[test]
@@ -221,7 +213,7 @@ fn a_requirement_that_names_another_place_does_not_reach_it() {
     let refused = install(&home, repository.path(), TINY).expect(1).stderr;
     holds(&refused, &[&format!("installation tried to reach 127.0.0.1:{}: refused", evil.port())]);
     assert!(evil.asked().is_empty(), "{:?}", evil.asked());
-    assert_eq!(everything(repository.path()), before);
+    unchanged(repository.path(), &before);
 }
 
 #[test]
@@ -237,7 +229,7 @@ fn a_package_that_would_have_to_be_built_is_not_installed() {
     let refused = install(&home, repository.path(), TINY).expect(1).stderr;
     holds(&refused, &["no package fits `tiny`", "a package without wheels"]);
     assert!(!mirror.asked().iter().any(|path| path.starts_with("/files/")), "it is not even fetched");
-    assert_eq!(everything(repository.path()), before);
+    unchanged(repository.path(), &before);
 }
 
 #[test]
@@ -249,7 +241,7 @@ fn a_wheel_that_wants_to_be_elsewhere_is_refused() {
     let before = everything(repository.path());
     let refused = install(&home, repository.path(), TINY).expect(1).stderr;
     holds(&refused, &["nothing was changed"]);
-    assert_eq!(everything(repository.path()), before);
+    unchanged(repository.path(), &before);
 }
 
 const MANIFEST: &str = "{\"name\": \"a\", \"version\": \"1.0.0\"}\n";
@@ -303,7 +295,7 @@ fn npm_projects_that_name_other_places_do_not_reach_them() {
         let before = everything(repository.path());
         let refused = install(&home, repository.path(), &format!(r#"{{"names": {names}}}"#)).expect(1).stderr;
         holds(&refused, &[&format!("installation tried to reach 127.0.0.1:{}: refused", evil.port()), "nothing was changed"]);
-        assert_eq!(everything(repository.path()), before, "{names}");
+        unchanged(repository.path(), &before);
     }
     assert!(evil.asked().is_empty(), "{:?}", evil.asked());
 }

@@ -227,7 +227,8 @@ const NPM_VARIABLES: [&str; 4] = [
 /// Where npm gets its packages.
 pub(super) fn npm(context: &CallContext, program: &Path) -> Result<Sources, Failure> {
     let question = ["config", "list", "--json"];
-    let nobodys = [&question[..], &["--userconfig=/dev/null", "--globalconfig=/dev/null"]].concat();
+    // Two names, because npm reads no file twice.
+    let nobodys = [&question[..], &["--userconfig=/nonexistent/user", "--globalconfig=/nonexistent/global"]].concat();
     let answer = |arguments: &[&str], variables: &[&str]| {
         let output = ask(context, program, arguments, starters(context, variables));
         let settings = output.and_then(|output| object::<BTreeMap<String, Value>>(&output));
