@@ -424,6 +424,12 @@ impl Environment {
         lower.parse().ok().map(Duration::from_millis)
     }
 
+    /// A file that says by how much the clock is wrong: for tests, as [`Environment::scan_time`].
+    pub fn wrong_clock(&self) -> Option<PathBuf> {
+        let file = self.get("TOOL_TEST_CLOCK").filter(|_| cfg!(debug_assertions))?;
+        Some(PathBuf::from(file))
+    }
+
     /// What a client sends with a session.
     pub fn forwarded(&self) -> BTreeMap<String, String> {
         let wanted = FORWARDED

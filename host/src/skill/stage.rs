@@ -461,14 +461,13 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
         .prepare(change)
         .map_err(|error| unchanged(&format!("The change cannot be journalled: {error}")))?;
     let Err((obstacle, rolled_back)) = changes::apply(context.repository.handle(), change) else {
-        return journal
-            .committed(&change.id)
-            .map_err(|error| take_back(context, change, &error));
+        return journal.committed(&change.id).map_err(|error| {
+            let what = format!("The change cannot be journalled: {error}");
+            take_back(context, change, &what)
+        });
     };
     if rolled_back == RolledBack::InPart {
-        let message =
-            format!("{obstacle}; the proposal was taken back, but not wholly: the user is shown what is left");
-        return Err(failure("failed", message, None));
+        return Err(take_back(context, change, &obstacle.to_string()));
     }
     abandon(context, change);
     Err(match obstacle {
@@ -480,17 +479,17 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     })
 }
 
-/// What is not in the journal as committed would be rolled back at the next start; better now, and said.
-fn take_back(context: &CallContext, change: &PreparedChange, error: &std::io::Error) -> Failure {
+/// What is not in the journal as committed would be rolled back at the next start; better now, and said. What somebody
+/// else has changed meanwhile stays theirs and is named.
+fn take_back(context: &CallContext, change: &PreparedChange, why: &str) -> Failure {
     let recovery = changes::recover_locked(&context.repository, change);
-    if recovery.is_whole() {
-        abandon(context, change);
-    }
-    failure(
-        "failed",
-        format!("The change cannot be journalled: {error}; it was taken back"),
-        None,
-    )
+    abandon(context, change);
+    let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
+    let message = match left.is_empty() {
+        true => format!("{why}; it was taken back"),
+        false => format!("{why}; it was taken back, but not everywhere: {}", left.join("; ")),
+    };
+    failure("failed", message, None)
 }
 
 /// A change that is not noted as abandoned is found open at the next start, and found to need nothing.

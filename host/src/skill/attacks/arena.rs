@@ -16,7 +16,8 @@ use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
 use crate::skill::policy::{Cause, Policy};
 use crate::skill::{
-    Approver, Builtin, CallContext, Conversation, ChangeJournal, Limits, PreparedChange, Question, SessionFiles, SkillHost,
+    Approver, Builtin, CallContext, ChangeJournal, Conversation, Limits, PreparedChange, Question, SessionFiles,
+    SkillHost,
 };
 
 /// In every file that must be told by nobody.
@@ -47,7 +48,7 @@ const DIRECTORIES: [&str; 2] = ["repo/store/objects", "repo/store/refs"];
 
 /// Symbolic links: where they are, and what they say; `{outside}` is the real path of the neighbourhood.
 const LINKS: [(&str, &str); 14] = [
-    ("repo/to-hidden", ".env"),
+    ("repo/to-hidden", ".netrc"),
     ("repo/out", "../outside/secret"),
     ("repo/out-directory", "../outside"),
     ("repo/absolute", "{outside}/secret"),
@@ -125,8 +126,8 @@ impl Arena {
                 .map_err(|problem| io::Error::other(problem.message))?,
             approver: Arc::new(Nobody),
             changes: Arc::new(NoJournal),
-            files: Mutex::new(SessionFiles::default()),
             conversation: Conversation::default(),
+            files: Mutex::new(SessionFiles::default()),
             cancel: CancellationToken::new(),
             environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),
             progress: Arc::new(|_| ()),
