@@ -11,6 +11,7 @@ mod contain;
 mod door;
 mod edges;
 mod help;
+mod installs;
 mod lifecycle;
 mod openapi;
 mod operations;

@@ -271,6 +271,9 @@ Examples:
         /// The part that runs inside of the namespaces
         #[arg(long)]
         inner: bool,
+        /// A program inside that does nothing, by which it is tried out whether anything can run there
+        #[arg(long)]
+        nothing: bool,
     },
 
     /// Try to get out of the sandbox for runs, in many ways, and print what came of it

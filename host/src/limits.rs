@@ -627,7 +627,7 @@ pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a helper says in a run: some lines.
-pub const CONTAIN_MESSAGES_BYTES_MAX: u64 = 64 * 1024;
+pub const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// The root file system of a run: mount points and some files of `/etc`.
 pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -673,6 +673,37 @@ pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
 
 /// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
 pub const CONTAIN_ROUNDS_MAX: u32 = 200;
+
+// ---- process: proxy ----
+
+/// Connections of an installation at a time. npm opens 15, pip fewer.
+pub const PROXY_OPEN_MAX: usize = 64;
+
+/// Connections of an installation in all: one for each of the packages of a large tree, twice.
+pub const PROXY_CONNECTIONS_MAX: u64 = 20_000;
+
+/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
+/// little can be carried out.
+pub const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Bytes that it gets from them: more than fits where it unpacks them.
+pub const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The head of a request: what servers accept.
+pub const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Time to reach one address, and to say what is wanted.
+pub const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// Addresses of one name that are tried.
+pub const PROXY_ADDRESSES_MAX: usize = 4;
+
+/// Silence on a connection. Installers give up earlier.
+pub const PROXY_IDLE_SECONDS_MAX: u64 = 120;
+
+/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
+pub const PROXY_REFUSALS_NAMED_MAX: usize = 20;
+
 // ---- answers ----
 
 /// Citations of one answer that are checked. The longest honest answers have some hundred.
@@ -713,7 +744,3 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
-// ---- process::toolchain ----
-
-/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
-pub const VERSION_SECONDS_MAX: u64 = 10;
