@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use host::provider::script::{Round, ScriptedStatus, Step};
 use serde_json::{Value, json};
