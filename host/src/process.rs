@@ -8,6 +8,7 @@
 pub mod contain;
 pub(crate) mod environment;
 mod group;
+mod orphans;
 mod output;
 pub mod toolchain;
 
@@ -27,6 +28,7 @@ use crate::limits;
 pub use contain::probes::{ProbeResult, ProbeVerdict, probe_sandbox};
 use contain::{Control, Enclosure, Message};
 use group::Group;
+pub use orphans::{end_orphans, start_ticks};
 use output::{LiveLines, Output};
 
 /// What to run.
