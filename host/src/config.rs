@@ -281,12 +281,18 @@ pub struct PolicySettings {
     pub hide: Vec<String>,
     /// Globs that are taken out of the built-in table.
     pub reveal: Vec<String>,
+    /// Globs that no proposal may touch, beyond the built-in table.
+    pub protect: Vec<String>,
+    /// Rules by which no key is replaced in what goes to a model; `all` means every rule.
+    pub unredacted: Vec<String>,
     /// Effects that are allowed.
     pub allow: Vec<String>,
     /// Effects that are denied; wins over `allow`.
     pub deny: Vec<String>,
     /// Nothing runs outside of a full sandbox.
     pub require_sandbox: bool,
+    /// No repository is trusted: every conversation is tainted from the start.
+    pub untrusted: bool,
 }
 
 /// The file, as written.
@@ -400,6 +406,12 @@ impl Environment {
     pub fn idle_time(&self) -> Option<Duration> {
         let lower = self.get("TOOL_TEST_IDLE_MS").filter(|_| cfg!(debug_assertions))?;
         lower.parse().ok().map(Duration::from_millis)
+    }
+
+    /// A file that says by how much the clock is wrong: for tests, as [`Environment::scan_time`].
+    pub fn wrong_clock(&self) -> Option<PathBuf> {
+        let file = self.get("TOOL_TEST_CLOCK").filter(|_| cfg!(debug_assertions))?;
+        Some(PathBuf::from(file))
     }
 
     /// What a client sends with a session.

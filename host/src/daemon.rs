@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::Problem;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::api::{self, Problem};
 use crate::config::{self, Environment};
 use crate::http::{self, AppState, Traffic};
 use crate::limits;
@@ -58,6 +60,10 @@ pub fn detach() {
 
 /// Runs the daemon until it is told to stop. `ready` is called once it answers requests.
 pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
+    allow_open_files();
+    if let Some(file) = options.environment.wrong_clock() {
+        api::make_wrong(file);
+    }
     let home = options.home.clone();
     state::check_owner(&home)?;
     state::private_folder(&home).map_err(|error| start_failure("its folder", &home, &error))?;
@@ -82,6 +88,25 @@ pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem>
     runtime.shutdown_timeout(Duration::from_secs(limits::STOP_SECONDS_MAX));
     drop(lock);
     served
+}
+
+/// Asks for as many open files as connections and sessions need together: a shell commonly gives 1,024. Where the
+/// system allows no more, requests wait at the door instead.
+fn allow_open_files() {
+    let wanted = Some(limits::FILES_OPEN_WANTED);
+    let now = getrlimit(Resource::Nofile);
+    let soft = match now.maximum {
+        Some(most) => wanted.min(Some(most)),
+        None => wanted,
+    };
+    if now.current.is_some() && now.current < soft {
+        let raised = Rlimit {
+            current: soft,
+            maximum: now.maximum,
+        };
+        // As it was is what there is then.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
 }
 
 /// What is made before the runtime is.

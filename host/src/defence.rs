@@ -123,8 +123,10 @@ defences! {
 
     // ---- what a guest has none of ----
 
-    /// The network.
+    /// Sockets.
     Sockets,
+    /// What a socket may do, where there was one.
+    SocketRights,
     /// The environment of the session's starter.
     Environment,
     /// A fine clock.
@@ -186,6 +188,35 @@ defences! {
     Strays,
 }
 
+/// How an attack was seen to succeed, so that it is known to attack at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// With all of these off it succeeds.
+    Off(&'static [Defence]),
+    /// The same in the fallback of the sandbox around runs.
+    Fallback(&'static [Defence]),
+    /// It was not seen, and why it cannot be.
+    Unseen(&'static str),
+}
+
+impl Counter {
+    /// True where there is a counter-proof or a reason.
+    pub fn is_told(&self) -> bool {
+        match self {
+            Self::Off(defences) | Self::Fallback(defences) => !defences.is_empty(),
+            Self::Unseen(reason) => !reason.is_empty(),
+        }
+    }
+
+    /// What has to be off.
+    pub fn defences(&self) -> &'static [Defence] {
+        match self {
+            Self::Off(defences) | Self::Fallback(defences) => defences,
+            Self::Unseen(_) => &[],
+        }
+    }
+}
+
 /// Whether a defence is to be used.
 #[cfg(not(feature = "counterproof"))]
 #[inline(always)]
@@ -241,5 +272,22 @@ mod switches {
     /// Those that are off, for a helper to be told.
     pub fn off() -> Vec<Defence> {
         Defence::ALL.iter().copied().filter(|&defence| !on(defence)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::process::contain::probes::ATTEMPTS;
+    use crate::skill::attacks::ATTACKS;
+
+    #[test]
+    fn every_defence_is_taken_away_by_some_attack() {
+        let attacks = ATTACKS.iter().map(|attack| attack.counter);
+        let counters = attacks.chain(ATTEMPTS.iter().map(|attempt| attempt.counter()));
+        let used: BTreeSet<Defence> = counters.flat_map(|counter| counter.defences().to_vec()).collect();
+        assert_eq!(used, Defence::ALL.iter().copied().collect());
     }
 }

@@ -136,6 +136,10 @@ pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
 
 // ---- taint ----
 
+/// Places that one call may have read and that may not be the user's own. Directories of packages count once, so that this
+/// many are ignored files, opened one by one.
+pub const CALL_PLACES_MAX: usize = 256;
+
 /// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
 pub const FOREIGN_PLACES_MAX: usize = 16;
 
@@ -156,6 +160,10 @@ pub const START_SECONDS_MAX: u64 = 10;
 
 /// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
 pub const HOME_LOOK_MS: u64 = 2000;
+
+/// Open files that a daemon asks the system for: a connection each, and some ten for a session at work, which has its
+/// journal, its repository, a provider's connection, and calls with [`CALL_FILES_OPEN_MAX`] each.
+pub const FILES_OPEN_WANTED: u64 = 8_192;
 
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;
@@ -295,6 +303,17 @@ pub const JOURNAL_COMMIT_MS: u64 = 25;
 
 /// Unwritten journal bytes that are held while the disk is full. Beyond it new lines are dropped, not the session.
 pub const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
+/// the file does not hold, also after a full disk. A line has at least a hundred bytes.
+pub const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
+
+/// Time between two tries to write down a session that has ended while the disk was full.
+pub const JOURNAL_RETRY_MS: u64 = 1_000;
+
+/// Ended sessions that are kept in memory because the disk does not take them. Each holds at most two times
+/// [`JOURNAL_BACKLOG_BYTES_MAX`], usually a hundredth of that.
+pub const SESSIONS_UNWRITTEN_MAX: usize = 16;
 
 /// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
 /// a second.
@@ -509,10 +528,6 @@ pub const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 
 /// Output tokens without which a request is not worth its input: some sentences.
 pub const OUTPUT_TOKENS_MIN: u64 = 64;
-
-/// Questions to the model after its first answer in one session, of all sorts together. Each sort has its own, lower
-/// bound; this one holds where somebody forgot it.
-pub const FOLLOW_UPS_MAX: u32 = 8;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;

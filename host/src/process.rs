@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::defence::{self, Defence};
 use crate::limits;
-pub use contain::probes::{ProbeResult, ProbeVerdict, probe_sandbox};
+pub use contain::probes::{ProbeOutcome, ProbeResult, ProbeVerdict};
 use contain::{Control, Enclosure, Message};
 use group::Group;
 pub use orphans::{end_orphans, start_ticks};

@@ -14,15 +14,14 @@ mod tests;
 
 use std::borrow::Cow;
 
-pub(crate) use rules::Enabled;
-pub(crate) use session::{Redactor, Told};
+pub use session::Redactor;
 
 /// Where every placeholder begins.
-const START: &str = "[redacted:";
+pub(crate) const START: &str = "[redacted:";
 
 /// A text without what looks like a key: each is a placeholder that says by which rule, and that nobody can take back.
 pub(crate) fn mask(text: &str) -> Cow<'_, str> {
-    let found = rules::find(text, Enabled::all());
+    let found = rules::find(text, rules::Enabled::all());
     replaced(
         text,
         found

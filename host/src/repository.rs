@@ -12,6 +12,7 @@ mod ignores;
 mod open;
 pub(crate) mod path;
 mod root;
+mod root_file;
 mod rules;
 mod secrets;
 #[cfg(test)]
@@ -39,6 +40,9 @@ pub(crate) use open::{Root, mode};
 pub use path::{PathError, normalise};
 pub use root::find_root;
 pub(crate) use root::system_directory;
+pub(crate) use root_file::HINT as ROOT_FILE_HINT;
+pub use root_file::{Narrowing, RootFileError};
+pub(crate) use rules::fold;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
 use walk::{Bounds, Scan, Tree};
 pub use walk::{FileEntry, FileList, ListedEntry, ScanError};
@@ -52,6 +56,10 @@ pub struct Options {
     pub hide: Vec<String>,
     /// Globs that are taken out of the table.
     pub reveal: Vec<String>,
+    /// Globs that no proposal may touch, beside the table.
+    pub protect: Vec<String>,
+    /// What the repository's own `.tool.toml` asks for does not count: for taking back what was done in it.
+    pub ignore_root_file: bool,
     /// The user said yes to a root that holds the home directory.
     pub home_confirmed: bool,
     /// The home directory; `None` asks the system.
@@ -111,6 +119,9 @@ pub enum RepositoryError {
     /// `[policy] hide` or `reveal`.
     #[error(transparent)]
     Pattern(PatternError),
+    /// `.tool.toml` at the root.
+    #[error(transparent)]
+    RootFile(RootFileError),
 }
 
 /// Why a path was not opened.
@@ -190,6 +201,8 @@ pub struct Opened {
     pub identity: Identity,
     /// Permission bits.
     pub mode: u32,
+    /// The last walk saw it as one of the user's files: it is neither ignored nor in a skipped directory.
+    pub listed: bool,
 }
 
 /// An opened repository root.
@@ -199,6 +212,7 @@ pub struct Repository {
     root: Root,
     identity: Identity,
     rules: Rules,
+    narrowing: Narrowing,
     state_directory: Option<PathBuf>,
     bounds: Bounds,
     /// What the last walk learned.
@@ -221,22 +235,39 @@ impl Repository {
     }
 
     fn open_bounded(root: &Path, options: &Options, bounds: Bounds) -> Result<Self, RepositoryError> {
-        let rules = Rules::new(&options.hide, &options.reveal)?;
+        let rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
         let (path, handle) = root::open(root, options)?;
         let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
             root: path.clone(),
             source: errno.into(),
         })?;
-        Ok(Self {
+        let mut repository = Self {
             path,
             root: Root::new(handle),
             identity: Identity::of(&stat),
             rules,
+            narrowing: Narrowing::default(),
             state_directory: options.state_directory.as_deref().map(root::canonical),
             bounds,
             scanned: Mutex::new(None),
             scanning: Mutex::new(()),
-        })
+        };
+        if !options.ignore_root_file {
+            repository.narrowing = root_file::read(&repository).map_err(RepositoryError::RootFile)?;
+            repository.rules.narrow(&repository.narrowing)?;
+        }
+        Ok(repository)
+    }
+
+    /// What the repository's own `.tool.toml` asks for. Hidden and protected names are in force already.
+    pub fn narrowing(&self) -> &Narrowing {
+        &self.narrowing
+    }
+
+    /// True for one of the user's files: neither ignored, nor in a skipped directory, nor hidden. In a repository that
+    /// nobody has listed yet, everything counts as one.
+    pub(crate) fn lists(&self, path: &str, cancel: &CancellationToken) -> bool {
+        self.scanned().is_none() || self.list(cancel).is_ok_and(|list| list.find(path).is_some())
     }
 
     /// The real path of the root.
@@ -312,7 +343,7 @@ impl Repository {
         };
         match self.judge(&handle, &real, kind, &stat) {
             Some(reason) => Err(denied(reason)),
-            None => Ok(opened(handle, real, kind, &stat)),
+            None => Ok(opened(handle, real, kind, &stat, false)),
         }
     }
 
@@ -451,7 +482,7 @@ impl Repository {
                 path: path.to_owned(),
                 reason,
             }),
-            None => Ok(Some(opened(handle, asked.to_owned(), EntryKind::File, &stat))),
+            None => Ok(Some(opened(handle, asked.to_owned(), EntryKind::File, &stat, true))),
         }
     }
 
@@ -583,7 +614,7 @@ impl Repository {
     }
 }
 
-fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat) -> Opened {
+fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat, listed: bool) -> Opened {
     Opened {
         handle,
         path,
@@ -592,6 +623,7 @@ fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat) -> Opened
         modified_ns: walk::modified_ns(stat),
         identity: Identity::of(stat),
         mode: open::mode(stat),
+        listed,
     }
 }
 

@@ -218,9 +218,12 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
     let PolicySettings {
         hide,
         reveal,
+        protect,
+        unredacted,
         allow,
         deny,
         require_sandbox,
+        untrusted,
     } = policy;
     let lists = Lists { place };
     let unset = FileProvider::default();
@@ -259,6 +262,8 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
         ),
         lists.array("policy.hide", hide),
         lists.array("policy.reveal", reveal),
+        lists.array("policy.protect", protect),
+        lists.array("policy.unredacted", unredacted),
         lists.array("policy.allow", allow),
         lists.array("policy.deny", deny),
         lists.written(
@@ -266,6 +271,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
             require_sandbox.then(|| json!(true)),
             json!(false),
         ),
+        lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
     ]);
     settings
 }

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 
 use crate::limits;
+use crate::redaction;
 
 /// Where the log of a home lies.
 pub(super) fn path(home: &Path) -> PathBuf {
@@ -49,7 +50,7 @@ pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(level))
         .with_ansi(false)
-        .with_writer(Mutex::new(log))
+        .with_writer(Mutex::new(Masked(log)))
         .with_filter_reloading();
     let handle = builder.reload_handle();
     // Only one daemon lives in a process; were there another, its lines would go where the first one's go.
@@ -59,6 +60,23 @@ pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
         // It fails only where the subscriber is gone, and with it the log.
         set: Box::new(move |level| drop(handle.reload(filter(level)))),
     })
+}
+
+/// What is traced may quote a file, a skill or a server: what looks like a key in it is masked. A line comes as one piece.
+struct Masked<W>(W);
+
+impl<W: Write> Write for Masked<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(bytes) {
+            Ok(line) => self.0.write_all(redaction::mask(line).as_bytes())?,
+            Err(_) => self.0.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// `backend.log` is the other documented place. Where a link cannot be made, the log itself is still right.
@@ -189,6 +207,14 @@ mod tests {
             kept.len() <= 11 && kept.last().is_some_and(|line| line == "line 049"),
             "{kept:?}"
         );
+    }
+
+    #[test]
+    fn what_looks_like_a_key_is_masked_in_the_log() {
+        let mut log = Masked(Vec::new());
+        let key = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        writeln!(log, "INFO it said {key} and more").expect("memory takes it");
+        assert_eq!(log.0, b"INFO it said [redacted:github-token] and more\n");
     }
 
     #[test]

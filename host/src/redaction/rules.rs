@@ -307,18 +307,18 @@ pub(super) struct Found {
 
 /// Which rules are in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Enabled(u64);
+pub(super) struct Enabled(u64);
 
 const _: () = assert!(RULES.len() <= 64, "`Enabled` has a bit for each rule");
 
 impl Enabled {
     /// All of them.
-    pub(crate) fn all() -> Self {
+    pub(super) fn all() -> Self {
         Self(u64::MAX)
     }
 
     /// All but those of these names; `all` names every one. The error is the first name that is none.
-    pub(crate) fn without(names: &[String]) -> Result<Self, &String> {
+    pub(super) fn without(names: &[String]) -> Result<Self, &String> {
         let mut bits = u64::MAX;
         for name in names {
             let is_meant = |rule: &Rule| name == "all" || rule.name == name;

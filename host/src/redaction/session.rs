@@ -26,8 +26,8 @@ const OWN: &str = "model-api-key";
 static WRITTEN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[redacted:([a-z0-9-]{1,40})(?::([0-9]{1,9}))?\]").expect("the pattern is valid"));
 
-/// See the module.
-pub(crate) struct Redactor {
+/// What one session knows of keys. The default knows none, and has all rules in force.
+pub struct Redactor {
     enabled: Enabled,
     state: Mutex<State>,
 }
@@ -322,6 +322,15 @@ fn unknown(name: &str) -> Problem {
         format!("`{name}` in `[policy] unredacted` is no rule"),
     )
     .with_hint(hint)
+}
+
+impl Default for Redactor {
+    fn default() -> Self {
+        Self {
+            enabled: Enabled::all(),
+            state: Mutex::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Redactor {

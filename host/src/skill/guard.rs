@@ -284,15 +284,18 @@ impl State {
         match opened.kind {
             EntryKind::Directory => Ok(Descriptor::RepositoryDirectory { path: opened.path }),
             _ if needs_directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
-            _ => Ok(Descriptor::RepositoryFile {
-                file: RepositoryFile {
-                    open: Arc::new(OpenFile {
-                        handle: opened.handle,
-                        size: opened.size,
-                        _slot: slot,
-                    }),
-                },
-            }),
+            _ => {
+                self.call.note_place(&opened.path, opened.listed);
+                Ok(Descriptor::RepositoryFile {
+                    file: RepositoryFile {
+                        open: Arc::new(OpenFile {
+                            handle: opened.handle,
+                            size: opened.size,
+                            _slot: slot,
+                        }),
+                    },
+                })
+            }
         }
     }
 

@@ -80,8 +80,13 @@ struct Proposal {
 
 impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
-        let normal = path::normalise(path)
-            .map_err(|error| failure("denied", format!("`{}` cannot be deleted: {error}", shown(path)), None))?;
+        let normal = match path::normalise(path) {
+            Err(error) if defence::on(Defence::RepositoryPaths) => {
+                let message = format!("`{}` cannot be deleted: {error}", shown(path));
+                return Err(failure("denied", message, None));
+            }
+            normal => normal.unwrap_or_else(|_| path.to_owned()),
+        };
         check_name(&normal)?;
         if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
             let message = format!("`{path}` is both written and deleted by the same proposal");
@@ -320,6 +325,10 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
         };
         left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
         judge_content(context, &path, before.as_ref())?;
+        let content = match content {
+            Some(content) => Some(restored(context, &path, content, before.as_ref())?),
+            None => None,
+        };
         let after = content.map(|content| FileState {
             content,
             mode: before
@@ -372,6 +381,27 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
     }
 }
 
+/// The proposed content with the keys that the model knows as placeholders only. Its file must have held them.
+fn restored(
+    context: &CallContext,
+    path: &str,
+    content: Vec<u8>,
+    before: Option<&FileState>,
+) -> Result<Vec<u8>, Failure> {
+    let redactor = &context.conversation.redactor;
+    let old = before.map(|before| before.content.as_slice());
+    redactor.restore(content, old).map_err(|placeholder| {
+        failure(
+            "denied",
+            format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
+            Some(
+                "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
+                 anywhere else, refer to the secret by name, for example by an environment variable",
+            ),
+        )
+    })
+}
+
 /// Says why a path cannot be replaced, and what to propose instead.
 fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
     let real = || {
@@ -394,14 +424,13 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
         .prepare(change)
         .map_err(|error| unchanged(&format!("The change cannot be journalled: {error}")))?;
     let Err((obstacle, rolled_back)) = changes::apply(context.repository.handle(), change) else {
-        return journal
-            .committed(&change.id)
-            .map_err(|error| take_back(context, change, &error));
+        return journal.committed(&change.id).map_err(|error| {
+            let what = format!("The change cannot be journalled: {error}");
+            take_back(context, change, &what)
+        });
     };
     if rolled_back == RolledBack::InPart {
-        let message =
-            format!("{obstacle}; the proposal was taken back, but not wholly: the user is shown what is left");
-        return Err(failure("failed", message, None));
+        return Err(take_back(context, change, &obstacle.to_string()));
     }
     abandon(context, change);
     Err(match obstacle {
@@ -413,17 +442,17 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     })
 }
 
-/// What is not in the journal as committed would be rolled back at the next start; better now, and said.
-fn take_back(context: &CallContext, change: &PreparedChange, error: &std::io::Error) -> Failure {
+/// What is not in the journal as committed would be rolled back at the next start; better now, and said. What somebody
+/// else has changed meanwhile stays theirs and is named.
+fn take_back(context: &CallContext, change: &PreparedChange, why: &str) -> Failure {
     let recovery = changes::recover_locked(&context.repository, change);
-    if recovery.is_whole() {
-        abandon(context, change);
-    }
-    failure(
-        "failed",
-        format!("The change cannot be journalled: {error}; it was taken back"),
-        None,
-    )
+    abandon(context, change);
+    let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
+    let message = match left.is_empty() {
+        true => format!("{why}; it was taken back"),
+        false => format!("{why}; it was taken back, but not everywhere: {}", left.join("; ")),
+    };
+    failure("failed", message, None)
 }
 
 /// A change that is not noted as abandoned is found open at the next start, and found to need nothing.
