@@ -8,6 +8,7 @@
 pub mod contain;
 pub(crate) mod environment;
 mod group;
+mod orphans;
 mod output;
 pub(crate) mod proxy;
 pub mod toolchain;
@@ -28,6 +29,7 @@ use crate::limits;
 pub use contain::probes::{ProbeOutcome, ProbeResult, ProbeVerdict};
 use contain::{Control, Enclosure, Left, Message};
 use group::Group;
+pub use orphans::{end_orphans, start_ticks};
 use output::{LiveLines, Output};
 use proxy::{Proxy, Way};
 
