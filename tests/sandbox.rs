@@ -14,8 +14,8 @@ use host::api::{Operation, PolicyRequest, SkillEntry};
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{
-    Approver, Arguments, CallContext, CallReport, ChangeJournal, Limits, PreparedChange, Question, SessionFiles,
-    SkillHost, SkillHostError,
+    Approver, Arguments, CallContext, CallReport, ChangeJournal, Conversation, Limits, PreparedChange, Question,
+    SessionFiles, SkillHost, SkillHostError,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -114,6 +114,7 @@ impl Arena {
             approver: Arc::new(Nobody),
             changes: Arc::new(Journal::default()),
             files: Mutex::new(SessionFiles::default()),
+            conversation: Conversation::default(),
             cancel: CancellationToken::new(),
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),

@@ -230,11 +230,15 @@ Examples:
 Examples:
   tool doctor
   tool doctor --probe          also tries what the model can do; costs a few hundred tokens
+  tool doctor --sandbox        tries to break out of the sandbox, and says what held
   tool doctor --json")]
     Doctor {
         /// Send tiny requests to the provider and say what it can do and what is worked around
         #[arg(long)]
         probe: bool,
+        /// Make every known attack on the sandbox on this machine instead, and say which of them it holds
+        #[arg(long, conflicts_with = "probe")]
+        sandbox: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -492,7 +496,8 @@ pub(crate) struct Run {
 /// What a session may cause beyond its operation's defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PolicyFlags {
-    /// Allow an effect: write-repository, commit-git, run-process, install
+    /// Allow an effect: write-repository, commit-git, run-process, install; with `:tainted` behind the second and the last,
+    /// also once text from outside your own files has entered the conversation
     #[arg(long, value_name = "EFFECT")]
     pub(crate) allow: Vec<String>,
     /// Deny an effect; wins over --allow
@@ -504,6 +509,9 @@ pub(crate) struct PolicyFlags {
     /// Run tests with your own rights, without a sandbox; only together with --allow run-process
     #[arg(long)]
     pub(crate) unsandboxed: bool,
+    /// Take the repository for somebody else's: commits and installations need a fresh yes
+    #[arg(long)]
+    pub(crate) untrusted: bool,
     /// Allow changing one protected path, exact and relative to the root
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,

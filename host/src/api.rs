@@ -308,13 +308,14 @@ impl BudgetRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRequest {
-    /// Effects to allow.
+    /// Effects to allow. `commit-git:tainted` and `install:tainted` also allow them once text from outside the user's own
+    /// files has entered the conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
+    #[schema(value_type = Vec<crate::skill::policy::Grant>)]
     pub allow: Vec<String>,
     /// Effects to deny; wins over `allow`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
+    #[schema(value_type = Vec<crate::skill::policy::Grant>)]
     pub deny: Vec<String>,
     /// Protected paths that this session may propose, each exact and relative to the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -328,6 +329,10 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub unsandboxed: bool,
+    /// The repository is not trusted: all that is read of it counts as text from outside the user's own files.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub untrusted: bool,
 }
 
 impl PolicyRequest {
@@ -478,6 +483,9 @@ pub struct BackendStatus {
     pub version: String,
     /// Process id.
     pub pid: u32,
+    /// Address it listens on.
+    #[serde(default)]
+    pub address: String,
     /// Port it listens on.
     #[schema(minimum = 1, maximum = 65535)]
     pub port: u16,

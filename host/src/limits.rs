@@ -111,6 +111,48 @@ pub const COMPILE_MS_MAX: u64 = 120_000;
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
+// ---- redaction ----
+
+/// Bytes from an anchor in which a rule's pattern is tried. The longest key with a bound of its own has 300; what goes on
+/// beyond the window is taken as a part of the key.
+pub const REDACTION_WINDOW_BYTES: usize = 640;
+
+/// Keys that a session keeps apart. A repository with more is a collection of test vectors; what is found beyond them is
+/// replaced all the same, and cannot be put back.
+pub const REDACTION_KEYS_MAX: usize = 4_096;
+
+/// Bytes of one key that is kept. A private key in one line has 3,300; together with [`REDACTION_KEYS_MAX`] it bounds
+/// what a session remembers to 64 MiB.
+pub const REDACTION_KEY_BYTES_MAX: usize = 16 * 1024;
+
+/// Lines of one private key. The largest in use, RSA of 16,384 bits, has 200.
+pub const REDACTION_KEY_LINES_MAX: usize = 256;
+
+/// Files that a session names as places of redacted keys. A notice with more is not read.
+pub const REDACTION_FILES_NAMED_MAX: usize = 32;
+
+/// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
+pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
+
+// ---- taint ----
+
+/// Places that one call may have read and that may not be the user's own. Directories of packages count once, so that this
+/// many are ignored files, opened one by one.
+pub const CALL_PLACES_MAX: usize = 256;
+
+/// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
+pub const FOREIGN_PLACES_MAX: usize = 16;
+
+// ---- `.tool.toml` ----
+
+/// Bytes of a repository's `.tool.toml`. A long one has two kilobytes.
+pub const ROOT_FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Patterns in one list of it, and bytes of each: every file of the repository is compared with every pattern.
+pub const ROOT_FILE_PATTERNS_MAX: usize = 128;
+/// See [`ROOT_FILE_PATTERNS_MAX`].
+pub const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
+
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
@@ -126,7 +168,15 @@ pub const FILES_OPEN_WANTED: u64 = 8_192;
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;
 
-/// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
+/// How long a starting daemon tries to get the lock while nobody says to be the holder, and how long a client waits for
+/// a holder to say where it is: a look at the lock lasts microseconds, a start some ten milliseconds.
+pub const LOCK_PATIENCE_MS: u64 = 2_000;
+
+/// How long a daemon that leaves because it is idle still listens: a client that read its record just before has
+/// connected by then.
+pub const LEAVE_MS: u64 = 200;
+
+/// Bytes of each of the daemon's logs before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 // ---- repository ----
@@ -307,15 +357,28 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// instead of the answer.
 pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Time in which the head of a request must arrive, from its first byte on. It is some hundred bytes: whoever takes
-/// longer holds a connection for its own sake.
+/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
+/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
 pub const HEAD_SECONDS_MAX: u64 = 15;
+
+/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers of a request. Browsers behind proxies send some forty.
+pub const HEADERS_MAX: usize = 100;
 
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;
 
 /// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
 pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
+/// the user out by holding all of them.
+pub const STRANGERS_CONNECTIONS_MAX: usize = 512;
+
+/// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
+pub const LOGGED_TARGET_BYTES_MAX: usize = 512;
 
 /// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
 /// twice what the slowest plain answer, a scan, may take.

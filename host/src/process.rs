@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio_util::sync::CancellationToken;
 
+use crate::defence::{self, Defence};
 use crate::limits;
-pub use contain::probes::{ProbeResult, ProbeVerdict, probe_sandbox};
+pub use contain::probes::{ProbeOutcome, ProbeResult, ProbeVerdict};
 use contain::{Control, Enclosure, Message};
 use group::Group;
 use output::{LiveLines, Output};
@@ -281,8 +282,10 @@ fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<L
     builder
         .arg(argument)
         .current_dir("/")
-        .env_clear()
         .stdin(Stdio::from(OwnedFd::from(helpers)));
+    if defence::on(Defence::ClearedEnvironment) {
+        builder.env_clear();
+    }
     lead(builder, cookie, Some(control))
 }
 

@@ -8,6 +8,8 @@
 pub mod approvals;
 mod engine;
 pub mod feed;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 pub mod history;
 mod ids;
 pub mod journal;
@@ -41,9 +43,10 @@ use crate::context::{self, Steer};
 use crate::limits;
 use crate::process::contain;
 use crate::provider::analyst;
+use crate::redaction::Redactor;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::SkillHost;
-use crate::skill::policy::{Cause, Policy};
+use crate::skill::policy::{Cause, Grant, Policy};
 pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
 use engine::Engine;
@@ -140,9 +143,8 @@ impl Sessions {
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
             settings.provider.model = model;
         }
-        let policy_request = run::merged(&settings.policy, &request.policy);
-        let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
         let steer = Arc::new(Steer::new(&request.selection)?);
+        let redactor = Arc::new(Redactor::new(&settings.policy.unredacted, own_keys(&settings))?);
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
             let options = self.repository_options(&settings.policy);
@@ -153,6 +155,8 @@ impl Sessions {
             })
             .await?
         };
+        let policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
+        let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
         let start = Start {
             session_id: self.ids.next(api::now()),
             work: Work::Operation(request.operation),
@@ -180,6 +184,7 @@ impl Sessions {
             repository,
             policy,
             environment,
+            redactor,
             task,
             attached: request.attached,
         };
@@ -195,10 +200,10 @@ impl Sessions {
         environment: BTreeMap<String, String>,
     ) -> Result<SessionStart, Problem> {
         self.check_skill(name)?;
-        let policy_request = run::merged(&settings, &request.policy);
-        let policy = policy(Cause::SkillCall, &policy_request).await?;
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
+        let policy = policy(Cause::SkillCall, &policy_request).await?;
         let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
             session_id: self.ids.next(api::now()),
@@ -221,6 +226,8 @@ impl Sessions {
             repository,
             policy,
             environment,
+            // What the user calls answers the user.
+            redactor: Arc::default(),
             task,
             attached: true,
         };
@@ -283,6 +290,7 @@ impl Sessions {
             repository: launch.repository,
             policy: launch.policy,
             environment: launch.environment,
+            redactor: launch.redactor,
             calls: Arc::clone(&self.calls),
             cancel: live.cancel.clone(),
             task: launch.task,
@@ -474,6 +482,7 @@ impl Sessions {
         let _guard = cancel.clone().drop_guard();
         let options = self.repository_options(&settings);
         let steer = Arc::new(Steer::new(&request.selection)?);
+        let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
         blocking(move || {
             let repository = open_repository(&request.repo_path, &options)?;
             let selecting = Selecting {
@@ -484,6 +493,7 @@ impl Sessions {
                 working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
                 vault,
                 steer,
+                redactor,
                 budget_tokens: limits::PACKET_TOKENS,
             };
             let (_, packet) = selecting.build(&repository, &cancel)?;
@@ -513,6 +523,7 @@ impl Sessions {
             state_directory: Some(self.home.clone()),
             hide: settings.hide.clone(),
             reveal: settings.reveal.clone(),
+            protect: settings.protect.clone(),
             scan_time: self.scan_time,
             ..repository::Options::default()
         }
@@ -541,6 +552,7 @@ struct Launch {
     repository: Arc<Repository>,
     policy: Policy,
     environment: BTreeMap<String, String>,
+    redactor: Arc<Redactor>,
     task: Task,
     attached: bool,
 }
@@ -712,11 +724,15 @@ fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repo
         let message = format!("`repo_path` must be an absolute path: `{path}`");
         return Err(Problem::new("invalid-request", message));
     }
-    Repository::open(root, options).map_err(|error| {
-        let hint = std::error::Error::source(&error).map(ToString::to_string);
+    let repository = Repository::open(root, options).map_err(|error| {
+        let hint = match &error {
+            RepositoryError::RootFile(_) => Some(repository::ROOT_FILE_HINT.to_owned()),
+            error => std::error::Error::source(error).map(ToString::to_string),
+        };
         let code = match &error {
             RepositoryError::Open { .. } => "invalid-repository",
             RepositoryError::Pattern(_) => "config-invalid",
+            RepositoryError::RootFile(_) => "config-repository",
             _ => "refused-repository",
         };
         let problem = Problem::new(code, error.to_string());
@@ -724,7 +740,28 @@ fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repo
             Some(hint) => problem.with_hint(hint),
             None => problem,
         }
+    })?;
+    check_denied(&repository)?;
+    Ok(repository)
+}
+
+/// A denial of the repository's own file that nobody understands is one that nobody would heed.
+fn check_denied(repository: &Repository) -> Result<(), Problem> {
+    let parsed = repository
+        .narrowing()
+        .deny
+        .iter()
+        .try_for_each(|name| name.parse::<Grant>().map(drop));
+    parsed.map_err(|problem| Problem {
+        code: "config-repository".to_owned(),
+        message: format!("`.tool.toml`, `deny`: {}", problem.message),
+        hint: problem.hint,
     })
+}
+
+/// The keys that the user has told this program: they are replaced wherever they stand.
+fn own_keys(settings: &Settings) -> Option<&str> {
+    settings.provider.api_key.as_ref().map(|key| key.expose())
 }
 
 /// The folder that gets `session-reports/`: what the request names, if that is a directory of the user's, else the

@@ -130,6 +130,16 @@ fn find_available() -> Available {
     }
 }
 
+/// The kernel's name and release, for whoever reports what it allows.
+pub fn kernel() -> String {
+    let system = rustix::system::uname();
+    format!(
+        "{} {}",
+        system.sysname().to_string_lossy(),
+        system.release().to_string_lossy()
+    )
+}
+
 /// What a contained run works on.
 #[derive(Debug, Clone)]
 pub struct Enclosure {

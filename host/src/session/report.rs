@@ -4,6 +4,7 @@
 //! an attacker put there: `session-reports` is never entered through a symlink, and no file in it is written through
 //! one.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
@@ -18,6 +19,7 @@ use super::history::{self, Summary};
 use super::journal::{Entry, Line, ToolEntry, Work, cut_text};
 use crate::api::{Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
+use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
 
 /// Name of the folder in the working directory (specification).
@@ -48,6 +50,20 @@ pub fn render(summary: &Summary, lines: &[Line], diffs: &[FileDiff]) -> String {
     modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
     transcript(&mut text, lines);
+    without_keys(text)
+}
+
+/// Reports are collected and passed on: whatever looks like a key in one is a placeholder, and the report says so.
+fn without_keys(text: String) -> String {
+    let mut text = match redaction::mask(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(masked) => masked,
+    };
+    if text.contains(redaction::START) {
+        text.push_str(
+            "\n---\n\nStrings that look like keys are replaced in this report; the files hold them as they were.\n",
+        );
+    }
     text
 }
 
@@ -445,6 +461,7 @@ mod tests {
                     score: 1.0,
                     regions: vec![(1, 20)],
                     tokens: 120,
+                    redacted: 0,
                 }],
             }),
             token("It is "),

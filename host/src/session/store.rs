@@ -305,6 +305,7 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
     let options = repository::Options {
         state_directory: Some(home.to_owned()),
         home_confirmed: true,
+        ignore_root_file: true,
         ..repository::Options::default()
     };
     Repository::open(root, &options)

@@ -60,14 +60,85 @@ impl FromStr for Effect {
     type Err = Problem;
 
     fn from_str(text: &str) -> Result<Self, Problem> {
-        Self::ALL
-            .into_iter()
-            .find(|effect| effect.name() == text)
-            .ok_or_else(|| {
-                let known = Self::ALL.map(Self::name).join(", ");
-                Problem::new("invalid-policy", format!("Unknown effect `{text}`"))
-                    .with_hint(format!("effects are {known}"))
-            })
+        let known = Self::ALL.into_iter().find(|effect| effect.name() == text);
+        known.ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Problem::new("invalid-policy", format!("Unknown effect `{text}`")).with_hint(format!("effects are {known}"))
+        })
+    }
+}
+
+/// What `allow` and `deny` name: an effect, or what becomes of it once text of others has entered the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grant {
+    /// Read files.
+    ReadRepository,
+    /// Propose changes of files.
+    WriteRepository,
+    /// Read git's state.
+    ReadGit,
+    /// Commit.
+    CommitGit,
+    /// Run tests.
+    RunProcess,
+    /// Add packages.
+    Install,
+    /// Commit, also in a tainted conversation.
+    #[serde(rename = "commit-git:tainted")]
+    CommitGitTainted,
+    /// Add packages, also in a tainted conversation.
+    #[serde(rename = "install:tainted")]
+    InstallTainted,
+}
+
+impl Grant {
+    const ALL: [Self; 8] = [
+        Self::ReadRepository,
+        Self::WriteRepository,
+        Self::ReadGit,
+        Self::CommitGit,
+        Self::RunProcess,
+        Self::Install,
+        Self::CommitGitTainted,
+        Self::InstallTainted,
+    ];
+
+    /// The effect that it is about.
+    pub fn effect(self) -> Effect {
+        match self {
+            Self::ReadRepository => Effect::ReadRepository,
+            Self::WriteRepository => Effect::WriteRepository,
+            Self::ReadGit => Effect::ReadGit,
+            Self::CommitGit | Self::CommitGitTainted => Effect::CommitGit,
+            Self::RunProcess => Effect::RunProcess,
+            Self::Install | Self::InstallTainted => Effect::Install,
+        }
+    }
+
+    /// True where it speaks of tainted conversations alone.
+    pub fn is_tainted(self) -> bool {
+        matches!(self, Self::CommitGitTainted | Self::InstallTainted)
+    }
+
+    fn is_named(self, text: &str) -> bool {
+        match text.strip_suffix(":tainted") {
+            Some(effect) => self.is_tainted() && self.effect().name() == effect,
+            None => !self.is_tainted() && self.effect().name() == text,
+        }
+    }
+}
+
+impl FromStr for Grant {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let known = Self::ALL.into_iter().find(|grant| grant.is_named(text));
+        known.ok_or_else(|| {
+            let effects = Effect::ALL.map(Effect::name).join(", ");
+            let hint = format!("effects are {effects}; commit-git:tainted and install:tainted go further");
+            Problem::new("invalid-policy", format!("Unknown effect `{text}`")).with_hint(hint)
+        })
     }
 }
 
@@ -104,6 +175,9 @@ pub enum Writes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     decisions: [Decision; Effect::ALL.len()],
+    /// What the user said of tainted conversations.
+    tainted: [Option<Decision>; Effect::ALL.len()],
+    is_untrusted: bool,
     writes: Writes,
     allow_paths: Vec<String>,
     sandbox: Sandbox,
@@ -114,14 +188,23 @@ impl Policy {
     /// The defaults of a cause, widened and narrowed by a request's flags. `deny` wins over `allow`.
     pub fn new(cause: Cause, request: &PolicyRequest) -> Result<Self, Problem> {
         let mut decisions = Effect::ALL.map(|effect| default(cause, effect));
-        for name in &request.allow {
-            decisions[name.parse::<Effect>()? as usize] = Decision::Allow;
+        let mut tainted = [None; Effect::ALL.len()];
+        for grant in grants(&request.allow)? {
+            decisions[grant.effect() as usize] = Decision::Allow;
+            if grant.is_tainted() {
+                tainted[grant.effect() as usize] = Some(Decision::Allow);
+            }
         }
-        for name in &request.deny {
-            decisions[name.parse::<Effect>()? as usize] = Decision::Deny;
+        for grant in grants(&request.deny)? {
+            match grant.is_tainted() {
+                true => tainted[grant.effect() as usize] = Some(Decision::Deny),
+                false => decisions[grant.effect() as usize] = Decision::Deny,
+            }
         }
         Ok(Self {
             decisions,
+            tainted,
+            is_untrusted: request.untrusted,
             writes: match cause {
                 Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
                 Cause::Operation(_) | Cause::SkillCall => Writes::Any,
@@ -182,6 +265,24 @@ impl Policy {
         }
     }
 
+    /// The same once text of others has entered the conversation: what reaches further than the repository's files then
+    /// needs a yes of its own, whatever was allowed before.
+    pub fn decide_tainted(&self, effect: Effect, can_ask: bool) -> Decision {
+        let reaches_further = matches!(effect, Effect::CommitGit | Effect::Install);
+        match (self.decisions[effect as usize], self.tainted[effect as usize]) {
+            (Decision::Deny, _) | (_, Some(Decision::Deny)) => Decision::Deny,
+            (_, Some(decision)) => decision,
+            (Decision::Allow, None) if !reaches_further => Decision::Allow,
+            (Decision::Allow | Decision::Ask, None) if can_ask => Decision::Ask,
+            (Decision::Allow | Decision::Ask, None) => Decision::Deny,
+        }
+    }
+
+    /// True where the repository is not trusted: its conversations are tainted from the start.
+    pub fn is_untrusted(&self) -> bool {
+        self.is_untrusted
+    }
+
     /// Which files may be changed where changing is granted. No flag widens it.
     pub fn writes(&self) -> Writes {
         self.writes
@@ -191,6 +292,10 @@ impl Policy {
     pub fn allow_paths(&self) -> &[String] {
         &self.allow_paths
     }
+}
+
+fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
+    names.iter().map(|name| name.parse()).collect()
 }
 
 fn check_unsandboxed(request: &PolicyRequest) -> Result<(), Problem> {
@@ -407,6 +512,63 @@ mod tests {
         assert_eq!(writes(Cause::Operation(Operation::TestGen)), Writes::OnlyCreated);
         assert_eq!(writes(Cause::Operation(Operation::Refactor)), Writes::Any);
         assert_eq!(writes(Cause::SkillCall), Writes::Any);
+    }
+
+    #[test]
+    fn a_tainted_conversation_needs_a_fresh_yes_for_what_reaches_further() {
+        use Decision::{Allow, Ask, Deny};
+        let decided = |allow: &[&str], deny: &[&str], effect, can_ask| {
+            let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let request = PolicyRequest {
+                allow: list(allow),
+                deny: list(deny),
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the request is valid");
+            (policy.decide(effect, can_ask), policy.decide_tainted(effect, can_ask))
+        };
+        for effect in [Effect::CommitGit, Effect::Install] {
+            let name = effect.name();
+            let tainted = format!("{name}:tainted");
+            assert_eq!(decided(&[], &[], effect, true), (Ask, Ask));
+            assert_eq!(decided(&[], &[], effect, false), (Deny, Deny));
+            assert_eq!(decided(&[name], &[], effect, true), (Allow, Ask), "a fresh yes");
+            assert_eq!(decided(&[name], &[], effect, false), (Allow, Deny), "nobody to give it");
+            assert_eq!(decided(&[&tainted], &[], effect, false), (Allow, Allow));
+            assert_eq!(
+                decided(&[&tainted], &[name], effect, true),
+                (Deny, Deny),
+                "a denial wins"
+            );
+            assert_eq!(decided(&[name], &[&tainted], effect, true), (Allow, Deny));
+            assert_eq!(decided(&[&tainted], &[&tainted], effect, true), (Allow, Deny));
+            assert_eq!(decided(&[], &[&tainted], effect, true), (Ask, Deny));
+        }
+        for effect in [Effect::ReadRepository, Effect::ReadGit, Effect::WriteRepository] {
+            assert_eq!(decided(&[], &[], effect, false), (Allow, Allow), "{effect}");
+        }
+        assert_eq!(
+            decided(&["run-process"], &[], Effect::RunProcess, false),
+            (Allow, Allow)
+        );
+    }
+
+    #[test]
+    fn only_what_reaches_further_knows_the_word_tainted() {
+        for name in [
+            "write-repository:tainted",
+            "read-git:tainted",
+            "commit-git:",
+            "commit-git:Tainted",
+            ":tainted",
+        ] {
+            let problem = name.parse::<Grant>().expect_err("it means nothing");
+            assert_eq!(problem.message, format!("Unknown effect `{name}`"));
+        }
+        for grant in Grant::ALL {
+            let written = serde_json::to_value(grant).expect("it is a name");
+            assert_eq!(written.as_str().expect("it is a name").parse(), Ok(grant));
+        }
     }
 
     #[test]

@@ -277,6 +277,7 @@ impl SkillHost {
                 loaded: &loaded,
                 name,
                 digest: &skill.digest,
+                is_builtin: self.builtins.contains_key(name),
                 declared: &skill.descriptor.effects,
                 arguments,
                 context,
@@ -287,6 +288,7 @@ impl SkillHost {
         work().unwrap_or_else(|error| CallReport {
             result: Err(error),
             receipt: None,
+            foreign: Vec::new(),
         })
     }
 

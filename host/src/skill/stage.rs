@@ -19,6 +19,7 @@ use super::diff::FileDiff;
 use super::policy::{Decision, Effect, Writes};
 use super::runner;
 use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
+use crate::defence::{self, Defence};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
 
@@ -79,8 +80,13 @@ struct Proposal {
 
 impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
-        let normal = path::normalise(path)
-            .map_err(|error| failure("denied", format!("`{}` cannot be deleted: {error}", shown(path)), None))?;
+        let normal = match path::normalise(path) {
+            Err(error) if defence::on(Defence::RepositoryPaths) => {
+                let message = format!("`{}` cannot be deleted: {error}", shown(path));
+                return Err(failure("denied", message, None));
+            }
+            normal => normal.unwrap_or_else(|_| path.to_owned()),
+        };
         check_name(&normal)?;
         if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
             let message = format!("`{path}` is both written and deleted by the same proposal");
@@ -182,7 +188,7 @@ fn check_name(path: &str) -> Result<(), Failure> {
         let message = format!("A path of the proposal has more than {PROPOSAL_PATH_BYTES_MAX} bytes");
         return Err(failure("limit", message, None));
     }
-    if path.chars().any(is_unfit) {
+    if path.chars().any(is_unfit) && defence::on(Defence::VisibleNames) {
         let message = format!("`{}` contains control characters", shown(path));
         return Err(failure("denied", message, Some("use a name of visible characters")));
     }
@@ -208,6 +214,7 @@ fn judge_effect(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     let effect = Effect::WriteRepository;
     let denied = |message: &str| Err(failure("denied", message, None));
     match context.policy.decide(effect, context.approver.can_ask()) {
+        _ if !defence::on(Defence::GrantsAtCommit) => Ok(()),
         Decision::Allow => Ok(()),
         Decision::Deny => denied("Changing files is not allowed in this operation"),
         Decision::Ask => {
@@ -287,7 +294,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
                 let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
                 written.contains(&folded) || found.is_ok()
             };
-            if SHAPE.iter().all(exists) {
+            if SHAPE.iter().all(exists) && defence::on(Defence::ProposedGitShape) {
                 let place = if directory.is_empty() {
                     "the repository root"
                 } else {
@@ -318,6 +325,10 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
         };
         left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
         judge_content(context, &path, before.as_ref())?;
+        let content = match content {
+            Some(content) => Some(restored(context, &path, content, before.as_ref())?),
+            None => None,
+        };
         let after = content.map(|content| FileState {
             content,
             mode: before
@@ -355,6 +366,7 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
         return Err(failure("denied", message, Some("write to a new file")));
     }
     match files.seen.get(path) {
+        _ if !defence::on(Defence::UnreadFiles) => Ok(()),
         Some(seen) if *seen == digest(&before.content) => Ok(()),
         Some(_) => Err(failure(
             "denied",
@@ -367,6 +379,27 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
             Some("read the whole file, then propose the change again"),
         )),
     }
+}
+
+/// The proposed content with the keys that the model knows as placeholders only. Its file must have held them.
+fn restored(
+    context: &CallContext,
+    path: &str,
+    content: Vec<u8>,
+    before: Option<&FileState>,
+) -> Result<Vec<u8>, Failure> {
+    let redactor = &context.conversation.redactor;
+    let old = before.map(|before| before.content.as_slice());
+    redactor.restore(content, old).map_err(|placeholder| {
+        failure(
+            "denied",
+            format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
+            Some(
+                "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
+                 anywhere else, refer to the secret by name, for example by an environment variable",
+            ),
+        )
+    })
 }
 
 /// Says why a path cannot be replaced, and what to propose instead.

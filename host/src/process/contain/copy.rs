@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::spec::{Spec, Visible};
+use crate::defence::{self, Defence};
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
@@ -83,7 +84,7 @@ pub(super) fn tree(spec: &Spec, to: &Path, linked: &[&str]) -> io::Result<()> {
         for entry in fs::read_dir(&source)? {
             let entry = entry?;
             let (real, place, kind) = (entry.path(), target.join(entry.file_name()), entry.file_type()?);
-            if hidden.contains(&real) {
+            if hidden.contains(&real) && defence::on(Defence::HiddenEntries) {
                 continue;
             }
             room.take(0)?;
@@ -160,6 +161,8 @@ mod tests {
             visible: Vec::new(),
             home: None,
             bounds: Bounds::default(),
+            #[cfg(feature = "counterproof")]
+            off: Vec::new(),
         };
         tree(&spec, &to, &LINKED).expect("it is small");
         assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");

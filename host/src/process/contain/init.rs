@@ -13,6 +13,7 @@ use super::members::{self, Members, within_machine};
 use super::outer::{At, Step, control};
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, namespaces, root, walls};
+use crate::defence::{self, Defence};
 use crate::limits;
 
 /// Runs to the end of the program. When the first process of a process namespace ends, the kernel ends all others.
@@ -34,11 +35,19 @@ fn run(outer: &mut UnixStream) -> Step<Message> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("tying the run to its starter")?;
     let text = spec::receive(outer).at("reading the specification")?;
     let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
+    #[cfg(feature = "counterproof")]
+    defence::switch_off(&spec.off);
     // A group and a session of their own: no terminal, and no signal from inside reaches the outer helper.
-    rustix::process::setsid().at("leaving the terminal")?;
+    if defence::on(Defence::OwnSession) {
+        rustix::process::setsid().at("leaving the terminal")?;
+    } else {
+        rustix::process::setpgid(None, None).at("leaving the terminal")?;
+    }
     prefer_to_be_killed();
     if spec.sandbox == Sandbox::Namespaces {
-        namespaces::raise_loopback().at("switching the loopback device on")?;
+        if defence::on(Defence::OwnNetwork) {
+            namespaces::raise_loopback().at("switching the loopback device on")?;
+        }
         rustix::system::sethostname(b"sandbox").at("naming the machine")?;
         root::build(&spec)?;
     } else {
@@ -67,12 +76,14 @@ fn start(spec: &Spec) -> io::Result<Child> {
         reason = "the helper of the one place that starts processes"
     )]
     let mut builder = Command::new(&spec.program);
-    builder
-        .args(&spec.arguments)
-        .current_dir(&spec.directory)
-        .env_clear()
-        .envs(&spec.environment)
-        .stdin(Stdio::null());
+    builder.args(&spec.arguments).current_dir(&spec.directory);
+    if defence::on(Defence::ClearedEnvironment) {
+        builder.env_clear();
+    }
+    builder.envs(&spec.environment);
+    if defence::on(Defence::NoInput) {
+        builder.stdin(Stdio::null());
+    }
     builder.spawn()
 }
 
@@ -93,7 +104,9 @@ fn watch(child: &Child, spec: &Spec) -> io::Result<Message> {
         if let Some(message) = reap(program)? {
             return Ok(message);
         }
-        if let Some(message) = members.over(bounds) {
+        if let Some(message) = members.over(bounds)
+            && defence::on(Defence::Counting)
+        {
             return Ok(message);
         }
     }

@@ -56,6 +56,8 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
 fn run(daemon: &mut UnixStream) -> Step<()> {
     let text = spec::receive(daemon).at("reading the specification")?;
     let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
+    #[cfg(feature = "counterproof")]
+    crate::defence::switch_off(&spec.off);
     die_with_parent().at("tying the run to its starter")?;
     let copy = match spec.sandbox {
         Sandbox::Namespaces => {

@@ -110,6 +110,8 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
         home,
         environment,
         bounds: enclosure.bounds,
+        #[cfg(feature = "counterproof")]
+        off: crate::defence::off(),
     }
 }
 

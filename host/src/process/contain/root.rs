@@ -18,6 +18,7 @@ use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::tree;
+use crate::defence::{self, Defence};
 use crate::limits;
 
 /// Where the new root grows.
@@ -104,6 +105,9 @@ const PROC_HIDDEN: [&str; 12] = [
 pub(super) fn build(spec: &Spec) -> Step<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at("taking the mounts apart")?;
+    if !defence::on(Defence::OwnRoot) {
+        return bare_proc().at("making `/proc`");
+    }
     let mounts = Mounts::read().at("reading the list of mounts")?;
     tmpfs(
         Path::new(NEW),
@@ -129,6 +133,9 @@ fn new(path: &Path) -> PathBuf {
 }
 
 pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
+    // Without the defence there is still an end: four times as much.
+    let factor = if defence::on(Defence::BoundedDisks) { 1 } else { 4 };
+    let (bytes, inodes) = (bytes * factor, inodes * factor);
     let options = CString::new(format!("size={bytes},nr_inodes={inodes},mode=0755"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount(
@@ -163,6 +170,9 @@ fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
     let place = new(path);
     mount_point(&place, fs::metadata(path)?.is_dir())?;
     rustix::mount::mount_bind_recursive(path, &place)?;
+    if !defence::on(Defence::ReadOnlySystem) {
+        return Ok(());
+    }
     for (mount, kept) in mounts.at_and_beneath(path) {
         let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
         match rustix::mount::mount_remount(new(&mount), flags, "") {
@@ -306,6 +316,10 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
     add(&spec.root, Piece::Repository);
     for ((_, path), piece) in pieces {
         match piece {
+            Piece::Private("home") if !defence::on(Defence::OwnHome) => {
+                directory(&new(&path)).at("making private places")?;
+                rustix::mount::mount_bind(&path, new(&path)).at("making private places")?;
+            }
             Piece::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
             Piece::Visible(Visible::Place(_)) => show(&path, mounts).at("showing what the program needs")?,
             Piece::Visible(Visible::Link { target, .. }) => {
@@ -342,7 +356,7 @@ fn proc() -> io::Result<()> {
     directory(&place)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", &place, "proc", flags, None)?;
-    for name in PROC_READ_ONLY {
+    for name in PROC_READ_ONLY.iter().filter(|_| defence::on(Defence::ReadOnlyProc)) {
         let path = place.join(name);
         if path.exists() {
             rustix::mount::mount_bind(&path, &path)?;
@@ -365,6 +379,15 @@ fn proc() -> io::Result<()> {
     Ok(())
 }
 
+/// What stays of a root of the run's own where there is none: the processes of its namespace.
+fn bare_proc() -> io::Result<()> {
+    if !defence::on(Defence::OwnProc) {
+        return Ok(());
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(rustix::mount::mount("proc", "/proc", "proc", flags, None)?)
+}
+
 /// Makes the new root `/`, lets the old one go, and lets nobody add to the new one.
 fn enter() -> io::Result<()> {
     rustix::process::chdir(NEW)?;
@@ -372,6 +395,9 @@ fn enter() -> io::Result<()> {
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
+    if !defence::on(Defence::ReadOnlyRoot) {
+        return Ok(());
+    }
     let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount_remount("/", flags, "")?)
 }

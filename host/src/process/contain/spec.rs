@@ -34,6 +34,9 @@ pub(super) struct Spec {
     /// Where a private, empty home stands in for the user's.
     pub(super) home: Option<PathBuf>,
     pub(super) bounds: Bounds,
+    /// Defences that are not used, in the one test that sees what they stop.
+    #[cfg(feature = "counterproof")]
+    pub(super) off: Vec<crate::defence::Defence>,
 }
 
 /// A place of the machine that is visible to the run at the same path.

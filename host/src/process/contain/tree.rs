@@ -13,10 +13,14 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::outer::{At, Step};
 use super::spec::Spec;
 use super::{copy, root};
+use crate::defence::{self, Defence};
 
 /// Puts the repository at `place`, with the help of the folder `work`, which is gone afterwards.
 pub(super) fn cover(spec: &Spec, place: &Path, work: &Path) -> Step<()> {
     let step = "covering the repository";
+    if !defence::on(Defence::CoveredTree) {
+        return rustix::mount::mount_bind(&spec.root, place).at(step);
+    }
     fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
     root::tmpfs(work, spec.bounds.tree_bytes, spec.bounds.tree_inodes).at(step)?;
     if overlay(spec, place, work).is_err() {
@@ -38,7 +42,8 @@ fn overlay(spec: &Spec, place: &Path, work: &Path) -> io::Result<()> {
     // Under a name of ours, because the options cannot hold every path.
     rustix::mount::mount_bind_recursive(&spec.root, &lower)?;
     like(&spec.root, &upper)?;
-    for path in &spec.hidden {
+    let hidden = spec.hidden.iter().filter(|_| defence::on(Defence::HiddenEntries));
+    for path in hidden {
         whiteout(&spec.root, &upper, Path::new(path))?;
     }
     let options = format!(

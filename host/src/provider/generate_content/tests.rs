@@ -194,6 +194,7 @@ fn generate_content_19_a_request_as_it_is_sent() {
         name: "read_file".into(),
         text: "x".into(),
         is_error,
+        origin: crate::provider::Origin::Repository,
     };
     let asked = json!([
         {"functionCall": {"name": "read_file", "args": {}}, "thoughtSignature": "c2ln"},

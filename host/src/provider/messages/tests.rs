@@ -187,6 +187,7 @@ fn result(id: &str) -> ToolResult {
         name: "read_file".into(),
         text: "x".into(),
         is_error: id == "b",
+        origin: crate::provider::Origin::Repository,
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::review::Desk;
 use crate::limits;
+use crate::provider::Origin;
 use crate::skill::policy::{Decision, Effect};
 use crate::skill::{CallError, CallOutcome};
 
@@ -58,6 +59,11 @@ pub(super) struct Results {
     pub(super) failing: BTreeSet<String>,
     /// All that the skill said.
     pub(super) text: String,
+}
+
+/// Whose words a run's results are.
+pub(super) fn origin() -> Origin {
+    Origin::Outside(vec![format!("the output of `{SKILL}`")])
 }
 
 /// Runs all tests, or those at `paths`.

@@ -12,7 +12,7 @@ use super::journal::Entry;
 use super::*;
 use crate::repository::Options;
 use crate::skill::changes::dying_at;
-use crate::skill::{Approver, CallContext, Question, SessionFiles, stage};
+use crate::skill::{Approver, CallContext, Conversation, Question, SessionFiles, stage};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.
 struct Scene {
@@ -126,6 +126,7 @@ impl Scene {
                 seen: seen.into_iter().collect(),
                 ..SessionFiles::default()
             }),
+            conversation: Conversation::default(),
             cancel: CancellationToken::new(),
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),

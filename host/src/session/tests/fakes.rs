@@ -192,6 +192,7 @@ impl Engine for FakeEngine {
         CallReport {
             result,
             receipt: Some(receipt),
+            foreign: Vec::new(),
         }
     }
 }

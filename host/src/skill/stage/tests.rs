@@ -15,7 +15,7 @@ use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
 use crate::skill::changes::{LeftAlone, UndoReport, recover, undo};
 use crate::skill::policy::{Cause, Policy};
-use crate::skill::{Approver, ChangeJournal};
+use crate::skill::{Approver, ChangeJournal, Conversation};
 
 /// Records what it is told, fails where a test says so, and may do something between `prepare` and the change.
 #[derive(Default)]
@@ -105,6 +105,7 @@ impl Bench {
             approver: Arc::new(Nobody),
             changes: Arc::clone(&journal) as Arc<dyn ChangeJournal>,
             files: Mutex::default(),
+            conversation: Conversation::default(),
             cancel: CancellationToken::new(),
             environment: BTreeMap::new(),
             progress: Arc::new(|_| {}),

@@ -125,7 +125,7 @@ def read_parent():
     return open(os.path.join("sub", "..", "..", os.path.basename(know["outside"]), "token")).read()
 
 @attempt
-def read_shadow(): return open("/etc/shadow").read()
+def read_shadow(): return "read %d characters" % len(open("/etc/shadow").read(9))
 
 @attempt
 def open_by_handle():
@@ -276,11 +276,11 @@ def signal_outside():
 
 @attempt
 def see_outside():
-    return open("/proc/%d/cmdline" % know["process"]).read()
+    return "read %d characters" % len(open("/proc/%d/cmdline" % know["process"]).read())
 
 @attempt
 def read_outside_environment():
-    return open("/proc/%d/environ" % know["process"]).read()
+    return "read %d characters" % len(open("/proc/%d/environ" % know["process"]).read())
 
 @attempt
 def use_keys():

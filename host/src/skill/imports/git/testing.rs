@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
 use crate::skill::policy::{Cause, Policy};
-use crate::skill::{Approver, CallContext, ChangeJournal, ChangeKind, PreparedChange, Question, SessionFiles};
+use crate::skill::{
+    Approver, CallContext, ChangeJournal, ChangeKind, Conversation, PreparedChange, Question, SessionFiles,
+};
 
 /// Answers every question the same way, after doing something, and remembers what it was asked.
 pub(in crate::skill::imports) struct Answer {
@@ -79,6 +81,7 @@ pub(in crate::skill::imports) fn context(root: &Path, allowed: &[&str], approver
         approver,
         changes: Arc::new(NoJournal),
         files: Mutex::new(SessionFiles::default()),
+        conversation: Conversation::default(),
         cancel: CancellationToken::new(),
         environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         progress: Arc::new(|_| {}),

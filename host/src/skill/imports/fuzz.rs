@@ -1,0 +1,26 @@
+//! Hostile contents of a git repository, as far as they can be had without one.
+
+use super::git::patch::{Side, is_binary, render};
+use crate::limits::{GIT_CONTEXT_LINES_MAX, GIT_PATCH_BYTES_MAX};
+use crate::skill::fuzz::applied;
+
+/// A patch of two texts holds what it counts and turns the one into the other; a name stays on its line.
+pub(in crate::skill) fn patch(path: &str, old: &[u8], new: &[u8]) {
+    let side = |content| Side {
+        path,
+        mode: 0o100_644,
+        content,
+    };
+    for context_lines in [0, 3, GIT_CONTEXT_LINES_MAX] {
+        let (old_side, new_side) = (side(old), side(new));
+        let rendered = render(Some(&old_side), Some(&new_side), context_lines, GIT_PATCH_BYTES_MAX)
+            .expect("two buffers can be compared");
+        assert_eq!(rendered.binary, is_binary(old) || is_binary(new));
+        let is_text = std::str::from_utf8(old).is_ok() && std::str::from_utf8(new).is_ok();
+        if is_text && !rendered.binary {
+            assert_eq!(applied(old, rendered.patch.as_bytes()), new, "{}", rendered.patch);
+        }
+        let cut = render(None, Some(&new_side), context_lines, 200).expect("two buffers can be compared");
+        assert!(cut.patch.len() < 200 + 100 + 8 * path.len() + 2 * new.len().min(200));
+    }
+}
