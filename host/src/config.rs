@@ -395,12 +395,6 @@ impl Environment {
         lower.parse().ok().map(Duration::from_millis)
     }
 
-    /// A file that says by how much the clock is wrong: for tests, as [`Environment::scan_time`].
-    pub fn wrong_clock(&self) -> Option<PathBuf> {
-        let file = self.get("TOOL_TEST_CLOCK").filter(|_| cfg!(debug_assertions))?;
-        Some(PathBuf::from(file))
-    }
-
     /// The version that a daemon says to be: for tests, another one. As with [`Self::scan_time`], a daemon that a client
     /// starts never gets the variable.
     pub fn version(&self) -> &str {
@@ -412,6 +406,12 @@ impl Environment {
     pub fn idle_time(&self) -> Option<Duration> {
         let lower = self.get("TOOL_TEST_IDLE_MS").filter(|_| cfg!(debug_assertions))?;
         lower.parse().ok().map(Duration::from_millis)
+    }
+
+    /// A file that says by how much the clock is wrong: for tests, as [`Environment::scan_time`].
+    pub fn wrong_clock(&self) -> Option<PathBuf> {
+        let file = self.get("TOOL_TEST_CLOCK").filter(|_| cfg!(debug_assertions))?;
+        Some(PathBuf::from(file))
     }
 
     /// What a client sends with a session.

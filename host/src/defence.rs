@@ -123,8 +123,10 @@ defences! {
 
     // ---- what a guest has none of ----
 
-    /// The network.
+    /// Sockets.
     Sockets,
+    /// What a socket may do, where there was one.
+    SocketRights,
     /// The environment of the session's starter.
     Environment,
     /// A fine clock.
@@ -270,5 +272,22 @@ mod switches {
     /// Those that are off, for a helper to be told.
     pub fn off() -> Vec<Defence> {
         Defence::ALL.iter().copied().filter(|&defence| !on(defence)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::process::contain::probes::ATTEMPTS;
+    use crate::skill::attacks::ATTACKS;
+
+    #[test]
+    fn every_defence_is_taken_away_by_some_attack() {
+        let attacks = ATTACKS.iter().map(|attack| attack.counter);
+        let counters = attacks.chain(ATTEMPTS.iter().map(|attempt| attempt.counter()));
+        let used: BTreeSet<Defence> = counters.flat_map(|counter| counter.defences().to_vec()).collect();
+        assert_eq!(used, Defence::ALL.iter().copied().collect());
     }
 }

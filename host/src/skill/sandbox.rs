@@ -403,7 +403,7 @@ impl State {
             call: Arc::clone(call),
             grants,
             table,
-            sockets: WasiSocketsCtx::default(),
+            sockets: super::wasi::socket_rights(),
             stage: Stage::default(),
             stderr: Vec::new(),
             memory: 0,

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::p2::bindings::cli::{
     environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
     terminal_stdout,
@@ -22,7 +23,7 @@ use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, DynPollable, Network, SocketError, SocketResult, StreamError, StreamResult,
     TcpSocket, UdpSocket,
 };
-use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtx, WasiSocketsCtxView};
 
 use super::guard::{RepositoryFile, StageError, StageFile};
 use super::imports::log;
@@ -71,6 +72,19 @@ fn link_sockets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     instance_network::add_to_linker::<State, Own>(linker, |state| state)?;
     tcp::add_to_linker::<State, WasiSockets>(linker, sockets)?;
     udp::add_to_linker::<State, WasiSockets>(linker, sockets)
+}
+
+/// What sockets may do that were never made: nothing.
+pub(super) fn socket_rights() -> WasiSocketsCtx {
+    match defence::on(Defence::SocketRights) {
+        true => WasiSocketsCtx::default(),
+        false => WasiCtx::builder()
+            .allow_tcp(true)
+            .allow_udp(true)
+            .build()
+            .sockets()
+            .clone(),
+    }
 }
 
 /// Sockets that may neither be bound nor connected.

@@ -122,6 +122,7 @@ impl Scene {
             policy: Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
             approver: Arc::new(Nobody),
             changes: Arc::clone(&recorder) as _,
+            conversation: Conversation::default(),
             files: Mutex::new(SessionFiles {
                 seen: seen.into_iter().collect(),
                 ..SessionFiles::default()

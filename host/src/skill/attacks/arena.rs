@@ -48,7 +48,7 @@ const DIRECTORIES: [&str; 2] = ["repo/store/objects", "repo/store/refs"];
 
 /// Symbolic links: where they are, and what they say; `{outside}` is the real path of the neighbourhood.
 const LINKS: [(&str, &str); 14] = [
-    ("repo/to-hidden", ".env"),
+    ("repo/to-hidden", ".netrc"),
     ("repo/out", "../outside/secret"),
     ("repo/out-directory", "../outside"),
     ("repo/absolute", "{outside}/secret"),
@@ -126,6 +126,7 @@ impl Arena {
                 .map_err(|problem| io::Error::other(problem.message))?,
             approver: Arc::new(Nobody),
             changes: Arc::new(NoJournal),
+            conversation: Conversation::default(),
             files: Mutex::new(SessionFiles::default()),
             conversation: Conversation::default(),
             cancel: CancellationToken::new(),

@@ -143,7 +143,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack::calls(
         "list_hidden",
         "find a hidden file in a listing",
-        &[Ask::at("list", "/repo")],
+        &[Ask::new("raw-list")],
     )
     .wants(Wants::Text(".env"))
     .held_by(&[Defence::HiddenInLists]),
@@ -646,13 +646,14 @@ pub const ATTACKS: &[Attack] = &[
     .within(small_stage)
     .held_by(&[Defence::Deletions]),
     // ---- what a guest has none of ----
-    read("make_tcp_socket", "get a socket", &[Ask::new("tcp-socket")]).held_by(&[Defence::Sockets]),
+    read("make_tcp_socket", "get a socket", &[Ask::new("tcp-socket")])
+        .held_by(&[Defence::Sockets, Defence::SocketRights]),
     read(
         "make_udp_socket",
         "get a socket for datagrams",
         &[Ask::new("udp-socket")],
     )
-    .held_by(&[Defence::Sockets]),
+    .held_by(&[Defence::Sockets, Defence::SocketRights]),
     read("connect", "reach a server of this machine", &[Ask::new("connect")])
         .unseen("it gets no socket in the first place, which `make_tcp_socket` shows"),
     read("listen", "be a server", &[Ask::new("bind")])

@@ -33,6 +33,7 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             }
         }
         "read-some" => told(File::open(path).and_then(|mut file| file.read(&mut [0; 16]))),
+        "raw-list" => told(raw::list()),
         "raw-open" => told(raw::read(path)),
         "raw-write" => told(raw::create(path).map(|()| "created")),
         "stat" => told(fs::metadata(path).map(|metadata| format!("{:?} of {}", metadata.file_type(), metadata.len()))),

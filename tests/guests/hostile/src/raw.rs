@@ -56,8 +56,8 @@ pub(crate) fn symlink(old: &str, new: &str) -> std::io::Result<()> {
     }
 }
 
-/// Opens a path as it is beneath a directory that was given, which the C library would not let through.
-fn open(root: &str, path: &str, open_flags: u32, flags: u32) -> std::io::Result<i32> {
+/// A directory that was given.
+fn root(root: &str) -> std::io::Result<i32> {
     let mut list = [0_usize; 2];
     // SAFETY: the component model writes a list's address and length, and the list lives as long as the guest.
     let directories = unsafe {
@@ -69,11 +69,17 @@ fn open(root: &str, path: &str, open_flags: u32, flags: u32) -> std::io::Result<
         unsafe { std::slice::from_raw_parts(name, length) == root.as_bytes() }
     };
     let (directory, ..) = directories.iter().find(is_root).ok_or(ErrorKind::NotFound)?;
+    Ok(*directory)
+}
+
+/// Opens a path as it is beneath a directory that was given, which the C library would not let through.
+fn open(directory: &str, path: &str, open_flags: u32, flags: u32) -> std::io::Result<i32> {
+    let directory = root(directory)?;
     let mut answer = Answer::default();
     // SAFETY: the path outlives the call, and the answer has room for a handle.
     unsafe {
         abi::open_at(
-            *directory,
+            directory,
             1,
             path.as_ptr(),
             path.len(),
@@ -129,6 +135,10 @@ mod abi {
             flags: u32,
             answer: *mut u8,
         );
+        #[link_name = "[method]descriptor.read-directory"]
+        pub(crate) fn read_directory(directory: i32, answer: *mut u8);
+        #[link_name = "[method]directory-entry-stream.read-directory-entry"]
+        pub(crate) fn read_directory_entry(stream: i32, answer: *mut u8);
         #[link_name = "[method]descriptor.read"]
         pub(crate) fn read(file: i32, length: u64, offset: u64, answer: *mut u8);
     }
@@ -167,6 +177,27 @@ mod abi {
     unsafe extern "C" {
         #[link_name = "create-udp-socket"]
         pub(crate) fn create_udp_socket(family: u32, answer: *mut u8);
+    }
+}
+
+/// The names in the repository, without the questions about each that the C library asks.
+pub(crate) fn list() -> std::io::Result<String> {
+    let mut answer = Answer::default();
+    // SAFETY: the answer has room for a handle.
+    unsafe { abi::read_directory(root("/repo")?, answer.place()) };
+    let stream = answer.handle()?;
+    let mut names = Vec::new();
+    loop {
+        let mut answer = Answer::default();
+        // SAFETY: the answer has room for an entry: whether there is one, its kind, its name's address and length.
+        unsafe { abi::read_directory_entry(stream, answer.place()) };
+        let [is_there, _, address, length] = answer.payload;
+        if answer.tag != 0 || is_there & 0xff == 0 {
+            return Ok(names.join(" "));
+        }
+        // SAFETY: the component model has put the name there.
+        let name = unsafe { std::slice::from_raw_parts(address as *const u8, length as usize) };
+        names.push(String::from_utf8_lossy(name).into_owned());
     }
 }
 

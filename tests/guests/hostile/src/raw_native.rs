@@ -4,6 +4,10 @@ pub(crate) fn symlink(_: &str, _: &str) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn list() -> std::io::Result<String> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn read(_: &str) -> std::io::Result<String> {
     Err(std::io::ErrorKind::Unsupported.into())
 }

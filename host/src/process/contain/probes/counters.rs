@@ -87,7 +87,10 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
         "see_outside",
         Off(&[Defence::OwnRoot, Defence::OwnProc, Defence::Counting]),
     ),
-    ("read_outside_environment", Fallback(&[Defence::Landlock])),
+    (
+        "read_outside_environment",
+        Fallback(&[Defence::Landlock, Defence::Capabilities]),
+    ),
     ("use_keys", CALLS),
     ("add_key", CALLS),
     ("use_io_uring", CALLS),
