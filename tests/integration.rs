@@ -15,6 +15,7 @@ mod overview;
 mod providers;
 mod rest;
 mod sandbox;
+mod secrets;
 mod selection;
 mod skills;
 mod support;

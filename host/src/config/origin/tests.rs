@@ -84,9 +84,12 @@ deny = ["install"]
     server.auth = "token" (from /h/config.toml)
     policy.hide = [] (default)
     policy.reveal = [] (default)
+    policy.protect = [] (default)
+    policy.unredacted = [] (default)
     policy.allow = [] (default)
     policy.deny = ["install"] (from /h/config.toml)
     policy.require_sandbox = false (default)
+    policy.untrusted = false (default)
     "#);
 }
 
@@ -126,9 +129,12 @@ fn defaults_are_shown_as_such() {
     server.auth = "same-user" (default)
     policy.hide = [] (default)
     policy.reveal = [] (default)
+    policy.protect = [] (default)
+    policy.unredacted = [] (default)
     policy.allow = [] (default)
     policy.deny = [] (default)
     policy.require_sandbox = false (default)
+    policy.untrusted = false (default)
     "#);
 }
 
