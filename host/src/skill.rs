@@ -260,6 +260,18 @@ impl CallContext {
                 format!("The effect `{effect}` is not granted any more: {because}."),
                 format!("the user can grant it all the same with `--allow {effect}:tainted`"),
             ),
+            None if self
+                .repository
+                .narrowing()
+                .deny
+                .iter()
+                .any(|denied| denied == effect.name()) =>
+            {
+                (
+                    format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
+                    "only who may change that file can grant it".to_owned(),
+                )
+            }
             None => (
                 format!("The effect `{effect}` is not granted here."),
                 format!("the user can grant it with `--allow {effect}`"),
