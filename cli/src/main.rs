@@ -43,6 +43,7 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     // These need nothing of the user's: no home, no configuration.
     match &arguments.command {
         Command::Contain { inner } => return Ok(contain::helper(*inner)),
+        Command::Confine => return Ok(host::skill::helper::run()),
         Command::SandboxProbes(probes) => return commands::probes::run(probes, output),
         Command::Completions { shell } => return commands::completions::run(*shell, output),
         Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
