@@ -8,6 +8,8 @@
 
 mod entry;
 mod facts;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod index;
 mod layout;
 mod packet;
@@ -31,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Operation, Problem, ScanResult, SelectedFile};
 use crate::limits::{CONTEXT_THREADS_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
 use crate::operation::{Target, codes};
+use crate::redaction::Redactor;
 use crate::repository::{FileEntry, FileList, Repository, ScanError};
 use index::{Look, Profile};
 use layout::Layout;
@@ -74,6 +77,8 @@ pub struct BuildRequest<'a> {
     pub steer: &'a Steer,
     /// Directory of the user's notes.
     pub vault: Option<&'a Path>,
+    /// Replaces what looks like a key.
+    pub redactor: &'a Redactor,
     /// Most tokens of the whole packet; `limits::PACKET_TOKENS` unless the model has a small context.
     pub budget_tokens: u64,
     /// Ends it.
@@ -205,6 +210,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
         selection,
         notes,
         &words,
+        request.redactor,
         request.budget_tokens,
     ))
 }

@@ -26,6 +26,7 @@
 //! - [`provider`]: one neutral event model over every wire, and the embedded analyst.
 //! - [`skill`]: the sandbox boundary: components, guard, limits, policy, proposals and their commit.
 //! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
+//! - [`redaction`]: strings that look like keys, and the placeholders that leave in their place.
 //! - [`process`]: running a test runner or an installer, and the operating system's sandbox around it.
 //!
 //! # What is nowhere else
@@ -39,11 +40,14 @@ pub mod config;
 pub mod context;
 pub mod daemon;
 pub mod defence;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod http;
 pub mod limits;
 pub mod operation;
 pub mod process;
 pub mod provider;
+pub mod redaction;
 pub mod repository;
 pub mod session;
 pub mod skill;

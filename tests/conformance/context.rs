@@ -61,6 +61,7 @@ fn packet_for(repository: &Arc<Repository>, operation: Operation, target: &Targe
         focus: None,
         steer: &Steer::default(),
         vault,
+        redactor: &host::redaction::Redactor::default(),
         budget_tokens: limits::PACKET_TOKENS,
         cancel: &cancel,
     })

@@ -11,6 +11,8 @@ mod catalogue;
 mod codec;
 mod profile;
 mod store;
+#[cfg(any(test, fuzzing))]
+pub(super) use profile::damaged;
 #[cfg(test)]
 mod tests;
 

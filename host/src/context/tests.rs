@@ -74,6 +74,7 @@ fn request<'a>(repository: &'a Arc<Repository>, target: &'a Target, cancel: &'a 
         focus: None,
         steer: Box::leak(Box::default()),
         vault: None,
+        redactor: Box::leak(Box::default()),
         budget_tokens: crate::limits::PACKET_TOKENS,
         cancel,
     }

@@ -1,7 +1,7 @@
 //! Walks that outlive the opening of a repository, so that the next one need not walk again.
 //!
 //! What is kept answers nothing by itself: `fresh` has to find that everything it rests on is as it was. A repository
-//! is the same where its root and the user's rules are.
+//! is the same where its root and the rules of what is hidden are.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,8 @@ pub(crate) struct Key {
     pub(super) state_directory: Option<PathBuf>,
     pub(super) hide: Vec<String>,
     pub(super) reveal: Vec<String>,
+    /// What the repository's own file hides.
+    pub(super) narrowed: Vec<String>,
 }
 
 impl Key {
@@ -28,7 +30,7 @@ impl Key {
         self.identity
     }
 
-    /// A name for what is kept of it on disk: its path and the user's rules.
+    /// A name for what is kept of it on disk: its path and the rules of what is hidden.
     pub(crate) fn name(&self) -> String {
         let mut digest = Sha256::new();
         let mut add = |bytes: &[u8]| {
@@ -36,7 +38,7 @@ impl Key {
             digest.update(bytes);
         };
         add(self.root.as_os_str().as_encoded_bytes());
-        for patterns in [&self.hide, &self.reveal] {
+        for patterns in [&self.hide, &self.reveal, &self.narrowed] {
             add(&(patterns.len() as u64).to_le_bytes());
             patterns.iter().for_each(|pattern| add(pattern.as_bytes()));
         }
@@ -85,6 +87,7 @@ mod tests {
             state_directory: None,
             hide: hide.iter().map(|pattern| (*pattern).to_owned()).collect(),
             reveal: Vec::new(),
+            narrowed: Vec::new(),
         }
     }
 
