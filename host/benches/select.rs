@@ -14,6 +14,7 @@ use host::api::Operation;
 use host::context::{self, BuildRequest, Indexes, Packet, Steer};
 use host::limits::PACKET_TOKENS;
 use host::operation::Target;
+use host::redaction::Redactor;
 use host::repository::{Options, Repository, Scans};
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,7 @@ fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Oper
         focus: None,
         steer: &Steer::default(),
         vault: None,
+        redactor: &Redactor::default(),
         budget_tokens: PACKET_TOKENS,
         cancel: &CancellationToken::new(),
     })
