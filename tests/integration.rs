@@ -9,6 +9,7 @@ mod conformance;
 mod contain;
 mod edges;
 mod help;
+mod limits;
 mod openapi;
 mod operations;
 mod overview;

@@ -607,6 +607,26 @@ fn calls_wait_for_their_turn_and_too_many_are_turned_away() {
     assert_eq!(arena.count("nap", 1), "slept true");
 }
 
+#[test]
+fn a_call_waits_for_its_turn_for_a_bounded_time() {
+    let limits = Limits {
+        calls_concurrent: 1,
+        turn_wait: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let arena = Arena::with(limits, &[]);
+    let answers = std::thread::scope(|scope| {
+        let first = scope.spawn(|| arena.count("nap", 3_000));
+        std::thread::sleep(Duration::from_millis(300));
+        let started = Instant::now();
+        let second = arena.call("hostile", &json!({"attack": "nothing"}));
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        [first.join().expect("it answers"), second]
+    });
+    let busy = "busy The skill `hostile` was not called: too many calls are at work. Try again.";
+    assert_eq!(answers, ["slept true", busy]);
+}
+
 // ---- what a guest has none of ----
 
 #[test]

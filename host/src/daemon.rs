@@ -175,7 +175,7 @@ async fn home_gone(home: PathBuf) {
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
     while !is_gone(inode(&home)) {
-        tokio::time::sleep(Duration::from_millis(limits::HOME_LOOK_MS)).await;
+        tokio::time::sleep(limits::milliseconds(limits::HOME_LOOK_MS)).await;
     }
 }
 
@@ -363,7 +363,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
         .map_err(|error| failed(&error))?;
     let announced = child.stdout.take().map_or_else(
         || Err(io::ErrorKind::BrokenPipe.into()),
-        |stdout| first_line(stdout, Duration::from_secs(limits::START_SECONDS_MAX)),
+        |stdout| first_line(stdout, limits::seconds(limits::START_SECONDS_MAX)),
     );
     let announcement = announced.and_then(|line| Ok(serde_json::from_str(&line)?));
     match announcement {
@@ -410,7 +410,7 @@ fn first_line(stdout: impl Read + Send + 'static, timeout: Duration) -> io::Resu
 }
 
 fn wait_for_record(home: &Path) -> Option<Record> {
-    let deadline = Instant::now() + Duration::from_secs(limits::START_SECONDS_MAX);
+    let deadline = Instant::now() + limits::seconds(limits::START_SECONDS_MAX);
     while Instant::now() < deadline {
         if let Some(record) = find(home) {
             return Some(record);
@@ -446,7 +446,7 @@ pub fn stop(home: &Path, record: &Record, proved: bool) -> Result<(), Problem> {
     if let Err(error) = pidfd_send_signal(&process, Signal::TERM) {
         return refuse(&error.to_string());
     }
-    let deadline = Instant::now() + Duration::from_secs(limits::STOP_SECONDS_MAX * 2);
+    let deadline = Instant::now() + limits::seconds(limits::STOP_SECONDS_MAX * 2);
     while is_locked(home) {
         if Instant::now() > deadline {
             return refuse("it did not end in time");
@@ -457,6 +457,7 @@ pub fn stop(home: &Path, record: &Record, proved: bool) -> Result<(), Problem> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a process that stands for a daemon")]
 mod tests {
     use super::*;
 
@@ -503,5 +504,67 @@ mod tests {
         };
         let problem = stop(home.path(), &stale, true).expect_err("this process would have been ended");
         assert!(problem.message.contains("belongs to another process"), "{problem}");
+    }
+
+    fn program(text: &str) -> tempfile::TempDir {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("daemon");
+        fs::write(&place, format!("#!/bin/sh\n{text}\n")).expect("the folder is writable");
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        folder
+    }
+
+    #[test]
+    fn a_daemon_that_never_answers_is_given_up() {
+        let _hurried = limits::pace::hurried(20);
+        let (folder, home) = (
+            program("exec sleep 20"),
+            tempfile::tempdir().expect("a temporary folder"),
+        );
+        let started = Instant::now();
+        let problem = start(&folder.path().join("daemon"), &[], home.path(), &Environment::default());
+        let hint = problem.expect_err("nobody answers").hint.unwrap_or_default();
+        assert!(hint.starts_with("it did not answer in time"), "{hint}");
+        assert!(started.elapsed() < Duration::from_secs(limits::START_SECONDS_MAX));
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_end_is_waited_for_within_a_bound() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let mut deaf = std::process::Command::new("/bin/sh")
+            .args(["-c", "trap '' TERM; exec sleep 20"])
+            .spawn()
+            .expect("there is a shell");
+        let record = Record {
+            pid: deaf.id(),
+            start_ticks: start_ticks(deaf.id()).expect("it runs"),
+            ..record_of_this_process(1)
+        };
+        // Somebody holds the lock of its home, as a daemon does that has not ended.
+        let held = lock(home.path()).expect("the lock is free");
+        let _hurried = limits::pace::hurried(20);
+        let started = Instant::now();
+        let problem = stop(home.path(), &record, true).expect_err("it does not end");
+        assert!(problem.message.ends_with("it did not end in time"), "{problem}");
+        assert!(started.elapsed() < Duration::from_secs(limits::STOP_SECONDS_MAX));
+        drop(held);
+        deaf.kill().expect("it runs");
+        deaf.wait().expect("it ends");
+    }
+
+    #[tokio::test]
+    async fn a_home_that_is_gone_is_seen_within_a_moment() {
+        let _hurried = limits::pace::hurried(10);
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let held = lock(home.path()).expect("the lock is free");
+        let gone = home_gone(home.path().to_owned());
+        tokio::pin!(gone);
+        let patience = Duration::from_millis(300);
+        assert!(tokio::time::timeout(patience, &mut gone).await.is_err(), "it is there");
+        fs::remove_file(lock_path(home.path())).expect("it is ours");
+        let patience = Duration::from_secs(10);
+        tokio::time::timeout(patience, gone).await.expect("it is seen");
+        drop(held);
     }
 }

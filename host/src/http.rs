@@ -22,7 +22,6 @@ use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
@@ -225,7 +224,7 @@ pub async fn serve(
     let serving = axum::serve(listener::Listener::new(socket), service).with_graceful_shutdown(stopping);
     let patience = async move {
         ended.cancelled().await;
-        tokio::time::sleep(Duration::from_millis(limits::CONNECTIONS_DRAIN_MS)).await;
+        tokio::time::sleep(limits::milliseconds(limits::CONNECTIONS_DRAIN_MS)).await;
     };
     tokio::select! {
         served = serving => served,

@@ -1,6 +1,7 @@
 //! The engine through the real repository, and what the other tests build on.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::*;
 use crate::repository::FileList;
@@ -194,4 +195,35 @@ fn a_task_that_looks_like_a_path_is_said_to_be_none() {
         packet.notices,
         ["There is no file or directory `shop/missing.py`; it was taken as a task"]
     );
+}
+
+#[test]
+fn a_large_machine_selects_with_few_threads() {
+    assert_eq!(threads(1), 1);
+    assert_eq!(threads(96), CONTEXT_THREADS_MAX);
+}
+
+#[test]
+fn a_selection_reads_for_a_bounded_time() {
+    let _hurried = crate::limits::pace::hurried(u32::MAX);
+    with_tree(&[("a.py", "x = 1\n")], |tree| {
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(tree.is_over(), "the time is over, and nothing more is read");
+        assert_eq!(tree.each(&[0], |at| Some(at)), [None]);
+    });
+}
+
+#[test]
+fn a_file_beyond_the_bound_takes_no_part() {
+    let (folder, repository) = repository(SHOP);
+    let huge = folder.path().join("shop/cart.py");
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(huge)
+        .expect("the folder is ours");
+    file.set_len(FILE_READ_BYTES_MAX + 1).expect("a hole takes no space");
+    let cancel = CancellationToken::new();
+    let target = Target::Task("add_item of the Cart".to_owned());
+    let packet = build(&request(&repository, &target, &cancel)).expect("there is enough else");
+    assert!(!packet.context.contains("add_item(self"), "{}", packet.context);
 }

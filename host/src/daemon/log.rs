@@ -17,9 +17,7 @@ pub(super) fn path(home: &Path) -> PathBuf {
 
 /// Opens the log and sends everything that is traced there. `level` is a filter such as `DEBUG`.
 pub(super) fn start(home: &Path, level: &str) -> io::Result<()> {
-    let place = path(home);
-    super::private_folder(place.parent().expect("the log lies in a folder"))?;
-    let log = Rotating::open(place, limits::LOG_BYTES_MAX)?;
+    let log = of_home(home)?;
     link(home);
     let filter = EnvFilter::builder().parse_lossy(level);
     let subscriber = tracing_subscriber::fmt()
@@ -30,6 +28,13 @@ pub(super) fn start(home: &Path, level: &str) -> io::Result<()> {
     // A second daemon in one process exists in tests only; its lines go where the first one's go.
     let _ = tracing::subscriber::set_global_default(subscriber);
     Ok(())
+}
+
+/// The log of a home, with its bound.
+fn of_home(home: &Path) -> io::Result<Rotating> {
+    let place = path(home);
+    super::private_folder(place.parent().expect("the log lies in a folder"))?;
+    Rotating::open(place, limits::LOG_BYTES_MAX)
 }
 
 /// `backend.log` is the other documented place. Where a link cannot be made, the log itself is still right.
@@ -176,5 +181,12 @@ mod tests {
             Path::new("logs/backend.log"),
             "a home that is moved takes its log along"
         );
+    }
+
+    #[test]
+    fn the_log_of_a_daemon_has_the_bound_of_limits() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let log = of_home(home.path()).expect("the folder is writable");
+        assert_eq!(log.bytes_max, limits::LOG_BYTES_MAX);
     }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -80,7 +79,7 @@ fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
         directory: PathBuf::from("/"),
         environment: environment::for_run(starter),
     };
-    let bounds = RunLimits::within(Duration::from_secs(limits::VERSION_SECONDS_MAX));
+    let bounds = RunLimits::within(limits::seconds(limits::VERSION_SECONDS_MAX));
     let answer = run(&command, &bounds, &CancellationToken::new(), &|_| ()).ok()?;
     if answer.end != RunEnd::Exited(0) {
         return None;
@@ -94,6 +93,7 @@ fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use super::*;
     use std::os::unix::fs::PermissionsExt;
@@ -149,5 +149,17 @@ mod tests {
         let elsewhere = tempfile::tempdir().expect("a temporary folder");
         let found = program("node", elsewhere.path(), &path_of(&[root.path()])).expect("it is there");
         assert_eq!(found.version, "22.1.0");
+    }
+
+    #[test]
+    fn a_program_that_never_says_its_version_is_given_up() {
+        let folder = program_that_prints("node", "");
+        let place = folder.path().join("node");
+        fs::write(&place, "#!/bin/sh\nexec sleep 30\n").expect("the folder is writable");
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let _hurried = limits::pace::hurried(20);
+        let started = std::time::Instant::now();
+        assert_eq!(program("node", root.path(), &path_of(&[folder.path()])), None);
+        assert!(started.elapsed() < Duration::from_secs(limits::VERSION_SECONDS_MAX));
     }
 }

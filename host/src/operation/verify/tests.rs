@@ -180,3 +180,10 @@ fn reading_is_bounded() {
     assert!(matches!(files.length("src/a.py", 3), Err(Missing::Unread(_))));
     assert_eq!(files.bytes_left, 0);
 }
+
+#[test]
+fn all_that_is_read_of_cited_files_is_bounded() {
+    let (_folder, repository) = repository(&FILES);
+    let files = Files::new(&repository, std::iter::empty(), &CancellationToken::new()).expect("it can be listed");
+    assert_eq!(files.bytes_left, crate::limits::CITED_BYTES_MAX);
+}

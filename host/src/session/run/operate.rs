@@ -38,6 +38,10 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         context_tokens,
     };
     let mut review = Review::new(task.operation);
+    #[cfg(test)]
+    if task.focus.as_deref() == Some("insist") {
+        review = Review::Insistent;
+    }
     let facts = review.before(&desk).await?;
     let mut report = converse(&desk, &*provider, begin(prepared.message, &facts), Spent::default()).await;
     let mut text = report.text.clone();

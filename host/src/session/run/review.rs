@@ -6,7 +6,6 @@
 //! problem, or the model is asked once more, with the whole conversation, within what is left of the budget.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -28,6 +27,9 @@ pub(super) enum Review {
     Architect(Architect),
     Refactor(Refactor),
     TestGen(TestGen),
+    /// Asks as long as it may: for the test of that bound, which no operation of ours reaches.
+    #[cfg(test)]
+    Insistent,
 }
 
 /// What a review may look at and use.
@@ -90,7 +92,7 @@ impl Review {
     pub(super) async fn before(&mut self, desk: &Desk<'_>) -> Result<String, Problem> {
         match self {
             Self::Refactor(refactor) => Ok(refactor.before(desk).await),
-            Self::Explain | Self::Architect(_) | Self::TestGen(_) => Ok(String::new()),
+            _ => Ok(String::new()),
         }
     }
 
@@ -101,6 +103,11 @@ impl Review {
             Self::Architect(architect) => architect.after(desk, answer).await,
             Self::Refactor(refactor) => refactor.after(desk, answer).await,
             Self::TestGen(test_gen) => test_gen.after(desk, answer).await,
+            #[cfg(test)]
+            Self::Insistent => Next::Ask(FollowUp {
+                heading: String::new(),
+                message: "And what else?".to_owned(),
+            }),
         }
     }
 }
@@ -168,7 +175,7 @@ impl Desk<'_> {
         let cancel = self.job.cancel.child_token();
         let _guard = cancel.clone().drop_guard();
         let check = tokio::task::spawn_blocking(move || verify::check(&text, &repository, &cancel));
-        let patience = Duration::from_secs(limits::CITATIONS_SECONDS_MAX);
+        let patience = limits::seconds(limits::CITATIONS_SECONDS_MAX);
         let why = match tokio::time::timeout(patience, check).await {
             Ok(Ok(Ok(checked))) => return Ok(checked),
             Ok(Ok(Err(error))) => error.to_string(),

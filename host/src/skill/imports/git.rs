@@ -266,21 +266,21 @@ impl Watch {
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts a thread for as long as it lives.
-struct Counted;
+struct Counted(&'static AtomicUsize);
 
 impl Counted {
-    fn new() -> Result<Self, Failure> {
-        if THREADS.fetch_add(1, Ordering::AcqRel) >= limits::GIT_THREADS_MAX {
-            THREADS.fetch_sub(1, Ordering::AcqRel);
+    fn new(threads: &'static AtomicUsize) -> Result<Self, Failure> {
+        if threads.fetch_add(1, Ordering::AcqRel) >= limits::GIT_THREADS_MAX {
+            threads.fetch_sub(1, Ordering::AcqRel);
             return Err(failure("unavailable", "Too many git operations are under way or hang."));
         }
-        Ok(Self)
+        Ok(Self(threads))
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        THREADS.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -292,7 +292,7 @@ pub(super) fn watched<T: Send + 'static>(
     cancel: &CancellationToken,
     work: impl FnOnce(&Watch) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let counted = Counted::new()?;
+    let counted = Counted::new(&THREADS)?;
     let watch = Arc::new(Watch::default());
     let (answer, answered) = mpsc::sync_channel(1);
     let theirs = Arc::clone(&watch);
@@ -305,7 +305,7 @@ pub(super) fn watched<T: Send + 'static>(
         .name("git".to_owned())
         .spawn(body)
         .map_err(|error| failure("unavailable", format!("No thread for git could be started: {error}.")))?;
-    let deadline = Instant::now() + Duration::from_secs(limits::GIT_SECONDS_MAX);
+    let deadline = Instant::now() + limits::seconds(limits::GIT_SECONDS_MAX);
     loop {
         match answered.recv_timeout(Duration::from_millis(20)) {
             Ok(answer) => return answer,

@@ -42,12 +42,17 @@ pub(in crate::process::contain) fn works(sandbox: Sandbox) -> Result<(), String>
         state_directory: None,
         bounds: Bounds::default(),
     };
-    let limits = RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX));
+    let limits = patience();
     let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
     match run.map_err(|error| error.to_string())?.end {
         RunEnd::Exited(0) => Ok(()),
         end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
     }
+}
+
+/// How long it is tried whether a sandbox works.
+fn patience() -> RunLimits {
+    RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
 }
 
 /// Makes one attempt.
@@ -278,4 +283,14 @@ fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trying_a_sandbox_has_a_bounded_time() {
+        assert_eq!(patience().time.as_secs(), limits::CONTAIN_PROBE_SECONDS_MAX);
+    }
 }

@@ -174,3 +174,30 @@ fn a_commit_that_has_begun_is_waited_for() {
     });
     assert_eq!(answer.map_err(|failure| failure.message), Ok("done"));
 }
+
+#[test]
+fn work_that_hangs_is_given_up_when_its_time_is_over() {
+    let _hurried = limits::pace::hurried(600);
+    let (release, released) = mpsc::channel::<()>();
+    let started = Instant::now();
+    let answer = watched(&CancellationToken::new(), move |_| {
+        let _ = released.recv_timeout(Duration::from_secs(10));
+        Ok(())
+    });
+    let message = answer.expect_err("it hangs").message;
+    assert_eq!(message, "git took longer than 60 seconds and was given up.");
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    drop(release);
+}
+
+#[test]
+fn operations_that_hang_are_of_a_bounded_number() {
+    // Its own count, so that no other test is turned away.
+    static HANGING: AtomicUsize = AtomicUsize::new(0);
+    let held: Result<Vec<Counted>, Failure> = (0..limits::GIT_THREADS_MAX).map(|_| Counted::new(&HANGING)).collect();
+    let held = held.expect("so many may hang");
+    let refused = Counted::new(&HANGING).err().expect("one more may not");
+    assert_eq!(refused.message, "Too many git operations are under way or hang.");
+    drop(held);
+    assert!(Counted::new(&HANGING).is_ok());
+}

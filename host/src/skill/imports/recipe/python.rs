@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::limits;
 use crate::process::{self, CommandSpec, RunEnd, RunLimits, environment};
@@ -192,7 +191,7 @@ fn ask(context: &CallContext, program: &Path) -> Option<((u32, u32), PathBuf)> {
         directory: context.repository.root().to_owned(),
         environment: environment::for_run(&context.environment),
     };
-    let limits = RunLimits::within(Duration::from_secs(limits::PROBE_SECONDS_MAX));
+    let limits = RunLimits::within(limits::seconds(limits::PROBE_SECONDS_MAX));
     let run = process::run(&command, &limits, &context.cancel, &|_| {}).ok()?;
     let mut lines = run.output.lines();
     let version = version(lines.next()?)?;
@@ -302,5 +301,19 @@ mod unit {
         project.set("PATH", &path);
         choose(&project.context(&[])).expect_err("there is no other");
         assert!(!marker.exists());
+    }
+
+    #[test]
+    fn an_interpreter_that_never_answers_is_given_up() {
+        let project = Project::new();
+        project.tool("python3", "exec sleep 30");
+        let _hurried = limits::pace::hurried(20);
+        let started = std::time::Instant::now();
+        choose(&project.context(&[])).expect_err("there is no other");
+        assert!(
+            started.elapsed().as_secs() < limits::PROBE_SECONDS_MAX,
+            "{:?}",
+            started.elapsed()
+        );
     }
 }
