@@ -212,18 +212,3 @@ fn a_selection_reads_for_a_bounded_time() {
         assert_eq!(tree.each(&[0], |at| Some(at)), [None]);
     });
 }
-
-#[test]
-fn a_file_beyond_the_bound_takes_no_part() {
-    let (folder, repository) = repository(SHOP);
-    let huge = folder.path().join("shop/cart.py");
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(huge)
-        .expect("the folder is ours");
-    file.set_len(FILE_READ_BYTES_MAX + 1).expect("a hole takes no space");
-    let cancel = CancellationToken::new();
-    let target = Target::Task("add_item of the Cart".to_owned());
-    let packet = build(&request(&repository, &target, &cancel)).expect("there is enough else");
-    assert!(!packet.context.contains("add_item(self"), "{}", packet.context);
-}
