@@ -2,13 +2,17 @@
 
 mod answers;
 mod automation;
+mod browser;
 mod cli;
 mod clients;
 mod commands;
 mod conformance;
 mod contain;
+mod door;
 mod edges;
 mod help;
+mod installs;
+mod lifecycle;
 mod limits;
 mod openapi;
 mod operations;
@@ -16,6 +20,7 @@ mod overview;
 mod providers;
 mod rest;
 mod sandbox;
+mod secrets;
 mod selection;
 mod skills;
 mod support;

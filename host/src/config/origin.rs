@@ -208,16 +208,22 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
     let FileLogging { level: _ } = logging;
     let FileContext { vault } = context;
     let ServerSettings {
+        address,
         hosts,
         cors_origins,
         auth,
+        idle_minutes,
     } = server;
+    let loopback = ServerSettings::default().address;
     let PolicySettings {
         hide,
         reveal,
+        protect,
+        unredacted,
         allow,
         deny,
         require_sandbox,
+        untrusted,
     } = policy;
     let lists = Lists { place };
     let unset = FileProvider::default();
@@ -237,6 +243,11 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
             vault.as_ref().map(|path| json!(path.to_string_lossy())),
             Value::Null,
         ),
+        lists.written(
+            "server.address",
+            (*address != loopback).then(|| json!(address)),
+            json!(loopback),
+        ),
         lists.array("server.hosts", hosts),
         lists.array("server.cors_origins", cors_origins),
         lists.written(
@@ -244,8 +255,15 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
             (*auth != Auth::default()).then(|| json!(auth_name)),
             json!(auth_name),
         ),
+        lists.written(
+            "server.idle_minutes",
+            idle_minutes.map(|minutes| json!(minutes)),
+            Value::Null,
+        ),
         lists.array("policy.hide", hide),
         lists.array("policy.reveal", reveal),
+        lists.array("policy.protect", protect),
+        lists.array("policy.unredacted", unredacted),
         lists.array("policy.allow", allow),
         lists.array("policy.deny", deny),
         lists.written(
@@ -253,6 +271,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
             require_sandbox.then(|| json!(true)),
             json!(false),
         ),
+        lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
     ]);
     settings
 }

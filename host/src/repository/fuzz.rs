@@ -20,7 +20,7 @@ pub(crate) fn paths(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let asked = input.text();
     let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let (hide, reveal) = (lines(input.text()), lines(input.text()));
+    let (hide, reveal, protect) = (lines(input.text()), lines(input.text()), lines(input.text()));
     if let Ok(normal) = normalise(&asked) {
         let is_plain = |part: &str| !matches!(part, "" | "." | "..");
         assert!(normal.is_empty() || normal.split('/').all(is_plain), "{normal:?}");
@@ -34,7 +34,7 @@ pub(crate) fn paths(bytes: &[u8]) {
     assert_eq!(fold(&folded), folded, "folding is done once");
     assert_eq!(fold(&asked.to_uppercase()), folded);
     spelled(&Rules::default(), &asked);
-    if let Ok(rules) = Rules::new(&hide, &reveal) {
+    if let Ok(rules) = Rules::new(&hide, &reveal, &protect) {
         spelled(&rules, &asked);
         let table = Rules::default().protected(&asked);
         assert!(

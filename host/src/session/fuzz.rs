@@ -51,7 +51,7 @@ fn views(parsed: &Parsed) {
     if let Some(entry) = summary.history_entry() {
         let mut history = History::default();
         for _ in 0..2 {
-            history = history::with_entry(history, entry.clone());
+            history = history::with_entries(history, vec![entry.clone()]);
         }
         assert!(history.sessions.len() == 1 && history.sessions.len() <= limits::HISTORY_ENTRIES_MAX);
     }

@@ -27,9 +27,6 @@ pub(super) enum Review {
     Architect(Architect),
     Refactor(Refactor),
     TestGen(TestGen),
-    /// Asks as long as it may: for the test of that bound, which no operation of ours reaches.
-    #[cfg(test)]
-    Insistent,
 }
 
 /// What a review may look at and use.
@@ -92,7 +89,7 @@ impl Review {
     pub(super) async fn before(&mut self, desk: &Desk<'_>) -> Result<String, Problem> {
         match self {
             Self::Refactor(refactor) => Ok(refactor.before(desk).await),
-            _ => Ok(String::new()),
+            Self::Explain | Self::Architect(_) | Self::TestGen(_) => Ok(String::new()),
         }
     }
 
@@ -103,11 +100,6 @@ impl Review {
             Self::Architect(architect) => architect.after(desk, answer).await,
             Self::Refactor(refactor) => refactor.after(desk, answer).await,
             Self::TestGen(test_gen) => test_gen.after(desk, answer).await,
-            #[cfg(test)]
-            Self::Insistent => Next::Ask(FollowUp {
-                heading: String::new(),
-                message: "And what else?".to_owned(),
-            }),
         }
     }
 }
@@ -143,6 +135,8 @@ impl Desk<'_> {
     pub(super) fn say(&self, text: &str) {
         let text = text.trim();
         if !text.is_empty() {
+            // Diffs and results of tests are the files' words, and an answer is kept and sent on.
+            let text = self.job.redactor.text(text, None);
             self.write(format!("{}---\n\n{text}\n", self.paragraph()));
         }
     }

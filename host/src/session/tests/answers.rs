@@ -396,6 +396,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         repository: repository.expect("it can be opened"),
         policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
         environment: BTreeMap::new(),
+        redactor: Arc::default(),
         calls: Arc::new(Semaphore::new(1)),
         cancel: CancellationToken::new(),
         task: Task::Operation(Box::new(OperationTask {
@@ -623,15 +624,6 @@ async fn a_citation_check_that_takes_too_long_is_given_up() {
     let (result, _) = world.run(request).await;
     let told = "The citations of this answer were not checked: it took more than";
     assert!(result.output.contains(told), "{}", result.output);
-}
-
-#[tokio::test]
-async fn questions_after_an_answer_are_of_a_bounded_number() {
-    let world = World::new(vec![vec![Act::Say("Nothing.")]; 40]);
-    let mut request = world.request(Operation::Explain, ".");
-    request.focus = Some("insist".to_owned());
-    world.run(request).await;
-    assert_eq!(world.asked().len() as u32, 1 + limits::FOLLOW_UPS_MAX);
 }
 
 #[tokio::test]

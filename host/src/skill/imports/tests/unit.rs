@@ -274,3 +274,16 @@ fn paths_and_filter_of_a_test_run_are_bounded() {
     assert_eq!(answer, "invalid-arguments: The filter is too long.");
     assert!(super::filter(&long[1..]).is_ok());
 }
+
+#[test]
+fn a_test_run_without_a_time_of_its_own_has_ours() {
+    let project = Project::new();
+    project.environment(".venv", "3.12.1", "exit 0");
+    let wanted = Request {
+        timeout_seconds: None,
+        ..request("pytest", &[], None)
+    };
+    let _ = run(&project.context(&[]), &wanted);
+    let detail = &project.user.questions()[0].detail;
+    assert!(detail.contains("for at most 15 minutes"), "{detail}");
+}
