@@ -13,6 +13,7 @@ mod edges;
 mod help;
 mod installs;
 mod lifecycle;
+mod limits;
 mod openapi;
 mod operations;
 mod overview;

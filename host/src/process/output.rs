@@ -240,4 +240,17 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_live_line_is_cut() {
+        let shown = std::sync::Mutex::new(Vec::new());
+        let progress = |line: &str| shown.lock().expect("no panic").push(line.to_owned());
+        let mut live = LiveLines::new(&progress);
+        for _ in 0..10 {
+            live.push(&vec![b'x'; limits::PROCESS_LIVE_LINE_BYTES_MAX / 2]);
+        }
+        live.push(b"\nnext\n");
+        let lines: Vec<usize> = shown.lock().expect("no panic").iter().map(String::len).collect();
+        assert_eq!(lines, [limits::PROCESS_LIVE_LINE_BYTES_MAX, 4]);
+    }
 }

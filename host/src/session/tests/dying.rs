@@ -553,3 +553,26 @@ proptest! {
         runtime.expect("it can be made").block_on(one_end(script, blows));
     }
 }
+
+#[tokio::test]
+async fn sessions_that_wait_for_the_disk_are_of_a_bounded_number() {
+    let round = vec![
+        Act::Say("Before."),
+        Act::Pause(Duration::from_millis(300)),
+        Act::Say("After."),
+    ];
+    let world = World::new(vec![round; limits::SESSIONS_UNWRITTEN_MAX + 4]);
+    let mut rooms = Vec::new();
+    for _ in 0..limits::SESSIONS_UNWRITTEN_MAX + 4 {
+        let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
+        let live = world.sessions.live(&id).expect("it runs");
+        rooms.push(live.recorder.fill_disk());
+    }
+    world.idle().await;
+    let waiting = world.sessions.unwritten().len();
+    assert_eq!(waiting, limits::SESSIONS_UNWRITTEN_MAX);
+    drop(rooms);
+    while !world.sessions.unwritten().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

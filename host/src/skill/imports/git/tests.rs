@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::testing::{Answer as User, Fixture, context};
 use super::*;
@@ -336,4 +336,37 @@ fn work_that_hangs_is_given_up_at_once_when_the_session_is_cancelled() {
     );
     assert!(git.begin_commit().is_err(), "given up, so it may not begin to commit");
     drop(release);
+}
+
+#[test]
+fn work_that_hangs_is_given_up_when_its_time_is_over() {
+    let fixture = Fixture::new();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let mut git = taken_over(&fixture, "null", b"");
+    git.helper = Helper::on_thread(move |connection| {
+        let _ = released.recv_timeout(Duration::from_secs(10));
+        drop(connection);
+    })
+    .expect("threads can be started");
+    let _hurried = limits::pace::hurried(600);
+    git.begin_commit().expect("nobody cancels");
+    let started = Instant::now();
+    let failure = git.branch().expect_err("it hangs");
+    assert_eq!(failure.message, "git took longer than 60 seconds and was given up.");
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    drop(release);
+}
+
+#[test]
+fn operations_that_hang_are_of_a_bounded_number() {
+    // Its own count, so that no other test is turned away.
+    static HANGING: AtomicUsize = AtomicUsize::new(0);
+    let held: Result<Vec<Counted>, Failure> = (0..limits::GIT_OPERATIONS_MAX)
+        .map(|_| Counted::new(&HANGING))
+        .collect();
+    let held = held.expect("so many may hang");
+    let refused = Counted::new(&HANGING).err().expect("one more may not");
+    assert_eq!(refused.message, "Too many git operations are under way or hang.");
+    drop(held);
+    assert!(Counted::new(&HANGING).is_ok());
 }

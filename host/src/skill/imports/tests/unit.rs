@@ -261,3 +261,29 @@ fn the_time_limit_and_cancellation_end_the_run() {
     );
     trigger.join().expect("no panic");
 }
+
+#[test]
+fn paths_and_filter_of_a_test_run_are_bounded() {
+    let project = Project::new();
+    let context = project.context(ALLOWED);
+    let many = vec!["x.py"; crate::limits::RECIPE_PATHS_MAX + 1];
+    let answer = said(run(&context, &request("pytest", &many, None)));
+    assert_eq!(answer, "limit: More than 200 paths do not fit one run.");
+    let long = "x".repeat(crate::limits::RECIPE_FILTER_BYTES_MAX + 1);
+    let answer = said(run(&context, &request("pytest", &[], Some(&long))));
+    assert_eq!(answer, "invalid-arguments: The filter is too long.");
+    assert!(super::filter(&long[1..]).is_ok());
+}
+
+#[test]
+fn a_test_run_without_a_time_of_its_own_has_ours() {
+    let project = Project::new();
+    project.environment(".venv", "3.12.1", "exit 0");
+    let wanted = Request {
+        timeout_seconds: None,
+        ..request("pytest", &[], None)
+    };
+    let _ = run(&project.context(&[]), &wanted);
+    let detail = &project.user.questions()[0].detail;
+    assert!(detail.contains("for at most 15 minutes"), "{detail}");
+}
