@@ -281,6 +281,10 @@ Examples:
         nothing: bool,
     },
 
+    /// Do one piece of work with nothing else in reach, as standard input says
+    #[command(name = "__confine", hide = true)]
+    Confine,
+
     /// Try to get out of the sandbox for runs, in many ways, and print what came of it
     #[command(name = "__sandbox-probes", hide = true)]
     SandboxProbes(Probes),

@@ -10,12 +10,14 @@ pub(crate) mod bindings;
 mod cache;
 mod call;
 pub mod changes;
+mod compile;
 mod component;
 pub mod diff;
 mod engine;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod guard;
+pub mod helper;
 mod imports;
 pub mod policy;
 mod registry;
@@ -26,7 +28,7 @@ pub(crate) mod taint;
 pub(crate) mod text;
 mod wasi;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -118,6 +120,8 @@ pub struct Limits {
     pub parts: usize,
     /// Time for compiling a foreign component.
     pub compile: Duration,
+    /// Memory for compiling a foreign component.
+    pub compile_memory_bytes: u64,
     /// Wall time of `describe`.
     pub describe: Duration,
 }
@@ -145,6 +149,7 @@ impl Default for Limits {
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
+            compile_memory_bytes: limits::COMPILE_MEMORY_BYTES_MAX,
             describe: Duration::from_millis(limits::DESCRIBE_WALL_MS_MAX),
         }
     }
@@ -287,6 +292,8 @@ pub struct SessionFiles {
     pub seen: BTreeMap<String, String>,
     /// Paths that the session created, replaced or deleted.
     pub changed: BTreeMap<String, ChangeKind>,
+    /// Places outside the root that the user lets git read: a worktree's repository, and what it borrows objects from.
+    pub git_elsewhere: BTreeSet<PathBuf>,
 }
 
 /// What a session did to a file, compared with its start.
@@ -508,6 +515,7 @@ mod unit {
             (bounds.calls_concurrent as u64, limits::CALLS_CONCURRENT_MAX as u64),
             (bounds.calls_waiting as u64, limits::CALLS_WAITING_MAX as u64),
             (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
+            (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
         ];
         let times = [
             (bounds.wall, limits::CALL_WALL_MS_MAX),

@@ -13,8 +13,6 @@ use std::fs;
 use std::time::Duration;
 use tower::ServiceExt;
 
-use std::time::Duration;
-
 use super::*;
 use crate::limits;
 use crate::session::tests::{Act, World};
@@ -545,10 +543,10 @@ async fn a_connection_that_never_ends_does_not_hold_up_the_stop() {
     let address = socket.local_addr().expect("it is bound");
     let server = Server::new(Vec::new());
     let state = AppState::new(Parts {
-        port: address.port(),
+        listening: address,
         ..clone_of(&server)
     });
-    let stop = CancellationToken::new();
+    let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone();
     let serving = tokio::spawn(serve(socket, state, async move { stopped.cancelled().await }));
     let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");

@@ -643,7 +643,7 @@ pub(crate) mod tests {
         let place = tempfile::tempdir().expect("a temporary folder");
         let folder = File::open(place.path()).expect("it is there");
         let entry = session("s", Status::Complete, 0).history_entry().expect("it has ended");
-        let mut text = serde_json::to_vec(&with_entry(History::default(), entry)).expect("it is JSON");
+        let mut text = serde_json::to_vec(&with_entries(History::default(), vec![entry])).expect("it is JSON");
         fs::write(place.path().join(HISTORY_FILE), &text).expect("the folder is writable");
         assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
         // The end of the text lies beyond what is read.
@@ -664,7 +664,7 @@ pub(crate) mod tests {
         let entry = session("s", Status::Complete, 0).history_entry().expect("it has ended");
         let _hurried = limits::pace::hurried(50);
         let started = Instant::now();
-        let refused = add_to_file(folder.as_fd(), entry).expect_err("somebody else writes");
+        let refused = add_to_file(folder.as_fd(), vec![entry]).expect_err("somebody else writes");
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
         assert!(started.elapsed() < Duration::from_millis(limits::HISTORY_LOCK_MS_MAX));
     }

@@ -293,7 +293,7 @@ fn notes_of_a_packet_are_few() {
         ..Selection::default()
     };
     let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
-        build(tree, "shop", selection, notes, "the cart", 4000)
+        build(tree, "shop", selection, notes, "the cart", &Redactor::default(), 4000)
     });
     assert_eq!(packet.notes.len(), crate::limits::PACKET_NOTES_MAX);
 }

@@ -125,6 +125,6 @@ mod tests {
             send(&one, b"x", &[file.as_fd(); 3]).expect("it is sent");
         }
         Inbox::default().receive(&two).expect_err("six are too many");
-        send(&one, b"x", &[file.as_fd(); 5]).expect_err("five are too many for one message");
+        send(&one, b"x", &[file.as_fd(); 16]).expect_err("sixteen are too many for one message");
     }
 }

@@ -164,17 +164,4 @@ mod tests {
         last_message(&[]).expect_err("nothing was said");
         last_message(b"{\"exi").expect_err("it is not whole");
     }
-
-    #[test]
-    fn what_a_helper_says_is_bounded() {
-        let mut flood = vec![b' '; usize::try_from(limits::CONTAIN_MESSAGES_BYTES_MAX).expect("it is small")];
-        flood.push(b'\n');
-        say(&mut flood, &Message::Exited(0)).expect("a vector takes it");
-        last_message(&mut flood.as_slice()).expect_err("it comes after what is read");
-        let wanted = limits::CONTAIN_SPEC_BYTES_MAX as u32 + 1;
-        let mut large = wanted.to_le_bytes().to_vec();
-        large.resize(large.len() + wanted as usize, b'x');
-        let refused = receive(&mut large.as_slice()).expect_err("no specification is as large");
-        assert_eq!(refused.to_string(), "the specification is too large");
-    }
 }

@@ -1,5 +1,6 @@
 //! Commits in real repositories: what goes in, what stays out, and what is refused.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
@@ -446,4 +447,15 @@ fn a_question_about_much_is_short() {
         detail.len()
     );
     assert!(detail.contains("(its diff is too long to show)"));
+}
+
+/// `GIT_CHUNK_BYTES`.
+#[test]
+fn a_file_of_several_pieces_is_committed_whole() {
+    let fixture = started();
+    let text = "a line of some length, over and over\n".repeat(limits::GIT_CHUNK_BYTES / 15);
+    fixture.write("large.txt", &text);
+    commit(&fixture, &["large.txt"], false).expect("it can be committed");
+    let (stored, _) = fixture.committed("large.txt").expect("it is there");
+    assert!(stored == text && text.len() > 2 * limits::GIT_CHUNK_BYTES);
 }

@@ -420,7 +420,8 @@ impl Stage {
 /// Removes an entry with everything in it.
 fn remove(folder: BorrowedFd<'_>, name: &OsStr, depth: usize) -> rustix::io::Result<()> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Err(Errno::ISDIR | Errno::PERM) if depth <= DEPTH_MAX => {}
+        // What was copied before it was found to be too deep goes as well.
+        Err(Errno::ISDIR | Errno::PERM) if depth <= 2 * DEPTH_MAX => {}
         other => return other,
     }
     let inner = open_folder(folder, name).or_else(|_| {
