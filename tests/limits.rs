@@ -1,6 +1,7 @@
 //! No bound without its proof: every constant of `host/src/limits.rs` and every key of the configuration names the test
 //! that fails without it, and the tables and the sources are compared both ways.
 
+mod daemon;
 mod keys;
 mod sandbox;
 
@@ -68,7 +69,12 @@ fn tests_in(text: &str) -> Vec<(String, String)> {
         LazyLock::new(|| Regex::new(r"(?m)^\w+! \{\n(?P<names>(?:    \w+,\n)+)\}").expect("a constant"));
     let starts: Vec<(usize, String)> = TEST
         .captures_iter(text)
-        .map(|found| (found.get_match().start(), found["name"].to_owned()))
+        .map(|found| {
+            (
+                with_words_above(text, found.get_match().start()),
+                found["name"].to_owned(),
+            )
+        })
         .collect();
     let ends = starts.iter().skip(1).map(|(start, _)| *start).chain([text.len()]);
     let written = starts.iter().zip(ends);
@@ -82,6 +88,19 @@ fn tests_in(text: &str) -> Vec<(String, String)> {
         names.into_iter().map(|name| (name, text.to_owned()))
     });
     written.chain(made).collect()
+}
+
+/// Where the comment begins that stands right above a place, else the place.
+fn with_words_above(text: &str, place: usize) -> usize {
+    let mut start = text[..place].rfind('\n').map_or(0, |at| at + 1);
+    while let Some(above) = text[..start].strip_suffix('\n') {
+        let line = above.rfind('\n').map_or(0, |at| at + 1);
+        if !above[line..].trim_start().starts_with("///") {
+            break;
+        }
+        start = line;
+    }
+    start
 }
 
 /// One line of the table.

@@ -515,6 +515,7 @@ mod unit {
             (bounds.calls_concurrent as u64, limits::CALLS_CONCURRENT_MAX as u64),
             (bounds.calls_waiting as u64, limits::CALLS_WAITING_MAX as u64),
             (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
+            (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
         ];
         let times = [
             (bounds.wall, limits::CALL_WALL_MS_MAX),

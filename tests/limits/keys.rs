@@ -94,3 +94,19 @@ fn another_name_of_the_server_is_known() {
     assert_eq!(status("tool.example"), "HTTP/1.1 200 OK");
     assert_eq!(status("evil.example"), "HTTP/1.1 403 Forbidden");
 }
+
+#[test]
+fn policy_protects() {
+    let policy = "[policy]\nallow = [\"write-repository\"]\n";
+    let write = |policy: &str| {
+        called(
+            policy,
+            "write_file",
+            &json!({"path": "deploy/new.py", "content": "y = 2\n"}),
+        )
+    };
+    assert_eq!(write(policy).0, 0);
+    let (code, text) = write(&format!("{policy}protect = [\"deploy/**\"]\n"));
+    assert_ne!(code, 0, "{text}");
+    holds(&text, &["protected"]);
+}

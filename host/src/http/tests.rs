@@ -548,7 +548,7 @@ async fn a_connection_that_never_ends_does_not_hold_up_the_stop() {
         listening: address,
         ..clone_of(&server)
     });
-    let stop = CancellationToken::new();
+    let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone();
     let serving = tokio::spawn(serve(socket, state, async move { stopped.cancelled().await }));
     let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");

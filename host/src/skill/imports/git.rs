@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,7 @@ impl Git {
     pub(super) fn open(context: &CallContext, scratch: Option<&Path>) -> Result<Self, Failure> {
         let layout = layout_of(context)?;
         let counted = Counted::new(&OPERATIONS)?;
-        let until = Until::within(limits::seconds(limits::GIT_SECONDS_MAX), &context.cancel);
+        let until = Until::within(longest(), &context.cancel);
         let task = task(context, &layout, scratch);
         if let Confinement::InProcess(why) = confine::available() {
             require(context, why)?;
@@ -83,7 +84,7 @@ impl Git {
         if self.until.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        let time = limits::seconds(limits::GIT_SECONDS_MAX);
+        let time = longest();
         self.until = Until::within(time, &CancellationToken::new());
         Ok(())
     }
@@ -281,6 +282,11 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// The time of one question to git.
+fn longest() -> Duration {
+    limits::seconds(limits::GIT_SECONDS_MAX)
 }
 
 /// What became of the helper, for the model.

@@ -448,3 +448,14 @@ fn a_question_about_much_is_short() {
     );
     assert!(detail.contains("(its diff is too long to show)"));
 }
+
+/// `GIT_CHUNK_BYTES`.
+#[test]
+fn a_file_of_several_pieces_is_committed_whole() {
+    let fixture = started();
+    let text = "a line of some length, over and over\n".repeat(limits::GIT_CHUNK_BYTES / 15);
+    fixture.write("large.txt", &text);
+    commit(&fixture, &["large.txt"], false).expect("it can be committed");
+    let (stored, _) = fixture.committed("large.txt").expect("it is there");
+    assert!(stored == text && text.len() > 2 * limits::GIT_CHUNK_BYTES);
+}
