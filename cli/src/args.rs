@@ -276,7 +276,14 @@ Examples:
         /// The part that runs inside of the namespaces
         #[arg(long)]
         inner: bool,
+        /// A program inside that does nothing, by which it is tried out whether anything can run there
+        #[arg(long)]
+        nothing: bool,
     },
+
+    /// Do one piece of work with nothing else in reach, as standard input says
+    #[command(name = "__confine", hide = true)]
+    Confine,
 
     /// Try to get out of the sandbox for runs, in many ways, and print what came of it
     #[command(name = "__sandbox-probes", hide = true)]
