@@ -186,7 +186,7 @@ fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
     assert!(!runs().is_empty(), "a run whose daemon lives is let alone");
     rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");
     child.wait().expect("it ends as well");
-    assert!(!runs().is_empty(), "nobody has ended it yet");
+    // Any backend of the user that starts meanwhile may have done so already.
     home.serve();
     until("it is gone", || runs().is_empty());
 }
