@@ -5,6 +5,7 @@ mod automation;
 mod cli;
 mod clients;
 mod commands;
+mod confine;
 mod conformance;
 mod contain;
 mod edges;
