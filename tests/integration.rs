@@ -2,20 +2,25 @@
 
 mod answers;
 mod automation;
+mod browser;
 mod cli;
 mod clients;
 mod commands;
 mod confine;
 mod conformance;
 mod contain;
+mod door;
 mod edges;
 mod help;
+mod installs;
+mod lifecycle;
 mod openapi;
 mod operations;
 mod overview;
 mod providers;
 mod rest;
 mod sandbox;
+mod secrets;
 mod selection;
 mod skills;
 mod support;

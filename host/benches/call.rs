@@ -13,8 +13,8 @@ use host::api::PolicyRequest;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{
-    Approver, Arguments, Builtin, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles, SkillHost,
-    precompile,
+    Approver, Arguments, Builtin, CallContext, ChangeJournal, Conversation, PreparedChange, Question, SessionFiles,
+    SkillHost, precompile,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +51,7 @@ fn context(root: &Path) -> Arc<CallContext> {
         approver: Arc::new(Nobody),
         changes: Arc::new(Nobody),
         files: Mutex::new(SessionFiles::default()),
+        conversation: Conversation::default(),
         cancel: CancellationToken::new(),
         environment: BTreeMap::new(),
         progress: Arc::new(|_| ()),

@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         focus: None,
         steer: &Steer::default(),
         vault: None,
+        redactor: &host::redaction::Redactor::default(),
         budget_tokens: PACKET_TOKENS,
         cancel: &cancel,
     })?;

@@ -2,26 +2,24 @@
 //!
 //! Field names and their types are the specification's; additions come after them. Nothing here does anything.
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 mod changes;
+mod clock;
 mod event;
 mod read;
 mod schema;
 
 pub use changes::{ChangedFile, LeftFile, SessionDiff, UndoResult};
+pub(crate) use clock::make_wrong;
+pub use clock::now;
 pub use event::{ArchitectureEvent, Event, Receipt, SelectedFile};
 
 /// A point in time, written as ISO 8601 in UTC.
 pub type Timestamp = DateTime<Utc>;
-
-/// The present, in whole milliseconds: what a journal writes and reads back is the same value.
-pub fn now() -> Timestamp {
-    Utc::now().trunc_subsecs(3)
-}
 
 /// One of the four things that the service does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -310,13 +308,14 @@ impl BudgetRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRequest {
-    /// Effects to allow.
+    /// Effects to allow. `commit-git:tainted` and `install:tainted` also allow them once text from outside the user's own
+    /// files has entered the conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
+    #[schema(value_type = Vec<crate::skill::policy::Grant>)]
     pub allow: Vec<String>,
     /// Effects to deny; wins over `allow`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<crate::skill::policy::Effect>)]
+    #[schema(value_type = Vec<crate::skill::policy::Grant>)]
     pub deny: Vec<String>,
     /// Protected paths that this session may propose, each exact and relative to the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -330,6 +329,10 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub unsandboxed: bool,
+    /// The repository is not trusted: all that is read of it counts as text from outside the user's own files.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub untrusted: bool,
 }
 
 impl PolicyRequest {
@@ -480,6 +483,9 @@ pub struct BackendStatus {
     pub version: String,
     /// Process id.
     pub pid: u32,
+    /// Address it listens on.
+    #[serde(default)]
+    pub address: String,
     /// Port it listens on.
     #[schema(minimum = 1, maximum = 65535)]
     pub port: u16,

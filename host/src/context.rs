@@ -6,6 +6,8 @@
 //! module knows the repository. Files are opened through it alone, so hidden ones are never read.
 
 mod entry;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod packet;
 mod rank;
 pub(crate) mod scanner;
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Operation, Problem, ScanResult, SelectedFile};
 use crate::limits::{CONTEXT_THREADS_MAX, FILE_READ_BYTES_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
 use crate::operation::{Target, codes};
+use crate::redaction::Redactor;
 use crate::repository::{FileEntry, FileList, Repository, ScanError};
 use scanner::Role;
 use symbols::Resolver;
@@ -63,6 +66,8 @@ pub struct BuildRequest<'a> {
     pub steer: &'a Steer,
     /// Directory of the user's notes.
     pub vault: Option<&'a Path>,
+    /// Replaces what looks like a key.
+    pub redactor: &'a Redactor,
     /// Most tokens of the whole packet; `limits::PACKET_TOKENS` unless the model has a small context.
     pub budget_tokens: u64,
     /// Ends it.
@@ -185,6 +190,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         selection,
         notes,
         &words,
+        request.redactor,
         request.budget_tokens,
     ))
 }

@@ -16,6 +16,7 @@
 //! - [`api`]: the wire types of HTTP and SSE, which the command line shares.
 //! - [`config`]: defaults, file, environment and flags, resolved once a session.
 //! - [`limits`]: every bound, each with its reason.
+//! - [`defence`]: the names of what stands in an attack's way, for the test that takes it away.
 //! - [`daemon`]: lock, state file, token, start and stop.
 //! - [`http`]: routes by resource behind one gate.
 //! - [`session`]: the owner of a request, its journal and what is made of it.
@@ -25,6 +26,7 @@
 //! - [`provider`]: one neutral event model over every wire, and the embedded analyst.
 //! - [`skill`]: the sandbox boundary: components, guard, limits, policy, proposals and their commit.
 //! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
+//! - [`redaction`]: strings that look like keys, and the placeholders that leave in their place.
 //! - [`process`]: running a test runner or an installer, and the operating system's sandbox around it.
 //!
 //! # What is nowhere else
@@ -37,11 +39,15 @@ pub mod api;
 pub mod config;
 pub mod context;
 pub mod daemon;
+pub mod defence;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod http;
 pub mod limits;
 pub mod operation;
 pub mod process;
 pub mod provider;
+pub mod redaction;
 pub mod repository;
 pub mod session;
 pub mod skill;

@@ -118,6 +118,48 @@ pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
+// ---- redaction ----
+
+/// Bytes from an anchor in which a rule's pattern is tried. The longest key with a bound of its own has 300; what goes on
+/// beyond the window is taken as a part of the key.
+pub const REDACTION_WINDOW_BYTES: usize = 640;
+
+/// Keys that a session keeps apart. A repository with more is a collection of test vectors; what is found beyond them is
+/// replaced all the same, and cannot be put back.
+pub const REDACTION_KEYS_MAX: usize = 4_096;
+
+/// Bytes of one key that is kept. A private key in one line has 3,300; together with [`REDACTION_KEYS_MAX`] it bounds
+/// what a session remembers to 64 MiB.
+pub const REDACTION_KEY_BYTES_MAX: usize = 16 * 1024;
+
+/// Lines of one private key. The largest in use, RSA of 16,384 bits, has 200.
+pub const REDACTION_KEY_LINES_MAX: usize = 256;
+
+/// Files that a session names as places of redacted keys. A notice with more is not read.
+pub const REDACTION_FILES_NAMED_MAX: usize = 32;
+
+/// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
+pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
+
+// ---- taint ----
+
+/// Places that one call may have read and that may not be the user's own. Directories of packages count once, so that this
+/// many are ignored files, opened one by one.
+pub const CALL_PLACES_MAX: usize = 256;
+
+/// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
+pub const FOREIGN_PLACES_MAX: usize = 16;
+
+// ---- `.tool.toml` ----
+
+/// Bytes of a repository's `.tool.toml`. A long one has two kilobytes.
+pub const ROOT_FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Patterns in one list of it, and bytes of each: every file of the repository is compared with every pattern.
+pub const ROOT_FILE_PATTERNS_MAX: usize = 128;
+/// See [`ROOT_FILE_PATTERNS_MAX`].
+pub const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
+
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
@@ -126,10 +168,22 @@ pub const START_SECONDS_MAX: u64 = 10;
 /// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
 pub const HOME_LOOK_MS: u64 = 2000;
 
+/// Open files that a daemon asks the system for: a connection each, and some ten for a session at work, which has its
+/// journal, its repository, a provider's connection, and calls with [`CALL_FILES_OPEN_MAX`] each.
+pub const FILES_OPEN_WANTED: u64 = 8_192;
+
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;
 
-/// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
+/// How long a starting daemon tries to get the lock while nobody says to be the holder, and how long a client waits for
+/// a holder to say where it is: a look at the lock lasts microseconds, a start some ten milliseconds.
+pub const LOCK_PATIENCE_MS: u64 = 2_000;
+
+/// How long a daemon that leaves because it is idle still listens: a client that read its record just before has
+/// connected by then.
+pub const LEAVE_MS: u64 = 200;
+
+/// Bytes of each of the daemon's logs before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 // ---- repository ----
@@ -257,6 +311,17 @@ pub const JOURNAL_COMMIT_MS: u64 = 25;
 /// Unwritten journal bytes that are held while the disk is full. Beyond it new lines are dropped, not the session.
 pub const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
+/// the file does not hold, also after a full disk. A line has at least a hundred bytes.
+pub const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
+
+/// Time between two tries to write down a session that has ended while the disk was full.
+pub const JOURNAL_RETRY_MS: u64 = 1_000;
+
+/// Ended sessions that are kept in memory because the disk does not take them. Each holds at most two times
+/// [`JOURNAL_BACKLOG_BYTES_MAX`], usually a hundredth of that.
+pub const SESSIONS_UNWRITTEN_MAX: usize = 16;
+
 /// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
 /// a second.
 pub const TOKEN_COALESCE_MS: u64 = 5;
@@ -299,15 +364,28 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// instead of the answer.
 pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Time in which the head of a request must arrive, from its first byte on. It is some hundred bytes: whoever takes
-/// longer holds a connection for its own sake.
+/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
+/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
 pub const HEAD_SECONDS_MAX: u64 = 15;
+
+/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers of a request. Browsers behind proxies send some forty.
+pub const HEADERS_MAX: usize = 100;
 
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;
 
 /// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
 pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
+/// the user out by holding all of them.
+pub const STRANGERS_CONNECTIONS_MAX: usize = 512;
+
+/// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
+pub const LOGGED_TARGET_BYTES_MAX: usize = 512;
 
 /// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
 /// twice what the slowest plain answer, a scan, may take.
@@ -507,10 +585,6 @@ pub const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 /// Output tokens without which a request is not worth its input: some sentences.
 pub const OUTPUT_TOKENS_MIN: u64 = 64;
 
-/// Questions to the model after its first answer in one session, of all sorts together. Each sort has its own, lower
-/// bound; this one holds where somebody forgot it.
-pub const FOLLOW_UPS_MAX: u32 = 8;
-
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
 
@@ -609,7 +683,7 @@ pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a helper says in a run: some lines.
-pub const CONTAIN_MESSAGES_BYTES_MAX: u64 = 64 * 1024;
+pub const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// The root file system of a run: mount points and some files of `/etc`.
 pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -656,6 +730,35 @@ pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
 /// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
 pub const CONTAIN_ROUNDS_MAX: u32 = 200;
 
+// ---- process: proxy ----
+
+/// Connections of an installation at a time. npm opens 15, pip fewer.
+pub const PROXY_OPEN_MAX: usize = 64;
+
+/// Connections of an installation in all: one for each of the packages of a large tree, twice.
+pub const PROXY_CONNECTIONS_MAX: u64 = 20_000;
+
+/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
+/// little can be carried out.
+pub const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Bytes that it gets from them: more than fits where it unpacks them.
+pub const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The head of a request: what servers accept.
+pub const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Time to reach one address, and to say what is wanted.
+pub const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// Addresses of one name that are tried.
+pub const PROXY_ADDRESSES_MAX: usize = 4;
+
+/// Silence on a connection. Installers give up earlier.
+pub const PROXY_IDLE_SECONDS_MAX: u64 = 120;
+
+/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
+pub const PROXY_REFUSALS_NAMED_MAX: usize = 20;
 // ---- process: confine ----
 
 /// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
@@ -719,7 +822,3 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
-// ---- process::toolchain ----
-
-/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
-pub const VERSION_SECONDS_MAX: u64 = 10;

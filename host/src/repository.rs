@@ -6,10 +6,13 @@
 
 mod concealed;
 mod fresh;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod ignores;
 mod open;
 pub(crate) mod path;
 mod root;
+mod root_file;
 mod rules;
 mod secrets;
 #[cfg(test)]
@@ -27,6 +30,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+use crate::defence::{self, Defence};
 pub use concealed::ConcealError;
 use fresh::Basis;
 use ignores::Ignores;
@@ -36,6 +40,9 @@ pub(crate) use open::{Root, mode};
 pub use path::{PathError, normalise};
 pub use root::find_root;
 pub(crate) use root::system_directory;
+pub(crate) use root_file::HINT as ROOT_FILE_HINT;
+pub use root_file::{Narrowing, RootFileError};
+pub(crate) use rules::fold;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
 use walk::{Bounds, Scan, Tree};
 pub use walk::{FileEntry, FileList, ListedEntry, ScanError};
@@ -49,6 +56,10 @@ pub struct Options {
     pub hide: Vec<String>,
     /// Globs that are taken out of the table.
     pub reveal: Vec<String>,
+    /// Globs that no proposal may touch, beside the table.
+    pub protect: Vec<String>,
+    /// What the repository's own `.tool.toml` asks for does not count: for taking back what was done in it.
+    pub ignore_root_file: bool,
     /// The user said yes to a root that holds the home directory.
     pub home_confirmed: bool,
     /// The home directory; `None` asks the system.
@@ -108,6 +119,9 @@ pub enum RepositoryError {
     /// `[policy] hide` or `reveal`.
     #[error(transparent)]
     Pattern(PatternError),
+    /// `.tool.toml` at the root.
+    #[error(transparent)]
+    RootFile(RootFileError),
 }
 
 /// Why a path was not opened.
@@ -187,6 +201,8 @@ pub struct Opened {
     pub identity: Identity,
     /// Permission bits.
     pub mode: u32,
+    /// The last walk saw it as one of the user's files: it is neither ignored nor in a skipped directory.
+    pub listed: bool,
 }
 
 /// An opened repository root.
@@ -196,6 +212,7 @@ pub struct Repository {
     root: Root,
     identity: Identity,
     rules: Rules,
+    narrowing: Narrowing,
     state_directory: Option<PathBuf>,
     bounds: Bounds,
     /// What the last walk learned.
@@ -218,22 +235,39 @@ impl Repository {
     }
 
     fn open_bounded(root: &Path, options: &Options, bounds: Bounds) -> Result<Self, RepositoryError> {
-        let rules = Rules::new(&options.hide, &options.reveal)?;
+        let rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
         let (path, handle) = root::open(root, options)?;
         let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
             root: path.clone(),
             source: errno.into(),
         })?;
-        Ok(Self {
+        let mut repository = Self {
             path,
             root: Root::new(handle),
             identity: Identity::of(&stat),
             rules,
+            narrowing: Narrowing::default(),
             state_directory: options.state_directory.as_deref().map(root::canonical),
             bounds,
             scanned: Mutex::new(None),
             scanning: Mutex::new(()),
-        })
+        };
+        if !options.ignore_root_file {
+            repository.narrowing = root_file::read(&repository).map_err(RepositoryError::RootFile)?;
+            repository.rules.narrow(&repository.narrowing)?;
+        }
+        Ok(repository)
+    }
+
+    /// What the repository's own `.tool.toml` asks for. Hidden and protected names are in force already.
+    pub fn narrowing(&self) -> &Narrowing {
+        &self.narrowing
+    }
+
+    /// True for one of the user's files: neither ignored, nor in a skipped directory, nor hidden. In a repository that
+    /// nobody has listed yet, everything counts as one.
+    pub(crate) fn lists(&self, path: &str, cancel: &CancellationToken) -> bool {
+        self.scanned().is_none() || self.list(cancel).is_ok_and(|list| list.find(path).is_some())
     }
 
     /// The real path of the root.
@@ -273,10 +307,12 @@ impl Repository {
             path: path.to_owned(),
             reason,
         };
-        let asked = path::normalise(path).map_err(|error| match error {
-            PathError::Absolute | PathError::Outside => denied(OUTSIDE),
-            PathError::Nul => OpenError::NotFound { path: path.to_owned() },
-        })?;
+        let asked = match path::normalise(path) {
+            Ok(asked) => asked,
+            Err(PathError::Nul) => return Err(OpenError::NotFound { path: path.to_owned() }),
+            Err(_) if defence::on(Defence::RepositoryPaths) => return Err(denied(OUTSIDE)),
+            Err(_) => path.to_owned(),
+        };
         if let Some(opened) = self.open_listed(path, &asked)? {
             return Ok(opened);
         }
@@ -300,11 +336,14 @@ impl Repository {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => EntryKind::File,
             FileType::Directory => EntryKind::Directory,
-            _ => return Err(OpenError::NotRegular { path: path.to_owned() }),
+            _ if defence::on(Defence::RegularOnly) => {
+                return Err(OpenError::NotRegular { path: path.to_owned() });
+            }
+            _ => EntryKind::File,
         };
         match self.judge(&handle, &real, kind, &stat) {
             Some(reason) => Err(denied(reason)),
-            None => Ok(opened(handle, real, kind, &stat)),
+            None => Ok(opened(handle, real, kind, &stat, false)),
         }
     }
 
@@ -420,7 +459,8 @@ impl Repository {
 
     /// What the state directory is, where it exists by now.
     fn state(&self) -> Option<Identity> {
-        let stat = rustix::fs::stat(self.state_directory.as_deref()?).ok()?;
+        let directory = self.state_directory.as_deref();
+        let stat = rustix::fs::stat(directory.filter(|_| defence::on(Defence::StateDirectory))?).ok()?;
         Some(Identity::of(&stat))
     }
 
@@ -442,7 +482,7 @@ impl Repository {
                 path: path.to_owned(),
                 reason,
             }),
-            None => Ok(Some(opened(handle, asked.to_owned(), EntryKind::File, &stat))),
+            None => Ok(Some(opened(handle, asked.to_owned(), EntryKind::File, &stat, true))),
         }
     }
 
@@ -471,17 +511,28 @@ impl Repository {
             path: path.to_owned(),
             reason,
         };
-        let place = self.root.resolve(asked).map_err(|error| match error {
-            Unresolved::Outside => denied(OUTSIDE),
-            Unresolved::Errno(errno) => io_error(path, errno),
-        })?;
-        if let Some(reason) = self.rules.hidden(&place.path, true) {
+        let place = match self.root.resolve(asked) {
+            Ok(place) => place,
+            Err(Unresolved::Errno(errno)) => return Err(io_error(path, errno)),
+            Err(Unresolved::Outside) if defence::on(Defence::LinksOutside) => return Err(denied(OUTSIDE)),
+            Err(Unresolved::Outside) => {
+                let handle = self.root.open_anywhere(asked).map_err(|errno| io_error(path, errno))?;
+                return Ok((handle, asked.to_owned()));
+            }
+        };
+        // What counts is the name at the end of the links.
+        let real = if defence::on(Defence::RealNames) {
+            &place.path
+        } else {
+            asked
+        };
+        if let Some(reason) = self.rules.hidden(real, true) {
             return Err(denied(reason));
         }
         let stat = self
             .root
             .stat_place(&place)
-            .map_err(|errno| match self.rules.hidden(&place.path, false) {
+            .map_err(|errno| match self.rules.hidden(real, false) {
                 Some(reason) => denied(reason),
                 None => io_error(path, errno),
             })?;
@@ -489,7 +540,7 @@ impl Repository {
             return Err(OpenError::NotRegular { path: path.to_owned() });
         }
         let handle = self.root.open_place(&place).map_err(|errno| io_error(path, errno))?;
-        Ok((handle, place.path))
+        Ok((handle, real.to_owned()))
     }
 
     /// Why what was opened is hidden. `path` is its real name.
@@ -530,7 +581,8 @@ impl Repository {
 
     /// Why a file is hidden for what it is or holds.
     fn hidden_file(&self, handle: &OwnedFd, path: &str, stat: &Stat) -> Option<&'static str> {
-        if stat.st_nlink > 1 && self.is_hidden_identity(Identity::of(stat)) {
+        let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
+        if is_linked && self.is_hidden_identity(Identity::of(stat)) {
             return Some(HARD_LINK);
         }
         let wanted = secrets::bytes_wanted(path);
@@ -542,7 +594,8 @@ impl Repository {
             large.resize(wanted, 0);
             &mut large[..]
         };
-        let reason = secrets::reason(open::read_head(handle, buffer))?;
+        let reason =
+            secrets::reason(open::read_head(handle, buffer)).filter(|_| defence::on(Defence::HiddenContent))?;
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 
@@ -561,7 +614,7 @@ impl Repository {
     }
 }
 
-fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat) -> Opened {
+fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat, listed: bool) -> Opened {
     Opened {
         handle,
         path,
@@ -570,6 +623,7 @@ fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat) -> Opened
         modified_ns: walk::modified_ns(stat),
         identity: Identity::of(stat),
         mode: open::mode(stat),
+        listed,
     }
 }
 

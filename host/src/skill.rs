@@ -5,6 +5,7 @@
 //! the stage is a proposal that the host checks, journals and commits. Only this module names wasmtime.
 
 mod arguments;
+pub mod attacks;
 pub(crate) mod bindings;
 mod cache;
 mod call;
@@ -13,6 +14,8 @@ mod compile;
 mod component;
 pub mod diff;
 mod engine;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod guard;
 pub mod helper;
 mod imports;
@@ -21,6 +24,7 @@ mod registry;
 pub(crate) mod runner;
 mod sandbox;
 pub mod stage;
+pub(crate) mod taint;
 pub(crate) mod text;
 mod wasi;
 
@@ -35,8 +39,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Receipt;
 use crate::limits;
+use crate::redaction::Redactor;
 use crate::repository::Repository;
-use policy::{Effect, Policy};
+use policy::{Decision, Effect, Policy};
+use taint::Taint;
+
 pub use registry::{Embedded, Inspection, SkillHost, compiler_fingerprint, precompile};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
@@ -221,12 +228,61 @@ pub struct CallContext {
     pub changes: Arc<dyn ChangeJournal>,
     /// What the model has seen and what the session has changed.
     pub files: Mutex<SessionFiles>,
+    /// What may leave for the model, and what of others has come from it.
+    pub conversation: Conversation,
     /// Ends the session, and with it every call.
     pub cancel: CancellationToken,
     /// `PATH`, `VIRTUAL_ENV`, `HOME`, proxies: what recipes may see of the starter's environment.
     pub environment: BTreeMap<String, String>,
     /// Live output of a recipe, line by line, for the user.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What the host keeps of the conversation that its calls belong to. The default has just begun, in a trusted repository.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    /// The keys that the model knows as placeholders.
+    pub(crate) redactor: Arc<Redactor>,
+    /// Whose words have entered it.
+    pub(crate) taint: Taint,
+}
+
+impl CallContext {
+    /// What happens now when a skill causes `effect`.
+    pub(crate) fn decide(&self, effect: Effect) -> Decision {
+        let can_ask = self.approver.can_ask();
+        match self.conversation.taint.is_tainted() {
+            true => self.policy.decide_tainted(effect, can_ask),
+            false => self.policy.decide(effect, can_ask),
+        }
+    }
+
+    /// Why `effect` is denied, and what the user can do about it.
+    pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
+        let is_granted = self.policy.decide(effect, self.approver.can_ask()) != Decision::Deny;
+        match self.conversation.taint.because().filter(|_| is_granted) {
+            Some(because) => (
+                format!("The effect `{effect}` is not granted any more: {because}."),
+                format!("the user can grant it all the same with `--allow {effect}:tainted`"),
+            ),
+            None if self
+                .repository
+                .narrowing()
+                .deny
+                .iter()
+                .any(|denied| denied == effect.name()) =>
+            {
+                (
+                    format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
+                    "only who may change that file can grant it".to_owned(),
+                )
+            }
+            None => (
+                format!("The effect `{effect}` is not granted here."),
+                format!("the user can grant it with `--allow {effect}`"),
+            ),
+        }
+    }
 }
 
 /// What the model has seen and what the session has changed, by path relative to the root.
@@ -422,6 +478,8 @@ pub struct CallReport {
     pub result: Result<CallOutcome, CallError>,
     /// What it cost.
     pub receipt: Option<Receipt>,
+    /// Places outside of the user's own files whose text is in the result, in words.
+    pub foreign: Vec<String>,
 }
 
 /// The arguments of a call as they came: JSON text of a model, or a value of the user.

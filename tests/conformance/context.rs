@@ -59,6 +59,7 @@ fn packet_for(repository: &Repository, operation: Operation, target: &Target, va
         focus: None,
         steer: &Steer::default(),
         vault,
+        redactor: &host::redaction::Redactor::default(),
         budget_tokens: limits::PACKET_TOKENS,
         cancel: &cancel,
     })

@@ -71,6 +71,18 @@ fn describe(file: &SelectedFile, text: &mut String) {
         let _ = write!(text, ", some {} tokens", file.tokens);
     }
     text.push('\n');
+    if file.redacted > 0 {
+        let strings = if file.redacted == 1 {
+            "string that looks"
+        } else {
+            "strings that look"
+        };
+        let _ = writeln!(
+            text,
+            "  {} {strings} like a key: the model gets placeholders",
+            file.redacted
+        );
+    }
     for reason in &file.reasons {
         let _ = writeln!(text, "  {reason}");
     }
@@ -88,11 +100,20 @@ mod tests {
             score: 1.25,
             regions: regions.to_vec(),
             tokens,
+            redacted: 0,
+        };
+        let config = SelectedFile {
+            redacted: 2,
+            ..file("config.py", &[], 30)
         };
         let result = ContextResult {
-            selected_files: vec![file("src/a.py", &[(1, 40), (90, 120)], 900), file("README.md", &[], 80)],
+            selected_files: vec![
+                file("src/a.py", &[(1, 40), (90, 120)], 900),
+                file("README.md", &[], 80),
+                config,
+            ],
             context: String::new(),
-            files_loaded: 2,
+            files_loaded: 3,
             near_misses: vec![file("src/b.py", &[], 0)],
             notes: vec!["plan.md".to_owned()],
             tokens: 1200,
@@ -105,6 +126,11 @@ mod tests {
           imported by the entry point
         README.md
           score 1.25, some 80 tokens
+          defines `retry`
+          imported by the entry point
+        config.py
+          score 1.25, some 30 tokens
+          2 strings that look like a key: the model gets placeholders
           defines `retry`
           imported by the entry point
         notes: plan.md

@@ -48,6 +48,9 @@ pub struct SelectedFile {
     pub regions: Vec<(u32, u32)>,
     /// Estimated tokens of what was sent.
     pub tokens: u64,
+    /// Strings of the file that look like keys and are placeholders in what was sent; absent where there are none.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub redacted: u64,
 }
 
 /// What happened, as clients of a stream see it in the reference form.

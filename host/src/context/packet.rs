@@ -16,6 +16,7 @@ use super::vault::{self, Notes};
 use super::{Packet, Tree, scanner};
 use crate::api::SelectedFile;
 use crate::limits::{PACKET_LINE_BYTES_MAX, PACKET_NOTES_MAX};
+use crate::redaction::Redactor;
 
 /// Bytes of a token, times two. Code has 3 to 4 bytes a token with the tokenisers in use; 3.5 keeps the estimate near
 /// and rather too high, and the number of a line, which costs more than its bytes, within it.
@@ -47,6 +48,7 @@ pub(super) fn build(
     selection: Selection,
     notes: Notes,
     words: &str,
+    redactor: &Redactor,
     budget_tokens: u64,
 ) -> Packet {
     let budget = bytes_of(budget_tokens.max(BUDGET_TOKENS_MIN));
@@ -54,13 +56,13 @@ pub(super) fn build(
     context.push_str(&overview(name, &tree.paths, budget * OVERVIEW_PERCENT / 100));
     let places: Vec<&str> = selection.chosen.iter().map(|choice| choice.path.as_str()).collect();
     let relevant = vault::relevant(&notes.notes, words, &format!("{name} {}", places.join(" ")));
-    let (notes_text, note_paths) = note_blocks(&relevant, budget * NOTES_PERCENT / 100);
+    let (notes_text, note_paths) = note_blocks(&relevant, redactor, budget * NOTES_PERCENT / 100);
     let closing = closing(&selection, budget * OVERVIEW_PERCENT / 100);
 
     let files: Vec<Prepared> = selection
         .chosen
         .iter()
-        .map(|choice| prepare(choice, (tree.read)(&choice.path)))
+        .map(|choice| prepare(choice, (tree.read)(&choice.path), redactor))
         .collect();
     let room = budget.saturating_sub(context.len() + notes_text.len() + closing.len());
     let shares = divide(&files.iter().map(Prepared::whole_bytes).collect::<Vec<_>>(), room);
@@ -74,7 +76,11 @@ pub(super) fn build(
         {
             digests.push((choice.path.clone(), digest.clone()));
         }
-        selected.push(described(choice, shown.regions, tokens(shown.text.len())));
+        let tokens = tokens(shown.text.len());
+        selected.push(SelectedFile {
+            redacted: file.redacted as u64,
+            ..described(choice, shown.regions, tokens)
+        });
     }
     context.push_str(&notes_text);
     context.push_str(&closing);
@@ -102,6 +108,7 @@ fn described(choice: Choice, regions: Vec<(u32, u32)>, tokens: u64) -> SelectedF
         score: (choice.score * 1000.0).round() / 1000.0,
         regions,
         tokens,
+        redacted: 0,
     }
 }
 
@@ -139,6 +146,8 @@ struct Prepared {
     is_text: bool,
     /// What was changed for showing it, for the model.
     remark: &'static str,
+    /// Placeholders in it.
+    redacted: usize,
     /// Of the content, where the lines show all of it.
     digest: Option<String>,
 }
@@ -151,13 +160,14 @@ struct Shown {
     regions: Vec<(u32, u32)>,
 }
 
-fn prepare(choice: &Choice, content: Option<Vec<u8>>) -> Prepared {
+fn prepare(choice: &Choice, content: Option<Vec<u8>>, redactor: &Redactor) -> Prepared {
     let mut prepared = Prepared {
         path: attribute(&choice.path),
         reasons: attribute(&bounded(&choice.reasons.join("; "), REASONS_BYTES_MAX)),
         lines: Vec::new(),
         is_text: false,
         remark: "",
+        redacted: 0,
         digest: None,
     };
     let Some(content) = content.filter(|content| !content[..content.len().min(super::BINARY_LOOK_BYTES)].contains(&0))
@@ -173,6 +183,9 @@ fn prepare(choice: &Choice, content: Option<Vec<u8>>) -> Prepared {
     } else {
         " remark=\"not UTF-8; shown with replacement characters\""
     };
+    // Before lines are cut: half of a key looks like nothing.
+    let (body, redacted) = redactor.counted(body, Some(&choice.path));
+    prepared.redacted = redacted;
     for line in body.lines() {
         let clean = visible(line);
         let shown = cut(&clean);
@@ -245,8 +258,14 @@ impl Prepared {
     fn head(&self) -> String {
         let count = self.lines.len();
         format!(
-            "<file path=\"{}\" lines=\"{count}\" chosen=\"{}\"{}>\n",
-            self.path, self.reasons, self.remark
+            "<file path=\"{}\" lines=\"{count}\" chosen=\"{}\"{}{}>\n",
+            self.path,
+            self.reasons,
+            self.remark,
+            match self.redacted {
+                0 => String::new(),
+                count => format!(" redacted=\"{count}\""),
+            }
         )
     }
 
@@ -573,7 +592,7 @@ fn directories(paths: &[&str]) -> Vec<(String, usize)> {
 const DIRECTORIES_MAX: usize = 16;
 
 /// Notes that belong to the request, from their beginning.
-fn note_blocks(relevant: &[vault::Relevant<'_>], bytes_max: usize) -> (String, Vec<String>) {
+fn note_blocks(relevant: &[vault::Relevant<'_>], redactor: &Redactor, bytes_max: usize) -> (String, Vec<String>) {
     let chosen = &relevant[..relevant.len().min(PACKET_NOTES_MAX)];
     let mut text = String::new();
     let mut paths = Vec::new();
@@ -584,7 +603,8 @@ fn note_blocks(relevant: &[vault::Relevant<'_>], bytes_max: usize) -> (String, V
         let mut block = format!("<note path=\"{path}\" tags=\"{}\">\n", attribute(&tags.join(" ")));
         let end = "</note>\n";
         let mark = "[the rest of the note is left out]\n";
-        let mut lines = relevant.note.text.lines().enumerate();
+        let note = redactor.text(&relevant.note.text, Some(&relevant.note.path));
+        let mut lines = note.lines().enumerate();
         let cut_short = lines.any(|(at, line)| {
             let line = format!("{}\t{}\n", at + 1, cut(&visible(line)));
             let fits = block.len() + line.len() + mark.len() + end.len() <= room;

@@ -72,6 +72,7 @@ fn request<'a>(repository: &'a Repository, target: &'a Target, cancel: &'a Cance
         focus: None,
         steer: Box::leak(Box::default()),
         vault: None,
+        redactor: Box::leak(Box::default()),
         budget_tokens: crate::limits::PACKET_TOKENS,
         cancel,
     }

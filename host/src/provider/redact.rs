@@ -1,7 +1,8 @@
 //! Keeps keys out of what people read: errors, notices, the reason of a wait.
 //!
-//! A provider's own words may quote what we sent. Three nets, each enough by itself for most of them: the literal key
-//! (also the beginning of one that was cut off), the header that carries a key, and the field that is named like one.
+//! A provider's own words may quote what we sent. Four nets, each enough by itself for most of them: the literal key
+//! (also the beginning of one that was cut off), the header that carries a key, the field that is named like one, and
+//! the rules of `redaction` for everybody's keys.
 
 use std::sync::LazyLock;
 
@@ -9,6 +10,7 @@ use regex::Regex;
 
 use super::ProviderEvent;
 use crate::config::ProviderSettings;
+use crate::redaction;
 
 /// Shorter keys are placeholders: `x`, usual with local servers, stands in every other word.
 const SECRET_BYTES_MIN: usize = 8;
@@ -36,7 +38,8 @@ pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
         text = without(text, &secret);
     }
     let text = NAMED.replace_all(&text, format!("${{1}}${{2}}{MASK}"));
-    LOOSE.replace_all(&text, format!("${{1}}{MASK}")).into_owned()
+    let text = LOOSE.replace_all(&text, format!("${{1}}{MASK}"));
+    redaction::mask(&text).into_owned()
 }
 
 /// The key and the password of the URL, each also as it stands in JSON.
@@ -277,6 +280,10 @@ mod tests {
             ),
             ("GET /v1/models?key=abcdefgh123 failed", "GET /v1/models?key=*** failed"),
             ("the token bearer abcdefgh.123 is old", "the token bearer *** is old"),
+            (
+                concat!("not gh", "p_a1B2c3D4e5F6a1B2c3D4e5F6a1B2c3D4e5F6!"),
+                "not [redacted:github-token]!",
+            ),
             // Our own words stay as they are.
             (
                 "Authentication failed: Invalid API key",

@@ -11,6 +11,8 @@ use std::sync::LazyLock;
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::path::{self, PathError};
+use super::root_file::Narrowing;
+use crate::defence::{self, Defence};
 
 /// One line of a table.
 ///
@@ -109,6 +111,20 @@ pub const HIDDEN: &[Rule] = &[
     file(".npmrc", CREDENTIALS),
     file(".pypirc", CREDENTIALS),
     file(".git-credentials", CREDENTIALS),
+    file(".pgpass", CREDENTIALS),
+    file(".my.cnf", CREDENTIALS),
+    file(".htpasswd", CREDENTIALS),
+    file(".dockercfg", CREDENTIALS),
+    file(".cargo/credentials", CREDENTIALS),
+    file(".cargo/credentials.toml", CREDENTIALS),
+    file(".gem/credentials", CREDENTIALS),
+    file(".composer/auth.json", CREDENTIALS),
+    file(".vault-token", CREDENTIALS),
+    file(".terraformrc", CREDENTIALS),
+    file("terraform.rc", CREDENTIALS),
+    file("*.keytab", CREDENTIALS),
+    file("*.kdbx", CREDENTIALS),
+    all(".password-store", CREDENTIALS),
     all(".aws", CLOUD),
     all(".azure", CLOUD),
     all(".gcloud", CLOUD),
@@ -120,6 +136,11 @@ pub const HIDDEN: &[Rule] = &[
     all(".aliyun", CLOUD),
     all(".bluemix", CLOUD),
     all(".kube", CLOUD),
+    file("kubeconfig", CLOUD),
+    file("*.kubeconfig", CLOUD),
+    file(".s3cfg", CLOUD),
+    file(".boto", CLOUD),
+    file("rclone.conf", CLOUD),
     file(".docker/config.json", CLOUD),
     all(".terraform.d", CLOUD),
     file("application_default_credentials.json", CLOUD),
@@ -132,6 +153,9 @@ pub const HIDDEN: &[Rule] = &[
 const GIT_FILES: &str = "changes how git acts";
 const CI: &str = "defines what continuous integration runs";
 const HOOKS: &str = "defines hooks that run code";
+const REVIEW: &str = "says who has to agree to a change";
+const BOT: &str = "configures a robot that changes the repository";
+const PACKAGES: &str = "can make a package manager or a build tool run code";
 const SETTINGS: &str = "configures an editor or an agent, which can make it run code";
 
 /// Protected beside everything hidden: never proposed without an exact path in `--allow-path`.
@@ -139,20 +163,107 @@ pub const PROTECTED: &[Rule] = &[
     all(".gitattributes", GIT_FILES),
     all(".gitmodules", GIT_FILES),
     all(".github", CI),
+    all(".gitea", CI),
+    all(".forgejo", CI),
+    all(".gitlab", CI),
     all(".gitlab-ci.yml", CI),
     all(".circleci", CI),
-    all("jenkinsfile", CI),
+    all("jenkinsfile*", CI),
     all("azure-pipelines.yml", CI),
+    all("azure-pipelines.yaml", CI),
+    all(".azure-pipelines", CI),
+    all("bitbucket-pipelines.yml", CI),
+    all(".travis.yml", CI),
+    all(".drone.*", CI),
+    all(".woodpecker*", CI),
+    all(".buildkite", CI),
+    all(".cirrus.*", CI),
+    all(".semaphore", CI),
+    all(".teamcity", CI),
+    all(".tekton", CI),
+    all(".harness", CI),
+    all(".build.yml", CI),
+    all(".builds", CI),
+    all("appveyor.yml", CI),
+    all(".appveyor.yml", CI),
+    all("buildspec.yml", CI),
+    all("cloudbuild.yaml", CI),
+    all("cloudbuild.yml", CI),
+    all("codefresh.yml", CI),
     all(".ci", CI),
+    all("codeowners", REVIEW),
+    all("renovate.json", BOT),
+    all("renovate.json5", BOT),
+    all(".renovaterc*", BOT),
     all(".husky", HOOKS),
+    all(".huskyrc*", HOOKS),
+    all(".githooks", HOOKS),
     all(".pre-commit-config.yaml", HOOKS),
+    all(".pre-commit-config.yml", HOOKS),
+    all(".pre-commit-hooks.yaml", HOOKS),
+    all("lefthook.*", HOOKS),
+    all(".lefthook*", HOOKS),
+    all("lefthook-local.*", HOOKS),
+    all(".overcommit.yml", HOOKS),
+    all(".lintstagedrc*", HOOKS),
+    all("lint-staged.config.*", HOOKS),
+    all(".simple-git-hooks.*", HOOKS),
+    all("captainhook.json", HOOKS),
+    all("grumphp.yml", HOOKS),
+    all(".yarnrc*", PACKAGES),
+    all(".yarn", PACKAGES),
+    all(".pnpmfile.*", PACKAGES),
+    file(".cargo/config", PACKAGES),
+    file(".cargo/config.toml", PACKAGES),
+    all(".mvn", PACKAGES),
     all(".vscode", SETTINGS),
+    all("*.code-workspace", SETTINGS),
     all(".idea", SETTINGS),
+    all(".fleet", SETTINGS),
+    all(".zed", SETTINGS),
+    all(".vs", SETTINGS),
+    all("*.sublime-project", SETTINGS),
+    all(".exrc", SETTINGS),
+    all(".vimrc", SETTINGS),
+    all(".nvimrc", SETTINGS),
+    all(".nvim.lua", SETTINGS),
+    all(".dir-locals*", SETTINGS),
     all(".devcontainer", SETTINGS),
+    all(".devcontainer.json", SETTINGS),
+    all(".gitpod*", SETTINGS),
+    all(".idx", SETTINGS),
     all(".envrc", SETTINGS),
+    all("mise.toml", SETTINGS),
+    all(".mise*", SETTINGS),
     all(".mcp.json", SETTINGS),
+    all("mcp.json", SETTINGS),
     all(".claude", SETTINGS),
+    all("claude.md", SETTINGS),
+    all("claude.local.md", SETTINGS),
+    all(".gemini", SETTINGS),
+    all("gemini.md", SETTINGS),
     all("agents.md", SETTINGS),
+    all("agent.md", SETTINGS),
+    all(".agents", SETTINGS),
+    all(".codex", SETTINGS),
+    all(".cursor", SETTINGS),
+    all(".cursorrules", SETTINGS),
+    all(".cursorignore", SETTINGS),
+    all(".windsurf", SETTINGS),
+    all(".windsurfrules", SETTINGS),
+    all(".clinerules", SETTINGS),
+    all(".roo*", SETTINGS),
+    all(".kiro", SETTINGS),
+    all(".junie", SETTINGS),
+    all(".continue", SETTINGS),
+    all(".continuerc*", SETTINGS),
+    all(".aider*", SETTINGS),
+    all(".amazonq", SETTINGS),
+    all(".augment*", SETTINGS),
+    all(".goosehints", SETTINGS),
+    all(".opencode", SETTINGS),
+    all("opencode.json*", SETTINGS),
+    all("copilot-instructions.md", SETTINGS),
     all(".tool.toml", SETTINGS),
 ];
 
@@ -170,10 +281,12 @@ pub const SKIPPED: [&str; 8] = [
 
 /// A glob of the user's configuration that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{pattern}` in `[policy] {key}` is not a valid pattern: {reason}")]
+#[error("`{pattern}` in `[policy] {key}`{} is not a valid pattern: {reason}", if *of_repository { " of `.tool.toml`" } else { "" })]
 pub struct PatternError {
-    /// `hide` or `reveal`.
+    /// `hide`, `reveal` or `protect`.
     pub key: &'static str,
+    /// True where it stands in the repository's own file.
+    pub of_repository: bool,
     /// As it was written.
     pub pattern: String,
     /// What is wrong with it.
@@ -185,23 +298,32 @@ pub struct PatternError {
 pub struct Rules {
     hide: Vec<UserGlob>,
     reveal: Vec<UserGlob>,
+    protect: Vec<UserGlob>,
 }
 
 impl Rules {
-    /// The tables, with `[policy] hide` and `[policy] reveal` of the user's file.
+    /// The tables, with `[policy] hide`, `reveal` and `protect` of the user's file.
     ///
     /// A glob without `/` is compared with names, another one with the path from the root.
-    pub fn new(hide: &[String], reveal: &[String]) -> Result<Self, PatternError> {
-        let globs = |key, patterns: &[String]| {
-            patterns
-                .iter()
-                .map(|text| UserGlob::new(key, text))
-                .collect::<Result<_, _>>()
-        };
+    pub fn new(hide: &[String], reveal: &[String], protect: &[String]) -> Result<Self, PatternError> {
         Ok(Self {
-            hide: globs("hide", hide)?,
-            reveal: globs("reveal", reveal)?,
+            hide: globs("hide", hide, USER_HIDES)?,
+            reveal: globs("reveal", reveal, "")?,
+            protect: globs("protect", protect, USER_PROTECTS)?,
         })
+    }
+
+    /// Adds what the repository itself asks for. What the user reveals stays revealed.
+    pub(super) fn narrow(&mut self, narrowing: &Narrowing) -> Result<(), PatternError> {
+        let of_repository = |error: PatternError| PatternError {
+            of_repository: true,
+            ..error
+        };
+        self.hide
+            .extend(globs("hide", &narrowing.hide, REPOSITORY_HIDES).map_err(of_repository)?);
+        let protect = globs("protect", &narrowing.protect, REPOSITORY_PROTECTS).map_err(of_repository)?;
+        self.protect.extend(protect);
+        Ok(())
     }
 
     /// Why `path` is hidden by its name or by the name of a directory above it, or `None` where it is not.
@@ -210,7 +332,7 @@ impl Rules {
     pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
-            Err(error) => return Some(outside(error)),
+            Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
         };
         let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
@@ -221,11 +343,9 @@ impl Rules {
 
     /// Why one entry is hidden whose directory is known not to be. `folded` is its path after [`fold`].
     pub(crate) fn hidden_entry(&self, folded: &str, is_directory: bool) -> Option<&'static str> {
-        let user = || {
-            let hidden = self.hide.iter().any(|glob| glob.matches(folded));
-            hidden.then_some("is hidden by `[policy] hide` in the configuration")
-        };
-        let reason = HIDDEN_TABLE.find_copy(folded, is_directory).or_else(user)?;
+        let user = || reason_of(&self.hide, folded);
+        let table = || HIDDEN_TABLE.find_copy(folded, is_directory);
+        let reason = defence::on(Defence::HiddenNames).then(table).flatten().or_else(user)?;
         (!self.revealed(folded)).then_some(reason)
     }
 
@@ -240,8 +360,11 @@ impl Rules {
     pub fn protected(&self, path: &str) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
-            Err(error) => return Some(outside(error)),
+            Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
         };
+        if !defence::on(Defence::ProtectedNames) {
+            return None;
+        }
         let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
             let is_directory = prefix.len() < folded.len();
@@ -249,8 +372,22 @@ impl Rules {
                 .find_copy(prefix, is_directory)
                 .or_else(|| PROTECTED_TABLE.find(prefix, is_directory))
                 .or_else(|| self.hidden_entry(prefix, is_directory))
+                .or_else(|| reason_of(&self.protect, prefix))
         })
     }
+}
+
+const USER_HIDES: &str = "is hidden by `[policy] hide` in the configuration";
+const USER_PROTECTS: &str = "is protected by `[policy] protect` in the configuration";
+const REPOSITORY_HIDES: &str = "is hidden by the repository's `.tool.toml`";
+const REPOSITORY_PROTECTS: &str = "is protected by the repository's `.tool.toml`";
+
+fn globs(key: &'static str, patterns: &[String], reason: &'static str) -> Result<Vec<UserGlob>, PatternError> {
+    patterns.iter().map(|text| UserGlob::new(key, text, reason)).collect()
+}
+
+fn reason_of(globs: &[UserGlob], folded: &str) -> Option<&'static str> {
+    globs.iter().find(|glob| glob.matches(folded)).map(|glob| glob.reason)
 }
 
 /// True where a directory of this name is left out of lists without being hidden.
@@ -281,6 +418,9 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 /// lower case, because some (`ẞ`) have one whose upper case is yet another (`SS`). Characters that such file systems
 /// ignore are dropped (`.g\u{200c}it` is `.git` on some).
 pub(crate) fn fold(path: &str) -> Cow<'_, str> {
+    if !defence::on(Defence::CaseFolding) {
+        return Cow::Borrowed(path);
+    }
     if path.is_ascii() {
         if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Cow::Owned(path.to_ascii_lowercase());
@@ -388,12 +528,15 @@ impl Rule {
 struct UserGlob {
     matcher: GlobMatcher,
     whole_path: bool,
+    /// Why what it matches is hidden or protected.
+    reason: &'static str,
 }
 
 impl UserGlob {
-    fn new(key: &'static str, text: &str) -> Result<Self, PatternError> {
+    fn new(key: &'static str, text: &str, why: &'static str) -> Result<Self, PatternError> {
         let error = |reason: String| PatternError {
             key,
+            of_repository: false,
             pattern: text.to_owned(),
             reason,
         };
@@ -411,6 +554,7 @@ impl UserGlob {
         Ok(Self {
             matcher: glob.compile_matcher(),
             whole_path,
+            reason: why,
         })
     }
 
@@ -454,6 +598,15 @@ mod tests {
             ".azure/accessTokens.json",
             ".config/gcloud/credentials.db",
             ".kube/config",
+            "deploy/kubeconfig",
+            "prod.kubeconfig",
+            ".pgpass",
+            ".htpasswd",
+            ".cargo/credentials.toml",
+            ".vault-token",
+            "service.keytab",
+            "team.kdbx",
+            ".password-store/a.gpg",
             ".docker/config.json",
             "bundle.p12",
             "bundle.pfx",
@@ -583,6 +736,56 @@ mod tests {
             "AGENTS.md",
             "agents.MD",
             ".tool.toml",
+            ".travis.yml",
+            ".gitea/workflows/ci.yml",
+            ".forgejo/workflows/ci.yml",
+            ".gitlab/ci/build.yml",
+            "bitbucket-pipelines.yml",
+            ".drone.yml",
+            ".drone.star",
+            ".woodpecker.yml",
+            ".woodpecker.yaml",
+            ".woodpecker/build.yml",
+            ".buildkite/pipeline.yml",
+            ".cirrus.yml",
+            "Jenkinsfile.release",
+            ".builds/debian.yml",
+            ".github/copilot-instructions.md",
+            "docs/CODEOWNERS",
+            "renovate.json",
+            "lefthook.yml",
+            "lefthook.yaml",
+            ".lefthook.yml",
+            ".lefthook/pre-commit/run",
+            ".githooks/pre-commit",
+            ".lintstagedrc.json",
+            ".yarnrc.yml",
+            ".yarn/releases/yarn.cjs",
+            ".pnpmfile.cjs",
+            ".cargo/config.toml",
+            ".mvn/extensions.xml",
+            "x.code-workspace",
+            ".exrc",
+            ".dir-locals.el",
+            ".gitpod.yml",
+            ".devcontainer.json",
+            "mise.toml",
+            ".mise/config.toml",
+            "CLAUDE.md",
+            "sub/Claude.md",
+            "GEMINI.md",
+            ".gemini/settings.json",
+            ".cursor/rules/a.mdc",
+            ".cursorrules",
+            ".windsurf/rules/a.md",
+            ".windsurfrules",
+            ".clinerules/a.md",
+            ".roomodes",
+            ".codex/config.toml",
+            ".aider.conf.yml",
+            ".continue/config.json",
+            ".goosehints",
+            "opencode.jsonc",
             "../x",
             "/etc/passwd",
             "a\0b",
@@ -596,6 +799,15 @@ mod tests {
             "ci/run",
             "github/x",
             ".env.example",
+            "src/lefthook_parser.py",
+            "docs/claude.md.txt",
+            "cursor/index.ts",
+            "agents.py",
+            ".editorconfig",
+            "Makefile",
+            "package.json",
+            ".cargo/x.rs",
+            "travis.yml",
         ] {
             assert_eq!(rules.protected(path), None, "{path}");
         }

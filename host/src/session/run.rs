@@ -5,6 +5,7 @@
 mod architect;
 mod changed;
 mod judge;
+mod keys;
 mod missed;
 mod operate;
 mod refactor;
@@ -30,7 +31,8 @@ use crate::api::{self, BudgetRequest, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
 use crate::context::Steer;
 use crate::provider::Usage;
-use crate::repository::Repository;
+use crate::redaction::Redactor;
+use crate::repository::{Narrowing, Repository};
 use crate::skill::policy::Policy;
 
 /// A session that is about to run.
@@ -41,6 +43,7 @@ pub(super) struct Job {
     pub(super) repository: Arc<Repository>,
     pub(super) policy: Policy,
     pub(super) environment: BTreeMap<String, String>,
+    pub(super) redactor: Arc<Redactor>,
     pub(super) calls: Arc<Semaphore>,
     pub(super) cancel: CancellationToken,
     pub(super) task: Task,
@@ -138,17 +141,32 @@ pub(super) async fn run(job: &Job) -> Outcome {
     }
 }
 
-/// The user's configuration and a request, as one request to the policy: the request's `allow` overrides the
-/// configuration's `deny`, its `deny` overrides everything.
-pub(super) fn merged(settings: &PolicySettings, request: &api::PolicyRequest) -> api::PolicyRequest {
-    let configured = settings.deny.iter().filter(|effect| !request.allow.contains(effect));
+/// The user's configuration, a request and what the repository asks for, as one request to the policy: the request's
+/// `allow` overrides the configuration's `deny`, its `deny` and the repository's override everything.
+pub(super) fn merged(
+    settings: &PolicySettings,
+    request: &api::PolicyRequest,
+    repository: &Narrowing,
+) -> api::PolicyRequest {
+    let is_allowed = |denied: &String| request.allow.iter().any(|allowed| covers(allowed, denied));
+    let configured = settings.deny.iter().filter(|denied| !is_allowed(denied));
     api::PolicyRequest {
         allow: settings.allow.iter().chain(&request.allow).cloned().collect(),
-        deny: configured.chain(&request.deny).cloned().collect(),
+        deny: configured
+            .chain(&request.deny)
+            .chain(&repository.deny)
+            .cloned()
+            .collect(),
         allow_paths: request.allow_paths.clone(),
-        require_sandbox: settings.require_sandbox || request.require_sandbox,
+        require_sandbox: settings.require_sandbox || request.require_sandbox || repository.require_sandbox,
         unsandboxed: request.unsandboxed,
+        untrusted: settings.untrusted || request.untrusted || repository.untrusted,
     }
+}
+
+/// `commit-git:tainted` allows what `commit-git` does, and more.
+fn covers(allowed: &str, denied: &str) -> bool {
+    allowed == denied || allowed.strip_suffix(":tainted") == Some(denied)
 }
 
 #[cfg(test)]
@@ -169,8 +187,31 @@ mod tests {
             deny: list(&["commit-git"]),
             ..PolicyRequest::default()
         };
-        let merged = merged(&settings, &request);
+        let repository = Narrowing::default();
+        let merged = merged(&settings, &request, &repository);
         assert_eq!(merged.allow, ["commit-git", "run-process"]);
         assert_eq!(merged.deny, ["install", "commit-git"]);
+    }
+
+    #[test]
+    fn a_repository_denies_whatever_the_user_allows_and_allows_nothing() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let request = PolicyRequest {
+            allow: list(&["commit-git", "install:tainted"]),
+            ..PolicyRequest::default()
+        };
+        let settings = PolicySettings {
+            deny: list(&["install", "install:tainted", "commit-git:tainted"]),
+            ..PolicySettings::default()
+        };
+        let repository = Narrowing {
+            deny: list(&["commit-git"]),
+            untrusted: true,
+            ..Narrowing::default()
+        };
+        let merged = merged(&settings, &request, &repository);
+        assert_eq!(merged.allow, ["commit-git", "install:tainted"]);
+        assert_eq!(merged.deny, ["commit-git:tainted", "commit-git"]);
+        assert!(merged.untrusted && !merged.require_sandbox);
     }
 }

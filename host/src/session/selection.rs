@@ -9,6 +9,7 @@ use crate::api::{ContextResult, Operation, Problem, SelectedFile};
 use crate::context::{self, BuildRequest, Packet, Steer};
 use crate::operation::{self, Target};
 use crate::provider::estimated_tokens;
+use crate::redaction::Redactor;
 use crate::repository::Repository;
 
 /// A request for a selection, as it came but for the patterns, which are known to be right.
@@ -20,6 +21,7 @@ pub(super) struct Selecting {
     pub(super) working_directory: PathBuf,
     pub(super) vault: Option<PathBuf>,
     pub(super) steer: Arc<Steer>,
+    pub(super) redactor: Arc<Redactor>,
     /// Most tokens of the packet.
     pub(super) budget_tokens: u64,
 }
@@ -40,6 +42,7 @@ impl Selecting {
             focus: self.focus.as_deref(),
             steer: &self.steer,
             vault: self.vault.as_deref(),
+            redactor: &self.redactor,
             budget_tokens: self.budget_tokens,
             cancel,
         };

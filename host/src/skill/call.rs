@@ -18,8 +18,10 @@ use super::policy::Effect;
 use super::sandbox::{self, Call, Grants, State, mebibytes};
 use super::stage::commit;
 use super::text::{beginning, clean};
-use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, wasi};
+use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, taint, wasi};
 use crate::api::Receipt;
+use crate::defence::{self, Defence, bound};
+use crate::limits;
 
 /// Codes of the contract; anything else that a skill says is `failed`.
 const CODES: [&str; 6] = [
@@ -30,6 +32,9 @@ const CODES: [&str; 6] = [
     "unavailable",
     "limit",
 ];
+
+/// The skill of ours that reads logs, which hold what others sent.
+const LOGS: &str = "read_logs";
 
 /// Longest message or hint of a failure, and longest cursor.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -152,7 +157,7 @@ impl Turns {
         };
         let since = Instant::now();
         let mut state = self.state();
-        if state.working >= self.limits.calls_concurrent {
+        if state.working >= self.limits.calls_concurrent && defence::on(Defence::Concurrency) {
             if state.waiting >= self.limits.calls_waiting {
                 return Err(busy());
             }
@@ -210,6 +215,7 @@ pub(super) struct Job<'a> {
     pub(super) loaded: &'a Loaded,
     pub(super) name: &'a str,
     pub(super) digest: &'a str,
+    pub(super) is_builtin: bool,
     pub(super) declared: &'a [Effect],
     pub(super) arguments: Value,
     pub(super) context: &'a Arc<CallContext>,
@@ -234,9 +240,58 @@ impl Job<'_> {
         call.token.cancel();
         let receipt = self.receipt(&call, &grants, &result);
         CallReport {
+            foreign: self.foreign(&call, &result),
             result,
             receipt: Some(receipt),
         }
+    }
+
+    /// Whose words are in the result beside the user's.
+    fn foreign(&self, call: &Call, result: &Result<CallOutcome, CallError>) -> Vec<String> {
+        let mut foreign = Vec::new();
+        let runs = [Effect::RunProcess, Effect::Install]
+            .iter()
+            .any(|effect| self.declared.contains(effect));
+        let is_output = match result {
+            Ok(_) => true,
+            Err(CallError::Failure { code, .. }) => code == "failed",
+            Err(_) => false,
+        };
+        let is_verdict = |outcome: &CallOutcome| self.is_builtin && taint::is_verdict_alone(&outcome.text);
+        if runs && is_output && !result.as_ref().is_ok_and(is_verdict) {
+            foreign.push(format!("the output of `{}`", self.name));
+        }
+        if self.is_builtin && self.name == LOGS && is_output {
+            foreign.push(format!("what `{LOGS}` read"));
+        }
+        let text = match result {
+            Ok(outcome) => outcome.text.clone(),
+            Err(error) => error.to_string(),
+        };
+        let arguments = self.arguments.to_string();
+        // Ours name every file whose content they give, and open what no list holds only where they are told to; of
+        // another one all that it opened counts.
+        let is_said = |path: &str| !self.is_builtin || text.contains(path) || arguments.contains(path);
+        for (path, place) in call.places() {
+            let is_foreign = match place.is_named {
+                true => !place.is_listed || is_said(&path),
+                false => !self.is_own(&path),
+            };
+            if is_foreign && foreign.len() < limits::FOREIGN_PLACES_MAX {
+                foreign.push(format!("`{}`", clean(&path)));
+            }
+        }
+        foreign
+    }
+
+    /// True for a file that is neither ignored nor in a skipped directory, and for one that the session made.
+    fn is_own(&self, path: &str) -> bool {
+        let files = self.context.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.changed.contains_key(path) {
+            return true;
+        }
+        drop(files);
+        self.context.repository.lists(path, &self.context.cancel)
     }
 
     fn outcome(&self, call: &Arc<Call>, grants: &Grants) -> Result<CallOutcome, CallError> {
@@ -287,7 +342,11 @@ impl Job<'_> {
                 let skill = self.loaded.handler.load(&mut *store, instance)?;
                 skill.tool_skill_handler().call_call(store, arguments)
             })?;
-        Ok((answer.map_err(|failure| self.failure(failure))?, stage))
+        match answer {
+            Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),
+            Err(failure) => Ok((said(failure), stage)),
+            Ok(outcome) => Ok((outcome, stage)),
+        }
     }
 
     /// Asks for parts, as many as there are cores and turns. Nothing where one instance does it all.
@@ -390,7 +449,7 @@ impl Job<'_> {
             limit,
             verdict,
         };
-        if outcome.text.len() > self.limits.output_bytes {
+        if outcome.text.len() > bound(Defence::Output, self.limits.output_bytes) {
             return Err(exceeded(
                 format!("{} of text", mebibytes(self.limits.output_bytes as u64)),
                 "output",
@@ -406,7 +465,7 @@ impl Job<'_> {
                 "output",
             ));
         }
-        if outcome.deletions.len() as u64 > self.limits.staged_entries {
+        if outcome.deletions.len() as u64 > bound(Defence::Deletions, self.limits.staged_entries) {
             return Err(exceeded(format!("{} deletions", self.limits.staged_entries), "stage"));
         }
         Ok(wit::Outcome {
@@ -454,6 +513,16 @@ impl Job<'_> {
                 .map_or_else(|_| Vec::new(), |outcome| outcome.files_modified.clone()),
             verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
         }
+    }
+}
+
+/// A failure taken for an answer.
+fn said(failure: Failure) -> wit::Outcome {
+    wit::Outcome {
+        text: failure.message,
+        truncated: false,
+        cursor: None,
+        deletions: Vec::new(),
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod consent;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod git;
 mod git_commit;
 mod git_read;
@@ -25,6 +27,7 @@ use super::bindings::tool::skill as wit;
 use super::bindings::tool::skill::types::Failure;
 use super::policy::Effect;
 use super::sandbox::State;
+use super::taint;
 pub(crate) use git::talk::GitTask;
 pub(in crate::skill) use git::worker::{prepare as prepare_git, serve as serve_git};
 
@@ -37,7 +40,11 @@ impl State {
     /// The session's context where the effect is granted, else the answer `denied`.
     fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
         self.call.check()?;
-        Ok(self.granted(effect).cloned().ok_or_else(|| denied(effect)))
+        let granted = self.granted(effect).cloned();
+        Ok(granted.ok_or_else(|| match &self.grants {
+            Some(grants) if grants.declares(effect) => denied(&grants.context, effect),
+            _ => undeclared(effect),
+        }))
     }
 
     fn may_ask(&self, effect: Effect) -> bool {
@@ -46,12 +53,18 @@ impl State {
 }
 
 /// The answer of a function whose effect is not granted.
-pub(super) fn denied(effect: Effect) -> Failure {
-    Failure {
-        code: "denied".to_owned(),
-        message: format!("The effect `{effect}` is not granted here."),
-        hint: Some(format!("the user can grant it with `--allow {effect}`")),
-    }
+pub(super) fn denied(context: &CallContext, effect: Effect) -> Failure {
+    let (message, hint) = context.denial(effect);
+    failure::hinted("denied", message, hint)
+}
+
+/// The answer of a function whose effect the skill has not asked for, or not yet: it describes itself.
+fn undeclared(effect: Effect) -> Failure {
+    failure::hinted(
+        "denied",
+        format!("The effect `{effect}` is not granted here."),
+        format!("the user can grant it with `--allow {effect}`"),
+    )
 }
 
 /// Unwraps the context, or answers `denied`.
@@ -78,6 +91,11 @@ impl wit::repository::Host for State {
     fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
         let context = granted!(self, Effect::ReadRepository);
         let page = repository::list(&self.call, &context, &query);
+        if page.is_ok() {
+            // The names of what others wrote are words, too, where somebody asks for them.
+            let inside = format!("{}/.", query.under.trim_end_matches('/'));
+            self.call.note_place(&inside, taint::foreign(&inside).is_none());
+        }
         // A list that was cut short because the call's time is up is no answer.
         self.call.check()?;
         Ok(page)
@@ -95,10 +113,16 @@ impl wit::git_read::Host for State {
     fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
         let context = granted!(self, Effect::ReadGit);
         let changes = || git_read::changes(&context, &query);
-        Ok(match git::must_ask(&context) {
+        let diff = match git::must_ask(&context) {
             true => self.call.unclocked(changes),
             false => changes(),
-        })
+        };
+        if let Ok(diff) = &diff {
+            diff.changes
+                .iter()
+                .for_each(|change| self.call.note_place(&change.path, true));
+        }
+        Ok(diff)
     }
 }
 

@@ -60,14 +60,85 @@ impl FromStr for Effect {
     type Err = Problem;
 
     fn from_str(text: &str) -> Result<Self, Problem> {
-        Self::ALL
-            .into_iter()
-            .find(|effect| effect.name() == text)
-            .ok_or_else(|| {
-                let known = Self::ALL.map(Self::name).join(", ");
-                Problem::new("invalid-policy", format!("Unknown effect `{text}`"))
-                    .with_hint(format!("effects are {known}"))
-            })
+        let known = Self::ALL.into_iter().find(|effect| effect.name() == text);
+        known.ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Problem::new("invalid-policy", format!("Unknown effect `{text}`")).with_hint(format!("effects are {known}"))
+        })
+    }
+}
+
+/// What `allow` and `deny` name: an effect, or what becomes of it once text of others has entered the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grant {
+    /// Read files.
+    ReadRepository,
+    /// Propose changes of files.
+    WriteRepository,
+    /// Read git's state.
+    ReadGit,
+    /// Commit.
+    CommitGit,
+    /// Run tests.
+    RunProcess,
+    /// Add packages.
+    Install,
+    /// Commit, also in a tainted conversation.
+    #[serde(rename = "commit-git:tainted")]
+    CommitGitTainted,
+    /// Add packages, also in a tainted conversation.
+    #[serde(rename = "install:tainted")]
+    InstallTainted,
+}
+
+impl Grant {
+    const ALL: [Self; 8] = [
+        Self::ReadRepository,
+        Self::WriteRepository,
+        Self::ReadGit,
+        Self::CommitGit,
+        Self::RunProcess,
+        Self::Install,
+        Self::CommitGitTainted,
+        Self::InstallTainted,
+    ];
+
+    /// The effect that it is about.
+    pub fn effect(self) -> Effect {
+        match self {
+            Self::ReadRepository => Effect::ReadRepository,
+            Self::WriteRepository => Effect::WriteRepository,
+            Self::ReadGit => Effect::ReadGit,
+            Self::CommitGit | Self::CommitGitTainted => Effect::CommitGit,
+            Self::RunProcess => Effect::RunProcess,
+            Self::Install | Self::InstallTainted => Effect::Install,
+        }
+    }
+
+    /// True where it speaks of tainted conversations alone.
+    pub fn is_tainted(self) -> bool {
+        matches!(self, Self::CommitGitTainted | Self::InstallTainted)
+    }
+
+    fn is_named(self, text: &str) -> bool {
+        match text.strip_suffix(":tainted") {
+            Some(effect) => self.is_tainted() && self.effect().name() == effect,
+            None => !self.is_tainted() && self.effect().name() == text,
+        }
+    }
+}
+
+impl FromStr for Grant {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let known = Self::ALL.into_iter().find(|grant| grant.is_named(text));
+        known.ok_or_else(|| {
+            let effects = Effect::ALL.map(Effect::name).join(", ");
+            let hint = format!("effects are {effects}; commit-git:tainted and install:tainted go further");
+            Problem::new("invalid-policy", format!("Unknown effect `{text}`")).with_hint(hint)
+        })
     }
 }
 
@@ -104,9 +175,14 @@ pub enum Writes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     decisions: [Decision; Effect::ALL.len()],
+    /// What the user said of tainted conversations.
+    tainted: [Option<Decision>; Effect::ALL.len()],
+    is_untrusted: bool,
     writes: Writes,
     allow_paths: Vec<String>,
     sandbox: Sandbox,
+    /// Effects that the user allowed by name without a sandbox.
+    unsandboxed: Vec<Effect>,
     require_sandbox: bool,
 }
 
@@ -114,20 +190,30 @@ impl Policy {
     /// The defaults of a cause, widened and narrowed by a request's flags. `deny` wins over `allow`.
     pub fn new(cause: Cause, request: &PolicyRequest) -> Result<Self, Problem> {
         let mut decisions = Effect::ALL.map(|effect| default(cause, effect));
-        for name in &request.allow {
-            decisions[name.parse::<Effect>()? as usize] = Decision::Allow;
+        let mut tainted = [None; Effect::ALL.len()];
+        for grant in grants(&request.allow)? {
+            decisions[grant.effect() as usize] = Decision::Allow;
+            if grant.is_tainted() {
+                tainted[grant.effect() as usize] = Some(Decision::Allow);
+            }
         }
-        for name in &request.deny {
-            decisions[name.parse::<Effect>()? as usize] = Decision::Deny;
+        for grant in grants(&request.deny)? {
+            match grant.is_tainted() {
+                true => tainted[grant.effect() as usize] = Some(Decision::Deny),
+                false => decisions[grant.effect() as usize] = Decision::Deny,
+            }
         }
         Ok(Self {
             decisions,
+            tainted,
+            is_untrusted: request.untrusted,
             writes: match cause {
                 Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
                 Cause::Operation(_) | Cause::SkillCall => Writes::Any,
             },
             allow_paths: request.allow_paths.clone(),
             sandbox: Sandbox::None,
+            unsandboxed: Vec::new(),
             require_sandbox: request.require_sandbox,
         })
     }
@@ -144,29 +230,38 @@ impl Policy {
         request: &PolicyRequest,
         available: impl FnOnce() -> &'a Available,
     ) -> Result<Self, Problem> {
-        let run = Effect::RunProcess as usize;
         if request.unsandboxed {
-            check_unsandboxed(request)?;
+            self.unsandboxed = unsandboxed(request)?;
         }
-        if self.decisions[run] == Decision::Deny {
+        let [run, install] = CONTAINED.map(|effect| self.decisions[effect as usize]);
+        if run == Decision::Deny && install == Decision::Deny {
             return Ok(self);
         }
         let available = available();
-        if !request.unsandboxed {
-            self.sandbox = available.sandbox;
-        }
-        if self.require_sandbox && self.sandbox != Sandbox::Namespaces {
+        self.sandbox = available.sandbox;
+        if self.require_sandbox && self.sandbox != Sandbox::Namespaces && run != Decision::Deny {
             return Err(sandbox_missing(available));
         }
-        if self.sandbox != Sandbox::None && self.decisions[run] == Decision::Ask {
-            self.decisions[run] = Decision::Allow;
+        if self.sandbox(Effect::RunProcess) != Sandbox::None && run == Decision::Ask {
+            self.decisions[Effect::RunProcess as usize] = Decision::Allow;
         }
         Ok(self)
     }
 
-    /// What stands around a test run.
-    pub fn sandbox(&self) -> Sandbox {
-        self.sandbox
+    /// What stands around a run that causes this effect. An installation needs a network of its own, so it has the full
+    /// sandbox or none.
+    pub fn sandbox(&self, effect: Effect) -> Sandbox {
+        match effect {
+            _ if self.unsandboxed.contains(&effect) => Sandbox::None,
+            Effect::RunProcess => self.sandbox,
+            Effect::Install if self.sandbox == Sandbox::Namespaces => self.sandbox,
+            _ => Sandbox::None,
+        }
+    }
+
+    /// True where the user said that this effect may do without a sandbox.
+    pub fn is_unsandboxed(&self, effect: Effect) -> bool {
+        self.unsandboxed.contains(&effect)
     }
 
     /// True where nothing may run without a full sandbox.
@@ -182,6 +277,24 @@ impl Policy {
         }
     }
 
+    /// The same once text of others has entered the conversation: what reaches further than the repository's files then
+    /// needs a yes of its own, whatever was allowed before.
+    pub fn decide_tainted(&self, effect: Effect, can_ask: bool) -> Decision {
+        let reaches_further = matches!(effect, Effect::CommitGit | Effect::Install);
+        match (self.decisions[effect as usize], self.tainted[effect as usize]) {
+            (Decision::Deny, _) | (_, Some(Decision::Deny)) => Decision::Deny,
+            (_, Some(decision)) => decision,
+            (Decision::Allow, None) if !reaches_further => Decision::Allow,
+            (Decision::Allow | Decision::Ask, None) if can_ask => Decision::Ask,
+            (Decision::Allow | Decision::Ask, None) => Decision::Deny,
+        }
+    }
+
+    /// True where the repository is not trusted: its conversations are tainted from the start.
+    pub fn is_untrusted(&self) -> bool {
+        self.is_untrusted
+    }
+
     /// Which files may be changed where changing is granted. No flag widens it.
     pub fn writes(&self) -> Writes {
         self.writes
@@ -193,18 +306,32 @@ impl Policy {
     }
 }
 
-fn check_unsandboxed(request: &PolicyRequest) -> Result<(), Problem> {
+fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
+    names.iter().map(|name| name.parse()).collect()
+}
+
+/// Effects that run programs.
+const CONTAINED: [Effect; 2] = [Effect::RunProcess, Effect::Install];
+
+/// Those that the request allows by name without a sandbox.
+fn unsandboxed(request: &PolicyRequest) -> Result<Vec<Effect>, Problem> {
     if request.require_sandbox {
         let message = "A sandbox is required and refused at the same time";
         return Err(Problem::new("invalid-policy", message).with_hint(
             "leave out `--unsandboxed`, or `--require-sandbox` and `require_sandbox` in the configuration",
         ));
     }
-    if !request.allow.iter().any(|effect| effect == Effect::RunProcess.name()) {
-        return Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing")
-            .with_hint("add `--allow run-process` to run tests with your own rights"));
+    let allowed: Vec<Effect> = grants(&request.allow)?.into_iter().map(Grant::effect).collect();
+    let effects: Vec<Effect> = CONTAINED
+        .into_iter()
+        .filter(|effect| allowed.contains(effect))
+        .collect();
+    match effects.is_empty() {
+        true => Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing").with_hint(
+            "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights",
+        )),
+        false => Ok(effects),
     }
-    Ok(())
 }
 
 fn sandbox_missing(available: &Available) -> Problem {
@@ -357,6 +484,33 @@ mod tests {
     }
 
     #[test]
+    fn an_installation_has_the_full_sandbox_or_none_and_is_never_allowed_by_having_one() {
+        let with = |allow: &[&str], unsandboxed, sandbox| {
+            let request = PolicyRequest {
+                allow: allow.iter().map(|effect| (*effect).to_owned()).collect(),
+                unsandboxed,
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
+                .and_then(|policy| policy.contained(&request, || machine(sandbox)))
+                .expect("the request is right");
+            let (install, run) = (Effect::Install, Effect::RunProcess);
+            (
+                policy.sandbox(install),
+                policy.decide(install, true),
+                policy.sandbox(run),
+            )
+        };
+        use Decision::{Allow, Ask};
+        use Sandbox::{Landlock, Namespaces, None};
+        assert_eq!(with(&[], false, Namespaces), (Namespaces, Ask, Namespaces));
+        assert_eq!(with(&["install"], false, Namespaces), (Namespaces, Allow, Namespaces));
+        assert_eq!(with(&["install"], false, Landlock), (None, Allow, Landlock));
+        assert_eq!(with(&["install"], true, Namespaces), (None, Allow, Namespaces));
+        assert_eq!(with(&["run-process"], true, Namespaces), (Namespaces, Ask, None));
+    }
+
+    #[test]
     fn to_run_without_a_sandbox_takes_two_words_of_the_user() {
         let request = |allow: &[&str], require_sandbox| PolicyRequest {
             allow: allow.iter().map(|effect| (*effect).to_owned()).collect(),
@@ -371,7 +525,10 @@ mod tests {
         };
         let granted = policy(&request(&["run-process"], false)).expect("both were said");
         assert_eq!(
-            (granted.sandbox(), granted.decide(Effect::RunProcess, false)),
+            (
+                granted.sandbox(Effect::RunProcess),
+                granted.decide(Effect::RunProcess, false)
+            ),
             (Sandbox::None, Decision::Allow)
         );
         assert_eq!(
@@ -407,6 +564,63 @@ mod tests {
         assert_eq!(writes(Cause::Operation(Operation::TestGen)), Writes::OnlyCreated);
         assert_eq!(writes(Cause::Operation(Operation::Refactor)), Writes::Any);
         assert_eq!(writes(Cause::SkillCall), Writes::Any);
+    }
+
+    #[test]
+    fn a_tainted_conversation_needs_a_fresh_yes_for_what_reaches_further() {
+        use Decision::{Allow, Ask, Deny};
+        let decided = |allow: &[&str], deny: &[&str], effect, can_ask| {
+            let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let request = PolicyRequest {
+                allow: list(allow),
+                deny: list(deny),
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the request is valid");
+            (policy.decide(effect, can_ask), policy.decide_tainted(effect, can_ask))
+        };
+        for effect in [Effect::CommitGit, Effect::Install] {
+            let name = effect.name();
+            let tainted = format!("{name}:tainted");
+            assert_eq!(decided(&[], &[], effect, true), (Ask, Ask));
+            assert_eq!(decided(&[], &[], effect, false), (Deny, Deny));
+            assert_eq!(decided(&[name], &[], effect, true), (Allow, Ask), "a fresh yes");
+            assert_eq!(decided(&[name], &[], effect, false), (Allow, Deny), "nobody to give it");
+            assert_eq!(decided(&[&tainted], &[], effect, false), (Allow, Allow));
+            assert_eq!(
+                decided(&[&tainted], &[name], effect, true),
+                (Deny, Deny),
+                "a denial wins"
+            );
+            assert_eq!(decided(&[name], &[&tainted], effect, true), (Allow, Deny));
+            assert_eq!(decided(&[&tainted], &[&tainted], effect, true), (Allow, Deny));
+            assert_eq!(decided(&[], &[&tainted], effect, true), (Ask, Deny));
+        }
+        for effect in [Effect::ReadRepository, Effect::ReadGit, Effect::WriteRepository] {
+            assert_eq!(decided(&[], &[], effect, false), (Allow, Allow), "{effect}");
+        }
+        assert_eq!(
+            decided(&["run-process"], &[], Effect::RunProcess, false),
+            (Allow, Allow)
+        );
+    }
+
+    #[test]
+    fn only_what_reaches_further_knows_the_word_tainted() {
+        for name in [
+            "write-repository:tainted",
+            "read-git:tainted",
+            "commit-git:",
+            "commit-git:Tainted",
+            ":tainted",
+        ] {
+            let problem = name.parse::<Grant>().expect_err("it means nothing");
+            assert_eq!(problem.message, format!("Unknown effect `{name}`"));
+        }
+        for grant in Grant::ALL {
+            let written = serde_json::to_value(grant).expect("it is a name");
+            assert_eq!(written.as_str().expect("it is a name").parse(), Ok(grant));
+        }
     }
 
     #[test]

@@ -235,6 +235,17 @@ impl SkillHost {
         builtin.chain(team).collect()
     }
 
+    /// What a skill declares that it may cause; absent where there is none of that name.
+    pub fn effects(&self, name: &str) -> Option<Vec<String>> {
+        if let Some(skill) = self.builtins.get(name) {
+            return Some(names(&skill.descriptor.effects));
+        }
+        self.members().remove(name).map(|member| match member {
+            Member::Ready(skill) => names(&skill.descriptor.effects),
+            Member::Waiting { .. } => Vec::new(),
+        })
+    }
+
     /// What a model is offered: every skill that is ready.
     pub fn specs(&self) -> Vec<ToolSpec> {
         let team = self.members().into_values().filter_map(|member| match member {
@@ -269,6 +280,7 @@ impl SkillHost {
                 loaded: &loaded,
                 name,
                 digest: &skill.digest,
+                is_builtin: self.builtins.contains_key(name),
                 declared: &skill.descriptor.effects,
                 arguments,
                 context,
@@ -279,6 +291,7 @@ impl SkillHost {
         work().unwrap_or_else(|error| CallReport {
             result: Err(error),
             receipt: None,
+            foreign: Vec::new(),
         })
     }
 

@@ -4,6 +4,7 @@
 //! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill. What the guest may see
 //! of the world is the business of `wasi`, `guard` and `imports`, which are implemented on [`State`].
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +18,9 @@ use super::engine::Runtime;
 use super::guard::Stage;
 use super::policy::{Decision, Effect};
 use super::text::{beginning, clean};
-use super::{CallContext, CallError, Limits};
+use super::{CallContext, CallError, Limits, taint};
+use crate::defence::{self, Defence, bound};
+use crate::limits;
 use crate::repository::FileList;
 
 /// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
@@ -71,8 +74,19 @@ pub(super) struct Call {
     pub(super) logged: AtomicU64,
     pub(super) log_dropped: AtomicU64,
     pub(super) files_open: AtomicUsize,
+    /// What it opened and what may not be the user's own.
+    places: Mutex<BTreeMap<String, Place>>,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(super) files: Mutex<Option<Arc<FileList>>>,
+}
+
+/// A place that may not be the user's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its name says that it is not.
+    pub(super) is_named: bool,
+    /// The last walk saw it among the user's files.
+    pub(super) is_listed: bool,
 }
 
 /// Wall time of a call: its own, and what recipes took.
@@ -130,9 +144,32 @@ impl Call {
             logged: AtomicU64::new(0),
             log_dropped: AtomicU64::new(0),
             files_open: AtomicUsize::new(0),
+            places: Mutex::default(),
             files: Mutex::default(),
             limits,
         })
+    }
+
+    /// Takes note of a file of which the guest learns the content or the name. What is surely the user's own is none.
+    pub(super) fn note_place(&self, path: &str, listed: bool) {
+        let place = taint::foreign(path);
+        if listed && place.is_none() {
+            return;
+        }
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() < limits::CALL_PLACES_MAX {
+            let noted = places.entry(place.unwrap_or(path).to_owned());
+            let noted = noted.or_insert(Place {
+                is_named: place.is_some(),
+                is_listed: listed,
+            });
+            noted.is_listed &= listed;
+        }
+    }
+
+    /// What [`Self::note_place`] noted.
+    pub(super) fn places(&self) -> BTreeMap<String, Place> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// One tick of the epoch: ends the call when its time is up. False once it is over.
@@ -143,8 +180,16 @@ impl Call {
         !self.token.is_cancelled()
     }
 
-    /// Fails once the call must end.
+    /// Fails once the call must end. Every host call asks.
     pub(super) fn check(&self) -> Result<(), Stop> {
+        match defence::on(Defence::DeadlineInHostCalls) {
+            true => self.ended(),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails once the call must end.
+    pub(super) fn ended(&self) -> Result<(), Stop> {
         if !self.token.is_cancelled() {
             return Ok(());
         }
@@ -199,7 +244,7 @@ impl Call {
     fn grow_memory(&self, bytes: u64) -> bool {
         let before = self.memory.fetch_add(bytes, Ordering::Relaxed);
         let sum = before.saturating_add(bytes);
-        if sum > self.limits.memory_bytes {
+        if sum > self.limits.memory_bytes && defence::on(Defence::Memory) {
             self.memory.fetch_sub(bytes, Ordering::Relaxed);
             self.memory_refused.store(true, Ordering::Relaxed);
             return false;
@@ -307,11 +352,9 @@ pub(super) struct Grants {
 
 impl Grants {
     pub(super) fn new(context: &Arc<CallContext>, declared: &[Effect]) -> Self {
-        let can_ask = context.approver.can_ask();
-        let granted = declared
-            .iter()
-            .copied()
-            .filter(|&effect| context.policy.decide(effect, can_ask) != Decision::Deny)
+        let granted = declared.iter().copied();
+        let granted = granted
+            .filter(|&effect| context.decide(effect) != Decision::Deny || !defence::on(Defence::Grants))
             .collect();
         Self {
             context: Arc::clone(context),
@@ -334,7 +377,7 @@ impl Grants {
 
     /// True where the effect may cause a question to a human.
     pub(super) fn may_ask(&self, effect: Effect) -> bool {
-        self.context.policy.decide(effect, self.context.approver.can_ask()) == Decision::Ask
+        self.context.decide(effect) == Decision::Ask
     }
 }
 
@@ -353,12 +396,14 @@ pub(super) struct State {
 impl State {
     fn new(call: &Arc<Call>, grants: Option<Grants>) -> Self {
         let mut table = ResourceTable::new();
-        table.set_max_capacity(call.limits.handles);
+        if defence::on(Defence::Handles) {
+            table.set_max_capacity(call.limits.handles);
+        }
         Self {
             call: Arc::clone(call),
             grants,
             table,
-            sockets: WasiSocketsCtx::default(),
+            sockets: super::wasi::socket_rights(),
             stage: Stage::default(),
             stderr: Vec::new(),
             memory: 0,
@@ -411,7 +456,7 @@ impl ResourceLimiter for State {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let max = self.call.limits.table_elements;
+        let max = bound(Defence::Tables, self.call.limits.table_elements);
         let more = desired.saturating_sub(current) as u64;
         self.call
             .tables
@@ -420,15 +465,15 @@ impl ResourceLimiter for State {
     }
 
     fn instances(&self) -> usize {
-        self.call.limits.instances
+        bound(Defence::Instances, self.call.limits.instances)
     }
 
     fn tables(&self) -> usize {
-        self.call.limits.instances
+        bound(Defence::Instances, self.call.limits.instances)
     }
 
     fn memories(&self) -> usize {
-        self.call.limits.instances
+        bound(Defence::Instances, self.call.limits.instances)
     }
 }
 
@@ -436,11 +481,13 @@ impl ResourceLimiter for State {
 pub(super) fn store(runtime: &Runtime, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
     let mut store = Store::new(&runtime.engine, State::new(call, grants));
     store.limiter(|state| state);
-    store.set_hostcall_fuel(call.limits.host_call_bytes);
-    store.set_max_component_handles(call.limits.handles);
+    store.set_hostcall_fuel(bound(Defence::HostCallBytes, call.limits.host_call_bytes));
+    store.set_max_component_handles(bound(Defence::Handles, call.limits.handles));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| {
-        context.data().call.check()?;
+        if defence::on(Defence::Deadline) {
+            context.data().call.ended()?;
+        }
         Ok(UpdateDeadline::Continue(1))
     });
     store

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::Value;
 
 use crate::limits;
-use crate::provider::{ToolCall, ToolResult, ToolSpec};
+use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
 
 /// Why a call cannot run at all, in words for the model. `at` is its place in the round.
 pub(super) fn objection(call: &ToolCall, at: usize, specs: &[ToolSpec]) -> Option<String> {
@@ -83,6 +83,7 @@ pub(super) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
         name: call.name.clone(),
         text: reason.to_owned(),
         is_error: true,
+        origin: Origin::Service,
     }
 }
 
@@ -101,6 +102,7 @@ pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
         name: call.name.clone(),
         text,
         is_error: result.is_error,
+        origin: result.origin,
     }
 }
 

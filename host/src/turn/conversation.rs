@@ -95,6 +95,7 @@ mod tests {
             name: "read_file".into(),
             text: text.into(),
             is_error: false,
+            origin: crate::provider::Origin::Repository,
         }
     }
 

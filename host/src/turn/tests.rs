@@ -113,6 +113,7 @@ impl Tools for Fakes {
                 name: String::new(),
                 text: format!("{} {}", call.name, call.arguments),
                 is_error: call.name == "fail",
+                origin: crate::provider::Origin::Repository,
             }
         })
     }

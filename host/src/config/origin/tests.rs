@@ -79,14 +79,19 @@ deny = ["install"]
     providers.router.idle_seconds = 300 (default)
     logging.level = "DEBUG" (from TOOL_LOG_LEVEL)
     context.vault = "~/notes" (from /h/config.toml)
+    server.address = "127.0.0.1" (default)
     server.hosts = [] (default)
     server.cors_origins = [] (default)
     server.auth = "token" (from /h/config.toml)
+    server.idle_minutes = null (default)
     policy.hide = [] (default)
     policy.reveal = [] (default)
+    policy.protect = [] (default)
+    policy.unredacted = [] (default)
     policy.allow = [] (default)
     policy.deny = ["install"] (from /h/config.toml)
     policy.require_sandbox = false (default)
+    policy.untrusted = false (default)
     "#);
 }
 
@@ -121,14 +126,19 @@ fn defaults_are_shown_as_such() {
     providers.router.idle_seconds = 300 (default)
     logging.level = "INFO" (default)
     context.vault = null (default)
+    server.address = "127.0.0.1" (default)
     server.hosts = [] (default)
     server.cors_origins = [] (default)
     server.auth = "same-user" (default)
+    server.idle_minutes = null (default)
     policy.hide = [] (default)
     policy.reveal = [] (default)
+    policy.protect = [] (default)
+    policy.unredacted = [] (default)
     policy.allow = [] (default)
     policy.deny = [] (default)
     policy.require_sandbox = false (default)
+    policy.untrusted = false (default)
     "#);
 }
 

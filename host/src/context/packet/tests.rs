@@ -19,7 +19,15 @@ fn packet(files: &[(&str, &str)], choices: Vec<Choice>, budget_tokens: u64) -> P
         notices: vec!["A notice".to_owned()],
     };
     with_tree(files, |tree| {
-        build(tree, "shop", selection, Notes::default(), "", budget_tokens)
+        build(
+            tree,
+            "shop",
+            selection,
+            Notes::default(),
+            "",
+            &Redactor::default(),
+            budget_tokens,
+        )
     })
 }
 
@@ -179,7 +187,7 @@ fn relevant_notes_go_along_with_their_tags() {
         ..Selection::default()
     };
     let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
-        build(tree, "shop", selection, notes, "the cart", 2000)
+        build(tree, "shop", selection, notes, "the cart", &Redactor::default(), 2000)
     });
     assert!(
         packet

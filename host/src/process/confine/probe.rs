@@ -224,7 +224,10 @@ fn judge(confinement: &Confinement, outcomes: &[bool]) -> Vec<ProbeResult> {
             let why = confinement.missing().unwrap_or_default();
             result(attempt, ProbeVerdict::NotAvailable, why)
         }
-        Some(true) => result(attempt, ProbeVerdict::Fail, "it succeeded".to_owned()),
+        Some(true) => ProbeResult {
+            got_out: true,
+            ..result(attempt, ProbeVerdict::Fail, "it succeeded".to_owned())
+        },
         None => result(attempt, ProbeVerdict::Fail, "it said nothing".to_owned()),
     };
     ATTEMPTS.iter().enumerate().map(judged).collect()
@@ -234,6 +237,7 @@ fn result(attempt: &Attempt, verdict: ProbeVerdict, detail: String) -> ProbeResu
     ProbeResult {
         name: attempt.name,
         tries: attempt.tries,
+        got_out: false,
         verdict,
         detail,
     }

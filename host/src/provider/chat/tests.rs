@@ -372,6 +372,7 @@ fn chat_16_a_printed_call_counts_under_all_conditions_only() {
             name: "read_file".into(),
             text: format!("    7\tprint('{PRINTED}')"),
             is_error: false,
+            origin: crate::provider::Origin::Repository,
         }],
     };
     for (why, messages, allowed, text) in [

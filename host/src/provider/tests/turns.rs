@@ -36,6 +36,7 @@ impl Tools for Bench {
             name: call.name.clone(),
             text: format!("{ran}: {} {}", call.name, call.arguments),
             is_error: false,
+            origin: crate::provider::Origin::Repository,
         };
         Box::pin(async move { result })
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::judge::{self, judge};
+use super::keys;
 use super::review::{Answer, Closing, Desk, Next, Review};
 use super::tools::SessionTools;
 use super::{Job, OperationTask, Outcome, operation_failed};
@@ -18,6 +19,7 @@ use crate::context::Packet;
 use crate::limits;
 use crate::operation;
 use crate::provider::{Message, Provider, ProviderError, Usage, codes};
+use crate::redaction::Redactor;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
@@ -39,14 +41,15 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     };
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
-    let mut report = converse(&desk, &*provider, begin(prepared.message, &facts), Spent::default()).await;
+    let begin = begin(&job.redactor, &prepared.message, &facts);
+    let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
     let mut text = report.text.clone();
-    let mut asked = 0;
+    // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
     let closing = loop {
         let answer = Answer {
             turn: &report,
             text: &text,
-            may_ask: asked < limits::FOLLOW_UPS_MAX && may_ask(&desk, &report),
+            may_ask: may_ask(&desk, &report),
         };
         let may_ask = answer.may_ask;
         let follow_up = match review.after(&desk, &answer).await {
@@ -55,12 +58,11 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             Next::Ask(_) if !may_ask => break Closing::default(),
             Next::Ask(follow_up) => follow_up,
         };
-        asked += 1;
         desk.announce(&follow_up.heading);
         let spent = Spent::of(&report);
         let mut messages = std::mem::take(&mut report.messages);
         messages.push(Message::User {
-            text: follow_up.message,
+            text: job.redactor.text(&follow_up.message, None).into_owned(),
         });
         report = converse(&desk, &*provider, messages, spent).await;
         if is_silent(&report) {
@@ -71,6 +73,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         text = format!("{text}\n\n{}", report.text);
     };
     desk.say(&closing.text);
+    keys::tell(&job.redactor, &job.recorder);
     let missed = tools.take_missed();
     for denial in &missed.denials {
         job.recorder.notice(denial.sentence(), denial.hint.clone());
@@ -79,11 +82,13 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
 }
 
 /// The first message: the request and the packet, and what the host found out before.
-fn begin(message: String, facts: &str) -> Vec<Message> {
+fn begin(redactor: &Redactor, message: &str, facts: &str) -> Vec<Message> {
     let text = match facts.trim() {
-        "" => message,
+        "" => message.to_owned(),
         facts => format!("{message}\n{facts}\n"),
     };
+    // The packet is clean; what the user wrote may hold a key as well.
+    let text = redactor.text(&text, None).into_owned();
     vec![Message::User { text }]
 }
 
@@ -180,6 +185,7 @@ async fn prepare(
         working_directory: task.working_directory.clone(),
         vault: task.settings.vault.clone(),
         steer: Arc::clone(&task.steer),
+        redactor: Arc::clone(&job.redactor),
         budget_tokens,
     };
     let build = move || {

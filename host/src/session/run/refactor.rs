@@ -32,6 +32,9 @@ impl Refactor {
         }
         let run = suite::run(desk, &[]).await;
         let facts = told(&run);
+        if let Run::Ran(results) = &run {
+            desk.tools.tell(&results.origin());
+        }
         self.before = Some(run);
         facts
     }
@@ -95,6 +98,7 @@ fn told(run: &Run) -> String {
         name: suite::SKILL.to_owned(),
         text,
         is_error: false,
+        origin: results.origin(),
     };
     format!(
         "\n# Tests before any change\n\nThe service has run the tests as the repository is now, and will run them again \

@@ -136,6 +136,8 @@ impl Desk<'_> {
     pub(super) fn say(&self, text: &str) {
         let text = text.trim();
         if !text.is_empty() {
+            // Diffs and results of tests are the files' words, and an answer is kept and sent on.
+            let text = self.job.redactor.text(text, None);
             self.write(format!("{}---\n\n{text}\n", self.paragraph()));
         }
     }

@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use super::review::Desk;
 use crate::limits;
+use crate::provider::Origin;
 use crate::skill::policy::{Decision, Effect};
-use crate::skill::{CallError, CallOutcome};
+use crate::skill::{CallError, CallOutcome, taint};
 
 /// The skill that runs tests.
 pub(super) const SKILL: &str = "run_tests";
@@ -58,6 +59,16 @@ pub(super) struct Results {
     pub(super) failing: BTreeSet<String>,
     /// All that the skill said.
     pub(super) text: String,
+}
+
+impl Results {
+    /// Whose words these are.
+    pub(super) fn origin(&self) -> Origin {
+        match taint::is_verdict_alone(&self.text) {
+            true => Origin::Service,
+            false => Origin::Outside(vec![format!("the output of `{SKILL}`")]),
+        }
+    }
 }
 
 /// Runs all tests, or those at `paths`.

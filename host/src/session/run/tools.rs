@@ -13,13 +13,15 @@ use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
 use super::Job;
+use super::keys::{Named, redact};
 use super::missed::{self, Denial, Kind, Missed};
-use crate::api::{self, Event, Receipt, SkillEntry, Timestamp};
+use crate::api::{self, Event, Receipt, Timestamp};
 use crate::context::Packet;
 use crate::limits;
-use crate::provider::{ToolCall, ToolResult, ToolSpec};
+use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
 use crate::session::journal::{Entry, ToolEntry, cut_text, cut_value};
-use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, SessionFiles};
+use crate::skill::taint::{self, Taint};
+use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, SessionFiles};
 use crate::turn::{Observer, Step, Tools, until};
 
 impl Job {
@@ -33,12 +35,17 @@ impl Job {
 
     pub(super) fn call_context_with(&self, files: SessionFiles) -> Arc<CallContext> {
         let recorder = Arc::clone(&self.recorder);
+        let conversation = Conversation {
+            redactor: Arc::clone(&self.redactor),
+            taint: Taint::new(self.policy.is_untrusted()),
+        };
         Arc::new(CallContext {
             repository: Arc::clone(&self.repository),
             policy: self.policy.clone(),
             approver: Arc::clone(&self.approver) as _,
             changes: Arc::clone(&self.recorder) as _,
             files: Mutex::new(files),
+            conversation,
             cancel: self.cancel.child_token(),
             environment: self.environment.clone(),
             progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
@@ -47,7 +54,11 @@ impl Job {
 
     /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
     pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
-        let _permit = self.calls.acquire().await;
+        // Nobody closes the semaphore: the other answer is the cancellation.
+        let permit = context.cancel.run_until_cancelled(self.calls.acquire()).await;
+        let Some(_permit) = permit else {
+            return never_ended(name);
+        };
         let (engine, context) = (Arc::clone(&self.engine), Arc::clone(context));
         let skill = name.to_owned();
         let called = tokio::task::spawn_blocking(move || match &arguments {
@@ -62,6 +73,7 @@ impl Job {
                     reason: "the host failed; this is a bug".to_owned(),
                 }),
                 receipt: None,
+                foreign: Vec::new(),
             }
         })
     }
@@ -107,15 +119,17 @@ impl Tools for SessionTools<'_> {
             if let Err(error) = &report.result {
                 self.note_denial(call, error);
             }
-            result_of(call, &report)
+            // From now on the model knows it.
+            self.context.conversation.taint.note(&report.foreign);
+            ToolResult {
+                origin: self.origin(&report),
+                ..result_of(call, &report)
+            }
         })
     }
 
     fn is_ordered(&self, name: &str) -> bool {
-        let entries = self.job.engine.entries();
-        let entry = entries.iter().find(|entry| entry.name == name);
-        let only_reads = |entry: &SkillEntry| entry.effects.iter().all(|effect| effect.starts_with("read-"));
-        entry.is_some_and(|entry| !only_reads(entry))
+        Kind::of(&self.effects(name)) != Kind::Reads
     }
 
     fn stop(&self) {
@@ -127,6 +141,9 @@ impl<'a> SessionTools<'a> {
     /// The tools of a session whose model has seen this packet.
     pub(super) fn new(job: &'a Job, packet: &Packet) -> Self {
         let context = job.call_context(packet);
+        let chosen = packet.selected.iter().filter_map(|file| taint::foreign(&file.path));
+        let chosen: Vec<String> = chosen.map(|place| format!("`{place}`")).collect();
+        context.conversation.taint.note(&chosen);
         Self {
             job,
             cancel: context.cancel.clone(),
@@ -143,9 +160,7 @@ impl<'a> SessionTools<'a> {
     }
 
     fn effects(&self, skill: &str) -> Vec<String> {
-        let entries = self.job.engine.entries();
-        let entry = entries.into_iter().find(|entry| entry.name == skill);
-        entry.map(|entry| entry.effects).unwrap_or_default()
+        self.job.engine.effects(skill).unwrap_or_default()
     }
 
     /// A call that no model asked for. It is stopped at the deadline.
@@ -173,9 +188,40 @@ impl<'a> SessionTools<'a> {
         report
     }
 
+    /// Whose words a report is.
+    fn origin(&self, report: &CallReport) -> Origin {
+        match (report.receipt.is_some(), report.foreign.is_empty()) {
+            (false, _) => Origin::Service,
+            (true, false) => Origin::Outside(report.foreign.clone()),
+            (true, true) if self.context.conversation.taint.is_untrusted() => Origin::Untrusted,
+            (true, true) => Origin::Repository,
+        }
+    }
+
+    /// Takes note of words that reach the model by the host.
+    pub(super) fn tell(&self, origin: &Origin) {
+        if let Origin::Outside(places) = origin {
+            self.context.conversation.taint.note(places);
+        }
+    }
+
+    /// Runs a call of a model that knows keys as placeholders: they are put back on the way in, as far as the files hold
+    /// them that the call names, and taken out on the way back.
     async fn perform(&self, call: &ToolCall) -> CallReport {
-        let arguments = OwnedArguments::Text(call.arguments.clone());
-        let report = self.job.call(&self.context, &call.name, arguments).await;
+        let writes = Kind::of(&self.effects(&call.name)) == Kind::Writes;
+        let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
+        let repository = Arc::clone(&self.job.repository);
+        let prepared =
+            tokio::task::spawn_blocking(move || Named::of(&arguments, &repository, &redactor).arguments(writes));
+        let (arguments, file) = prepared.await.unwrap_or_else(|_| (call.arguments.clone(), None));
+        let mut report = self
+            .job
+            .call(&self.context, &call.name, OwnedArguments::Text(arguments))
+            .await;
+        redact(&mut report, &self.job.redactor, file.as_deref());
+        if let Some(receipt) = &mut report.receipt {
+            receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+        }
         if let Ok(outcome) = &report.result {
             let kind = Kind::of(&self.effects(&call.name));
             lock(&self.missed).done(&call.name, kind, &call.arguments, &outcome.files_modified);
@@ -337,6 +383,7 @@ fn never_ended(skill: &str) -> CallReport {
             skill: skill.to_owned(),
         }),
         receipt: None,
+        foreign: Vec::new(),
     }
 }
 
@@ -346,6 +393,7 @@ fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
         name: call.name.clone(),
         is_error: report.result.is_err(),
         text: text_for_model(&report.result),
+        origin: Origin::Service,
     }
 }
 

@@ -396,6 +396,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         repository: repository.expect("it can be opened"),
         policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
         environment: BTreeMap::new(),
+        redactor: Arc::default(),
         calls: Arc::new(Semaphore::new(1)),
         cancel: CancellationToken::new(),
         task: Task::Operation(Box::new(OperationTask {

@@ -68,7 +68,7 @@ impl FakeEngine {
                 let place = context.repository.root().join(&path);
                 let state = |content: Vec<u8>| FileState { content, mode: 0o644 };
                 let change = PreparedChange {
-                    id: new_id(),
+                    id: uuid::Uuid::new_v4().simple().to_string(),
                     root: context.repository.root().to_owned(),
                     files: vec![FileChange {
                         path: path.clone(),
@@ -157,6 +157,11 @@ impl Engine for FakeEngine {
         ]
     }
 
+    fn effects(&self, name: &str) -> Option<Vec<String>> {
+        let mut entries = self.entries().into_iter();
+        entries.find(|entry| entry.name == name).map(|entry| entry.effects)
+    }
+
     fn specs(&self) -> Vec<ToolSpec> {
         let spec = |entry: SkillEntry| ToolSpec {
             name: entry.name,
@@ -187,6 +192,7 @@ impl Engine for FakeEngine {
         CallReport {
             result,
             receipt: Some(receipt),
+            foreign: Vec::new(),
         }
     }
 }

@@ -8,18 +8,18 @@ use super::failure::failure;
 
 /// Refuses at once what the policy denies, before any work is done for it.
 pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
-    match context.policy.decide(effect, context.approver.can_ask()) {
+    match context.decide(effect) {
         Decision::Allow | Decision::Ask => Ok(()),
-        Decision::Deny => Err(super::denied(effect)),
+        Decision::Deny => Err(super::denied(context, effect)),
     }
 }
 
 /// Goes on where the policy allows the effect or the user says yes to exactly this.
 pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure> {
     not_denied(context, question.effect)?;
-    match context.policy.decide(question.effect, context.approver.can_ask()) {
+    match context.decide(question.effect) {
         Decision::Allow => Ok(()),
-        Decision::Ask if context.approver.ask(question, &context.cancel) => Ok(()),
+        Decision::Ask if context.approver.ask(&with_taint(context, question), &context.cancel) => Ok(()),
         Decision::Ask | Decision::Deny => Err(failure(
             "denied",
             format!(
@@ -28,4 +28,13 @@ pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), F
             ),
         )),
     }
+}
+
+/// The question with what the user should know of the conversation that led to it.
+fn with_taint(context: &CallContext, question: &Question) -> Question {
+    let mut question = question.clone();
+    if let Some(because) = context.conversation.taint.because() {
+        question.title.push_str(&format!(" [tainted: {because}]"));
+    }
+    question
 }

@@ -50,6 +50,18 @@ pub(in crate::skill::imports) fn render(
     context_lines: u32,
     bytes_max: usize,
 ) -> Result<Rendered, Failure> {
+    let compare = |request: &Request, both: &[u8], room| git.exchange(request, both, room);
+    render_with(compare, old, new, context_lines, bytes_max)
+}
+
+/// The same with whatever answers [`Request::Compare`].
+pub(in crate::skill::imports) fn render_with(
+    compare: impl FnOnce(&Request, &[u8], usize) -> Result<(Answer, Vec<u8>), Failure>,
+    old: Option<&Side<'_>>,
+    new: Option<&Side<'_>>,
+    context_lines: u32,
+    bytes_max: usize,
+) -> Result<Rendered, Failure> {
     let content = |side: Option<&Side<'_>>| side.map_or(&[][..], |side| side.content).to_vec();
     let (before, after) = (content(old), content(new));
     if is_binary(&before) || is_binary(&after) {
@@ -73,7 +85,7 @@ pub(in crate::skill::imports) fn render(
             left_out,
         },
         hunks,
-    ) = git.exchange(&request, &both, room)?
+    ) = compare(&request, &both, room)?
     else {
         return Err(nonsense());
     };

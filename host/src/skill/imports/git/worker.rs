@@ -244,10 +244,7 @@ impl<'a> Worker<'a> {
                 old_bytes,
                 context_lines,
                 bytes_max,
-            } => {
-                let (old, new) = body.split_at(old_bytes.min(body.len()));
-                return lines(old, new, context_lines, bytes_max).map_err(|error| git_failure(&error));
-            }
+            } => return compare(body, old_bytes, context_lines, bytes_max),
             other => self.making.answer(other, body)?,
         };
         Ok((answer, Vec::new()))
@@ -439,6 +436,17 @@ fn status(status: git2::Delta) -> Status {
         git2::Delta::Conflicted => Status::Conflicted,
         _ => Status::Modified,
     }
+}
+
+/// The answer about two texts that come as one, of which the first is so long.
+pub(in crate::skill::imports) fn compare(
+    both: &[u8],
+    old_bytes: usize,
+    context_lines: u32,
+    bytes_max: usize,
+) -> Result<(Answer, Vec<u8>), Failure> {
+    let (old, new) = both.split_at(old_bytes.min(both.len()));
+    lines(old, new, context_lines, bytes_max).map_err(|error| git_failure(&error))
 }
 
 /// The lines in which two texts differ, in hunks, up to a bound in whole lines.

@@ -1,0 +1,117 @@
+//! Private keys in armour: which lines below `-----BEGIN … PRIVATE KEY-----` are the key.
+//!
+//! Each line is a place of its own, so that a text keeps its lines: answers of skills number them, and diffs mark them.
+
+use std::ops::Range;
+
+use crate::limits;
+
+/// A first line of a key in armour is at least that long; code below a mention of the armour is not.
+const FIRST_BYTES_MIN: usize = 32;
+
+/// What stands before and after the words `PRIVATE KEY` in a mark, at most.
+const MARK_BYTES_MAX: usize = 48;
+
+/// What is left of a key in its last line, at least.
+const LAST_BYTES_MIN: usize = 4;
+
+/// The key that the mention of a private key at `mention` opens, line by line; nothing where it opens none.
+pub(super) fn lines(text: &str, mention: usize) -> Vec<Range<usize>> {
+    let Some(body) = opened(text, mention) else {
+        return Vec::new();
+    };
+    let line_end = end_of_line(text, body);
+    match in_one_line(text, body..line_end) {
+        Some(key) => vec![key],
+        None => below(text, line_end),
+    }
+}
+
+/// Where the mark ends that is around the mention: `-----BEGIN EC PRIVATE KEY-----`, `---- BEGIN SSH2 … PRIVATE KEY ----`.
+fn opened(text: &str, mention: usize) -> Option<usize> {
+    let before = &text[text.ceil_char_boundary(mention.saturating_sub(MARK_BYTES_MAX))..mention];
+    let before = before.rsplit('\n').next().unwrap_or_default();
+    let begin = before.rfind("BEGIN")?;
+    before[..begin].contains("----").then_some(())?;
+    let after = &text[mention..text.floor_char_boundary(mention + MARK_BYTES_MAX)];
+    let after = after.split('\n').next().unwrap_or_default();
+    let dashes = after.find("----")?;
+    let count = after[dashes..].bytes().take_while(|byte| *byte == b'-').count();
+    Some(mention + dashes + count)
+}
+
+/// A key whose line breaks are written as `\n`, up to its end mark or the end of the line.
+fn in_one_line(text: &str, rest: Range<usize>) -> Option<Range<usize>> {
+    let body = &text[rest.clone()];
+    let end = body.find("----").unwrap_or(body.len());
+    let body = &body[..end];
+    let longest = longest_run(body)?;
+    (longest.len() >= FIRST_BYTES_MIN).then(|| {
+        let end = body.trim_end_matches(['"', '\'', '`', ',', ';', ')', ' ', '\r']).len();
+        let start = body.len() - body.trim_start_matches(['\\', 'n', 'r', ' ']).len();
+        rest.start + start.min(longest.start)..rest.start + end
+    })
+}
+
+fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    // Headers, and blank lines below them.
+    let mut others = 0;
+    for _ in 0..limits::REDACTION_KEY_LINES_MAX {
+        // The end of the text, or of a line that is too long for a key.
+        if text.as_bytes().get(at) != Some(&b'\n') {
+            break;
+        }
+        let line = at + 1..end_of_line(text, at + 1);
+        at = line.end;
+        let body = &text[line.clone()];
+        if body.contains("----") {
+            break;
+        }
+        match key_in(body, found.is_empty()) {
+            Some(key) => found.push(line.start + key.start..line.start + key.end),
+            None if found.is_empty() && others < 6 => others += 1,
+            None => break,
+        }
+    }
+    found
+}
+
+/// What of a line is the key: its longest piece of base64, where that is most of it.
+fn key_in(line: &str, is_first: bool) -> Option<Range<usize>> {
+    let run = longest_run(line)?;
+    let bytes_min = if is_first { FIRST_BYTES_MIN } else { LAST_BYTES_MIN };
+    // A number with a tab or a colon before it, quotes, and what joins strings do not count.
+    let is_frame = |c: char| c.is_ascii_digit() || " \t:|\"'`+-\\nr,;#*/".contains(c);
+    let frame = line[..run.start].chars().chain(line[run.end..].chars());
+    let others = frame.filter(|c| !is_frame(*c)).count();
+    (run.len() >= bytes_min && others == 0).then_some(run)
+}
+
+/// The longest piece of base64; of equals the last, because a number stands in front. A `+` that a diff has put at the
+/// beginning of the line does not belong to it.
+fn longest_run(line: &str) -> Option<Range<usize>> {
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    let bytes = line.as_bytes();
+    let mut best: Option<Range<usize>> = None;
+    let mut at = usize::from(bytes.first() == Some(&b'+'));
+    while at < bytes.len() {
+        if !is_base64(bytes[at]) {
+            // What follows a backslash is a line break in writing.
+            at += if bytes[at] == b'\\' { 2 } else { 1 };
+            continue;
+        }
+        let length = bytes[at..].iter().take_while(|byte| is_base64(**byte)).count();
+        if best.as_ref().is_none_or(|best| length >= best.len()) {
+            best = Some(at..at + length);
+        }
+        at += length;
+    }
+    best
+}
+
+/// The end of the line, or of as much of it as a key can fill.
+fn end_of_line(text: &str, from: usize) -> usize {
+    let end = text.floor_char_boundary(from + limits::REDACTION_KEY_BYTES_MAX);
+    text[from..end].find('\n').map_or(end, |at| from + at)
+}

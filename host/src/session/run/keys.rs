@@ -1,0 +1,126 @@
+//! Keys on their way through a call of the model: put back into its arguments, taken out of its result.
+//!
+//! What looks like a key, and what stands for it, is `redaction`'s business; here is only where to look.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::api::Event;
+use crate::limits;
+use crate::redaction::Redactor;
+use crate::repository::Repository;
+use crate::session::feed::Recorder;
+use crate::skill::{CallError, CallReport};
+
+/// The files that a call names in its arguments, with what they hold.
+pub(super) struct Named<'a> {
+    arguments: &'a str,
+    parsed: Option<Value>,
+    files: BTreeMap<String, String>,
+    redactor: &'a Redactor,
+}
+
+impl<'a> Named<'a> {
+    /// Looks the files up, and has the redactor learn their keys: a result may show a part of one. Blocks.
+    pub(super) fn of(arguments: &'a str, repository: &Repository, redactor: &'a Redactor) -> Self {
+        let parsed: Option<Value> = serde_json::from_str(arguments).ok();
+        let mut strings = Vec::new();
+        parsed.iter().for_each(|value| collect(value, &mut strings));
+        let mut files = BTreeMap::new();
+        for path in strings.into_iter().take(limits::REDACTION_FILES_LEARNED_MAX) {
+            if let Ok(content) = repository.read(&path, limits::FILE_READ_BYTES_MAX) {
+                let content = String::from_utf8_lossy(&content).into_owned();
+                redactor.learn(&content);
+                files.insert(path, content);
+            }
+        }
+        Self {
+            arguments,
+            parsed,
+            files,
+            redactor,
+        }
+    }
+
+    /// The arguments as the skill gets them, and the one file that they are about. Only what changes files gets keys.
+    pub(super) fn arguments(self, writes: bool) -> (String, Option<String>) {
+        let one = match self.files.len() {
+            1 => self.files.keys().next().cloned(),
+            _ => None,
+        };
+        let restored = self.parsed.filter(|_| writes).map(|mut value| {
+            let holds = |key: &str| self.files.values().any(|content| content.contains(key));
+            rewrite(&mut value, &|text| self.redactor.restore_where(text, &holds));
+            value.to_string()
+        });
+        (restored.unwrap_or_else(|| self.arguments.to_owned()), one)
+    }
+}
+
+/// Short strings, which may be paths.
+fn collect(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n') => {
+            into.push(text.clone());
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, into)),
+        Value::Object(fields) => fields.values().for_each(|value| collect(value, into)),
+        _ => {}
+    }
+}
+
+fn rewrite(value: &mut Value, with: &dyn Fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = with(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| rewrite(value, with)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, value)| rewrite(value, with)),
+        _ => {}
+    }
+}
+
+/// Takes keys out of all that a report says. `file` is what the call was about.
+pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<&str>) {
+    let clean = |text: &mut String| {
+        if let std::borrow::Cow::Owned(redacted) = redactor.text(text, file) {
+            *text = redacted;
+        }
+    };
+    match &mut report.result {
+        Ok(outcome) => clean(&mut outcome.text),
+        Err(CallError::Failure { message, hint, .. }) => {
+            clean(message);
+            hint.iter_mut().for_each(clean);
+        }
+        Err(CallError::Trap { reason, .. }) => clean(reason),
+        Err(CallError::Arguments { got, .. }) => clean(got),
+        Err(_) => {}
+    }
+}
+
+/// Tells the user what the model got as placeholders, once a session.
+pub(super) fn tell(redactor: &Redactor, recorder: &Recorder) {
+    let Some(told) = redactor.told() else { return };
+    let rules: Vec<String> = told
+        .rules
+        .iter()
+        .map(|(rule, count)| format!("{count} {rule}"))
+        .collect();
+    let strings = match told.count {
+        1 => "1 string that looks like a key was".to_owned(),
+        count => format!("{count} strings that look like keys were"),
+    };
+    let files: Vec<String> = told.files.iter().map(|file| super::changed::quoted(file)).collect();
+    let places = match files.is_empty() {
+        true => String::new(),
+        false => format!(", in {}", files.join(", ")),
+    };
+    recorder.event(Event::Notice {
+        code: Some("redacted".to_owned()),
+        message: format!(
+            "{strings} replaced by placeholders in what went to the model ({}){places}.",
+            rules.join(", ")
+        ),
+        hint: Some("`[policy] unredacted` in config.toml switches a rule off".to_owned()),
+    });
+}
