@@ -6,6 +6,7 @@ mod browser;
 mod cli;
 mod clients;
 mod commands;
+mod confine;
 mod conformance;
 mod contain;
 mod door;
