@@ -2,6 +2,7 @@
 
 mod escapes;
 mod hostile;
+mod limits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -66,14 +67,21 @@ pub(crate) fn unchanged(root: &Path, before: &BTreeMap<PathBuf, Entry>) {
     let mut after = everything(root);
     after.retain(|path, _| !path.starts_with(root.join("session-reports")));
     let all: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
-    let changed: Vec<_> = all.into_iter().filter(|path| before.get(*path) != after.get(*path)).collect();
+    let changed: Vec<_> = all
+        .into_iter()
+        .filter(|path| before.get(*path) != after.get(*path))
+        .collect();
     assert!(changed.is_empty(), "{changed:?}");
 }
 
 /// What the last session showed of its runs while they ran.
 pub(crate) fn live(home: &Home) -> Vec<String> {
     let sessions = std::fs::read_dir(home.path().join("sessions")).expect("there is one");
-    let newest = sessions.flatten().map(|entry| entry.path()).max().expect("there is one");
+    let newest = sessions
+        .flatten()
+        .map(|entry| entry.path())
+        .max()
+        .expect("there is one");
     let journal = std::fs::read_to_string(newest.join("journal.jsonl")).expect("it is written");
     let line = |line: &str| {
         let entry: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -382,19 +390,6 @@ fn a_configuration_may_require_the_sandbox() {
     ];
     let refused = home.run(repository.path(), &call).expect(2);
     holds(&refused.stderr, &["A sandbox is required and refused at the same time"]);
-    let install = [
-        "skill",
-        "call",
-        "install_package",
-        r#"{"names": ["six"]}"#,
-        "--allow",
-        "install",
-    ];
-    let refused = home.run(repository.path(), &install).expect(1);
-    holds(
-        &refused.stderr,
-        &["A full sandbox is required, and `install` has none."],
-    );
 }
 
 #[test]

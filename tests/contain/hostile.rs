@@ -259,12 +259,18 @@ fn a_suite_that_never_stops_talking_is_shown_and_kept_up_to_a_bound() {
                      for number in range(60000):\n        \
                          sys.__stdout__.write('line %06d ' % number + 'x' * 80 + '\\n')\n    \
                      sys.__stdout__.flush()\n    assert False\n";
-    let (home, repository) = (Home::offline(), repository(&[("test_talk.py", suite), ("pytest.ini", "[pytest]\naddopts = -s\n")]));
+    let (home, repository) = (
+        Home::offline(),
+        repository(&[("test_talk.py", suite), ("pytest.ini", "[pytest]\naddopts = -s\n")]),
+    );
     let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
     let finished = home.run(repository.path(), &call).expect(0);
     let live = live(&home);
     let shown: usize = live.iter().map(|line| line.len() + 1).sum();
     assert!(shown <= host::limits::PROCESS_LIVE_BYTES_MAX + 100, "{shown}");
-    assert_eq!(live.last().map(String::as_str), Some("[further output is not shown as it comes]"));
+    assert_eq!(
+        live.last().map(String::as_str),
+        Some("[further output is not shown as it comes]")
+    );
     holds(&finished.stdout, &["the middle of the output was left out", "1 failed"]);
 }

@@ -85,7 +85,10 @@ sys.exit(know["status"])
 #[test]
 fn a_repository_whose_pip_runs_code_gets_nowhere() {
     let (mirror, evil) = (Mirror::new().start(), Mirror::new().start());
-    let (home, repository) = (home_of(&mirror), with_pip(HOSTILE_PIP, &[("app.py", "x = 1\n"), (".env", "KEY=hunter2\n")]));
+    let (home, repository) = (
+        home_of(&mirror),
+        with_pip(HOSTILE_PIP, &[("app.py", "x = 1\n"), (".env", "KEY=hunter2\n")]),
+    );
     let root = repository.path();
     std::fs::write(root.join(".venv/.netrc"), "password hunter2\n").expect("the folder is writable");
     home.serve();
@@ -126,7 +129,10 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
     for (name, error) in expected {
         let got = attempts.get(name).map_or("nothing", String::as_str);
         // What is beside the repository is a folder of the sandbox's own, or nothing.
-        assert!(got.contains(error) || name == "write_outside", "{name}: {got} instead of {error}");
+        assert!(
+            got.contains(error) || name == "write_outside",
+            "{name}: {got} instead of {error}"
+        );
     }
     holds(
         &failed,
@@ -148,14 +154,21 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
     std::fs::write(root.join("know.json"), know(0).to_string()).expect("the folder is writable");
     let before = tree(root);
     install(&home, root, TINY).expect(0);
-    assert_eq!(differences(root, &before), [Path::new(".venv/marker")]);
+    let mut kept = differences(root, &before);
+    // Python notes there what it compiled of pip.
+    kept.retain(|path| !path.to_string_lossy().contains("__pycache__"));
+    assert_eq!(kept, [Path::new(".venv/marker")]);
 }
 
 /// What every attempt of the last session said.
 fn attempts(home: &Home) -> BTreeMap<String, String> {
     let lines = live(home);
-    let attempts = lines.iter().filter_map(|line| line.strip_prefix("attempt ")?.split_once(' '));
-    attempts.map(|(name, what)| (name.to_owned(), what.to_owned())).collect()
+    let attempts = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("attempt ")?.split_once(' '));
+    attempts
+        .map(|(name, what)| (name.to_owned(), what.to_owned()))
+        .collect()
 }
 
 #[test]
@@ -187,7 +200,11 @@ fn an_installation_that_outlives_its_session_is_ended_and_leaves_nothing() {
     let before = everything(repository.path());
     let call = ["skill", "call", "install_package", TINY, "--allow", "install"];
     let mut command = home.tool(repository.path(), &call);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary runs");
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
     until("it runs", || !processes(&mark).is_empty());
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
@@ -203,7 +220,11 @@ fn a_requirement_that_names_another_place_does_not_reach_it() {
     let evil = Mirror::new().start();
     let mut mirror = Mirror::new();
     let elsewhere = format!("evil @ {}/files/evil-1.0-py3-none-any.whl", evil.url);
-    mirror.add_wheel("tiny", "1.0", &wheel("tiny", "1.0", &[("tiny.py", "x = 1\n")], &elsewhere));
+    mirror.add_wheel(
+        "tiny",
+        "1.0",
+        &wheel("tiny", "1.0", &[("tiny.py", "x = 1\n")], &elsewhere),
+    );
     let mirror = mirror.start();
     // Neither do the repository's own settings of an installer count.
     let settings = format!("[global]\nindex-url = {}/simple/\n", evil.url);
@@ -211,7 +232,13 @@ fn a_requirement_that_names_another_place_does_not_reach_it() {
     std::fs::write(repository.path().join(".venv/pip.conf"), &settings).expect("the folder is writable");
     let before = everything(repository.path());
     let refused = install(&home, repository.path(), TINY).expect(1).stderr;
-    holds(&refused, &[&format!("installation tried to reach 127.0.0.1:{}: refused", evil.port())]);
+    holds(
+        &refused,
+        &[&format!(
+            "installation tried to reach 127.0.0.1:{}: refused",
+            evil.port()
+        )],
+    );
     assert!(evil.asked().is_empty(), "{:?}", evil.asked());
     unchanged(repository.path(), &before);
 }
@@ -219,7 +246,10 @@ fn a_requirement_that_names_another_place_does_not_reach_it() {
 #[test]
 fn a_package_that_would_have_to_be_built_is_not_installed() {
     let mut mirror = Mirror::new();
-    let place = folder(&[("tiny-1.0/setup.py", "open('/tmp/built', 'w')\n"), ("tiny-1.0/PKG-INFO", "Name: tiny\nVersion: 1.0\n")]);
+    let place = folder(&[
+        ("tiny-1.0/setup.py", "open('/tmp/built', 'w')\n"),
+        ("tiny-1.0/PKG-INFO", "Name: tiny\nVersion: 1.0\n"),
+    ]);
     crate::support::run(place.path(), Path::new("tar"), &["-czf", "tiny-1.0.tar.gz", "tiny-1.0"]);
     let archive = std::fs::read(place.path().join("tiny-1.0.tar.gz")).expect("it was made");
     mirror.add_file("tiny", "tiny-1.0.tar.gz", &archive);
@@ -228,14 +258,21 @@ fn a_package_that_would_have_to_be_built_is_not_installed() {
     let before = everything(repository.path());
     let refused = install(&home, repository.path(), TINY).expect(1).stderr;
     holds(&refused, &["no package fits `tiny`", "a package without wheels"]);
-    assert!(!mirror.asked().iter().any(|path| path.starts_with("/files/")), "it is not even fetched");
+    assert!(
+        !mirror.asked().iter().any(|path| path.starts_with("/files/")),
+        "it is not even fetched"
+    );
     unchanged(repository.path(), &before);
 }
 
 #[test]
 fn a_wheel_that_wants_to_be_elsewhere_is_refused() {
     let mut mirror = Mirror::new();
-    mirror.add_wheel("tiny", "1.0", &wheel("tiny", "1.0", &[("../../../../../escaped.py", "x = 1\n")], ""));
+    mirror.add_wheel(
+        "tiny",
+        "1.0",
+        &wheel("tiny", "1.0", &[("../../../../../escaped.py", "x = 1\n")], ""),
+    );
     let mirror = mirror.start();
     let (home, repository) = (home_of(&mirror), python_project(&[("app.py", "x = 1\n")]));
     let before = everything(repository.path());
@@ -251,30 +288,64 @@ fn scripts_of_npm_packages_do_not_run_and_programs_stay_in_their_folder() {
     let scripts = ", \"scripts\": {\"preinstall\": \"touch ran\", \"install\": \"touch ran\", \"postinstall\": \"touch ran\"}\
                    , \"bin\": {\"../../../escaped\": \"index.js\", \"good\": \"index.js\"}";
     let mut mirror = Mirror::new();
-    let package = npm_package("evil", "1.0.0", scripts, &[("index.js", "1\n"), (".npmrc", "registry=http://evil.example\n")]);
+    let package = npm_package(
+        "evil",
+        "1.0.0",
+        scripts,
+        &[("index.js", "1\n"), (".npmrc", "registry=http://evil.example\n")],
+    );
     mirror.add_npm("evil", &[("1.0.0", package)]);
     let mirror = mirror.start();
-    let manifest = MANIFEST.replace("}", ", \"scripts\": {\"prepare\": \"touch ran\", \"postinstall\": \"touch ran\"}}");
+    let manifest = MANIFEST.replace(
+        "}",
+        ", \"scripts\": {\"prepare\": \"touch ran\", \"postinstall\": \"touch ran\"}}",
+    );
     let (home, repository) = (home_of(&mirror), folder(&[("package.json", &manifest)]));
     install(&home, repository.path(), r#"{"names": ["evil"]}"#).expect(0);
     let left: Vec<_> = everything(repository.path()).into_keys().collect();
-    assert!(!left.iter().any(|path| path.ends_with("ran") || path.ends_with("escaped") && !path.starts_with(repository.path().join("node_modules"))), "{left:?}");
-    assert!(left.iter().any(|path| path.ends_with("node_modules/evil/index.js")), "{left:?}");
+    assert!(
+        !left.iter().any(|path| path.ends_with("ran")
+            || path.ends_with("escaped") && !path.starts_with(repository.path().join("node_modules"))),
+        "{left:?}"
+    );
+    assert!(
+        left.iter().any(|path| path.ends_with("node_modules/evil/index.js")),
+        "{left:?}"
+    );
 }
 
 #[test]
 fn npm_projects_that_name_other_places_do_not_reach_them() {
     let evil = Mirror::new().start();
     let mut mirror = Mirror::new();
-    mirror.add_npm("tiny-package", &[("1.0.0", npm_package("tiny-package", "1.0.0", "", &[("index.js", "1\n")]))]);
+    mirror.add_npm(
+        "tiny-package",
+        &[(
+            "1.0.0",
+            npm_package("tiny-package", "1.0.0", "", &[("index.js", "1\n")]),
+        )],
+    );
     let elsewhere = format!(", \"dependencies\": {{\"evil\": \"{}/evil.tgz\"}}", evil.url);
-    mirror.add_npm("lure", &[("1.0.0", npm_package("lure", "1.0.0", &elsewhere, &[("index.js", "1\n")]))]);
+    mirror.add_npm(
+        "lure",
+        &[(
+            "1.0.0",
+            npm_package("lure", "1.0.0", &elsewhere, &[("index.js", "1\n")]),
+        )],
+    );
     let mirror = mirror.start();
     let home = home_of(&mirror);
-    let settings = format!("registry={}/npm/\nignore-scripts=false\nnode-options=--require ./evil.js\n", evil.url);
+    let settings = format!(
+        "registry={}/npm/\nignore-scripts=false\nnode-options=--require ./evil.js\n",
+        evil.url
+    );
 
     // The repository's own settings do not count.
-    let files = [("package.json", MANIFEST), (".npmrc", &settings), ("evil.js", "require('fs').writeFileSync('ran', '')\n")];
+    let files = [
+        ("package.json", MANIFEST),
+        (".npmrc", &settings),
+        ("evil.js", "require('fs').writeFileSync('ran', '')\n"),
+    ];
     let repository = folder(&files);
     install(&home, repository.path(), r#"{"names": ["tiny-package"]}"#).expect(0);
     assert!(repository.path().join("node_modules/tiny-package/index.js").is_file());
@@ -293,8 +364,16 @@ fn npm_projects_that_name_other_places_do_not_reach_them() {
     let plain = folder(&[("package.json", MANIFEST)]);
     for (repository, names) in [(&locked, r#"["tiny-package"]"#), (&plain, r#"["lure"]"#)] {
         let before = everything(repository.path());
-        let refused = install(&home, repository.path(), &format!(r#"{{"names": {names}}}"#)).expect(1).stderr;
-        holds(&refused, &[&format!("installation tried to reach 127.0.0.1:{}: refused", evil.port()), "nothing was changed"]);
+        let refused = install(&home, repository.path(), &format!(r#"{{"names": {names}}}"#))
+            .expect(1)
+            .stderr;
+        holds(
+            &refused,
+            &[
+                &format!("installation tried to reach 127.0.0.1:{}: refused", evil.port()),
+                "nothing was changed",
+            ],
+        );
         unchanged(repository.path(), &before);
     }
     assert!(evil.asked().is_empty(), "{:?}", evil.asked());

@@ -49,7 +49,10 @@ impl Mirror {
             let mut document = manifest.as_object().cloned().unwrap_or_default();
             document.insert("name".to_owned(), (*name).into());
             document.insert("version".to_owned(), (*version).into());
-            document.insert("dist".to_owned(), serde_json::json!({"tarball": format!("{{url}}{path}")}));
+            document.insert(
+                "dist".to_owned(),
+                serde_json::json!({"tarball": format!("{{url}}{path}")}),
+            );
             documents.insert((*version).to_owned(), document.into());
             self.add(&path, archive);
         }
@@ -84,7 +87,9 @@ impl Mirror {
 fn request_line(stream: &TcpStream) -> Option<String> {
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next()?.ok()?;
-    lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).for_each(drop);
+    lines
+        .take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty()))
+        .for_each(drop);
     Some(first)
 }
 
@@ -157,7 +162,11 @@ pub(super) fn wheel(name: &str, version: &str, files: &[(&str, &str)], requires:
     let place = folder(&[]);
     let python = fixture_path("click-8.1.8").join(".venv/bin/python");
     let files = serde_json::json!(files).to_string();
-    run(place.path(), &python, &["-c", MAKE_WHEEL, name, version, &files, requires]);
+    run(
+        place.path(),
+        &python,
+        &["-c", MAKE_WHEEL, name, version, &files, requires],
+    );
     std::fs::read(place.path().join("out.whl")).expect("it was made")
 }
 

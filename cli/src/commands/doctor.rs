@@ -410,7 +410,9 @@ fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
     };
     let python = match toolchain::python(&root, &environment) {
         Ok(python) => {
-            let version = python.version.unwrap_or_else(|| "chosen by the project's tool".to_owned());
+            let version = python
+                .version
+                .unwrap_or_else(|| "chosen by the project's tool".to_owned());
             Check::ok("python", format!("{version} ({})", python.program.display()))
         }
         Err(missing) => Check::warn(

@@ -220,7 +220,10 @@ fn read_head(client: &TcpStream, shared: &Shared) -> io::Result<Head> {
 /// A connection to where the request leads, and for a plain one what is to be sent there.
 fn open(head: &Head, shared: &Shared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
     let request = head.request.as_ref().map_err(|what| {
-        Refusal::forbidden(format!("installation tried {what}"), "only CONNECT and plain GET are served")
+        Refusal::forbidden(
+            format!("installation tried {what}"),
+            "only CONNECT and plain GET are served",
+        )
     })?;
     let (host, port) = request.target();
     let tried = || format!("installation tried to reach {}", shown(host, port));
@@ -300,7 +303,9 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
     let line = String::from_utf8_lossy(answer.split(|&byte| byte == b'\r').next().unwrap_or_default()).into_owned();
     match line.split(' ').nth(1) {
         Some(status) if status.starts_with('2') => Ok(server),
-        _ => Err(Refusal::unreachable(format!("the proxy of the environment says: {line}"))),
+        _ => Err(Refusal::unreachable(format!(
+            "the proxy of the environment says: {line}"
+        ))),
     }
 }
 

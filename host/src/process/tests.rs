@@ -225,3 +225,52 @@ fn a_run_leaves_no_core_dump_and_no_endless_file() {
         lines[1]
     );
 }
+
+/// `PROCESS_BUSY_RETRIES_MAX`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_that_somebody_never_stops_writing_is_not_waited_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let place = folder.path().join("busy");
+    std::fs::copy("/bin/sh", &place).expect("files can be copied");
+    std::fs::set_permissions(&place, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let _writer = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&place)
+        .expect("it is ours");
+    let command = CommandSpec {
+        program: place,
+        ..script("true")
+    };
+    let limits = RunLimits::within(Duration::from_secs(30));
+    let started = Instant::now();
+    let error = run(&command, &limits, &CancellationToken::new(), &|_| {}).expect_err("it cannot be run");
+    assert!(matches!(error, ProcessError::Start { .. }), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+/// `PROCESS_DRAIN_BYTES_MAX`.
+#[test]
+fn a_survivor_that_goes_on_writing_is_not_listened_to() {
+    let started = Instant::now();
+    let output = run_for(60, "yes & sleep 0.2; exit 3");
+    assert_eq!(output.end, RunEnd::Exited(3));
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+/// `PROCESS_ENVIRONMENT_BYTES_MAX`: of a process that left its group, more is not read than the kernel allows for one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_with_a_large_environment_is_found_as_well() {
+    let large = "x".repeat(100_000);
+    let mut command = script("setsid sh -c 'echo pid $$; exec sleep 60' & sleep 0.3; exit 0");
+    for number in 0..10 {
+        command.environment.insert(format!("A{number}"), large.clone());
+    }
+    let limits = RunLimits::within(Duration::from_secs(30));
+    let output = run(&command, &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
+    let pids = pids_in(&output.output);
+    assert_eq!(pids.len(), 1, "{}", output.output);
+    assert!(gone(pids[0]));
+}

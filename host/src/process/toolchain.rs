@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CommandSpec, RunEnd, RunLimits, environment, run};
 use crate::limits;
-pub(crate) use python::{choose, pythons_on_path};
 pub use python::{Home, Missing, Python, python};
+pub(crate) use python::{choose, pythons_on_path};
 
 /// A program that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +115,8 @@ mod testing {
 
         /// A Python on the `PATH` that answers the question for its version and does `script` otherwise.
         pub(super) fn python(&self, name: &str, version: &str, script: &str) {
-            let answer = format!("if [ \"$1 $2\" = '-I -c' ]; then echo {version}; echo /machine/site-packages; exit; fi");
+            let answer =
+                format!("if [ \"$1 $2\" = '-I -c' ]; then echo {version}; echo /machine/site-packages; exit; fi");
             self.tool(name, &format!("{answer}\n{script}"));
         }
 
@@ -169,7 +170,11 @@ mod tests {
         let machine = Machine::new();
         machine.tool("node", "PATH=/usr/bin:/bin; echo v22.1.0; sleep 600");
         let started = std::time::Instant::now();
-        let asked = ask_within(machine.outside("bin/node"), &machine.starter, Duration::from_millis(300));
+        let asked = ask_within(
+            machine.outside("bin/node"),
+            &machine.starter,
+            Duration::from_millis(300),
+        );
         assert_eq!(asked, None);
         assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     }

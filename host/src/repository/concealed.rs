@@ -39,11 +39,16 @@ pub enum ConcealError {
 impl Repository {
     /// The hidden entries, relative to the root; what lies in a hidden directory is not named by itself.
     pub(crate) fn concealed(&self, cancel: &CancellationToken) -> Result<Vec<OsString>, ConcealError> {
+        self.concealed_within(cancel, CONTAIN_ENTRIES_MAX)
+    }
+
+    fn concealed_within(&self, cancel: &CancellationToken, entries_max: u64) -> Result<Vec<OsString>, ConcealError> {
         let mut search = Search {
             repository: self,
             cancel,
             state: self.state(),
             entries: 0,
+            entries_max,
             hidden: Vec::new(),
             linked: HashSet::new(),
         };
@@ -64,6 +69,7 @@ struct Search<'a> {
     cancel: &'a CancellationToken,
     state: Option<Identity>,
     entries: u64,
+    entries_max: u64,
     hidden: Vec<PathBuf>,
     /// Inodes of hidden files that have more than one name.
     linked: HashSet<u64>,
@@ -79,7 +85,7 @@ impl Search<'_> {
             }
             let entries = self.list(&folder)?;
             self.entries += entries.len() as u64;
-            if self.entries > CONTAIN_ENTRIES_MAX {
+            if self.entries > self.entries_max {
                 return Err(ConcealError::TooMany);
             }
             folders.extend(visit(self, &folder, &entries));
@@ -211,6 +217,20 @@ impl Search<'_> {
 mod tests {
     use super::*;
     use crate::repository::Options;
+
+    /// `CONTAIN_ENTRIES_MAX`, with a smaller one.
+    #[test]
+    fn a_tree_without_end_is_not_searched_to_its_end() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        for number in 0..20 {
+            std::fs::create_dir(folder.path().join(format!("d{number}"))).expect("folders can be made");
+            std::fs::write(folder.path().join(format!("d{number}/f")), "").expect("files can be written");
+        }
+        let repository = Repository::open(folder.path(), &Options::default()).expect("the folder is there");
+        let within = |max| repository.concealed_within(&CancellationToken::new(), max);
+        assert!(matches!(within(30), Err(ConcealError::TooMany)));
+        assert!(within(40).is_ok());
+    }
 
     #[test]
     fn hidden_entries_are_found_wherever_they_lie() {

@@ -322,7 +322,10 @@ fn unsandboxed(request: &PolicyRequest) -> Result<Vec<Effect>, Problem> {
         ));
     }
     let allowed: Vec<Effect> = grants(&request.allow)?.into_iter().map(Grant::effect).collect();
-    let effects: Vec<Effect> = CONTAINED.into_iter().filter(|effect| allowed.contains(effect)).collect();
+    let effects: Vec<Effect> = CONTAINED
+        .into_iter()
+        .filter(|effect| allowed.contains(effect))
+        .collect();
     match effects.is_empty() {
         true => Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing").with_hint(
             "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights",
@@ -492,7 +495,11 @@ mod tests {
                 .and_then(|policy| policy.contained(&request, || machine(sandbox)))
                 .expect("the request is right");
             let (install, run) = (Effect::Install, Effect::RunProcess);
-            (policy.sandbox(install), policy.decide(install, true), policy.sandbox(run))
+            (
+                policy.sandbox(install),
+                policy.decide(install, true),
+                policy.sandbox(run),
+            )
         };
         use Decision::{Allow, Ask};
         use Sandbox::{Landlock, Namespaces, None};
@@ -518,7 +525,10 @@ mod tests {
         };
         let granted = policy(&request(&["run-process"], false)).expect("both were said");
         assert_eq!(
-            (granted.sandbox(Effect::RunProcess), granted.decide(Effect::RunProcess, false)),
+            (
+                granted.sandbox(Effect::RunProcess),
+                granted.decide(Effect::RunProcess, false)
+            ),
             (Sandbox::None, Decision::Allow)
         );
         assert_eq!(

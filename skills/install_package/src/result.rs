@@ -98,7 +98,11 @@ fn failure(manager: Manager, report: &RunReport) -> Failure {
     let output = &report.output;
     // First, because an installer takes what its proxy refuses for a network that is down.
     if report.notes.iter().any(|note| note.contains(": refused")) {
-        return Failure::new(code::DENIED, "the sandbox refused what the installation wanted to reach").with_hint(
+        return Failure::new(
+            code::DENIED,
+            "the sandbox refused what the installation wanted to reach",
+        )
+        .with_hint(
             "only the user's registries are reached; tell the user, who can name another one in their own pip or npm \
              configuration",
         );

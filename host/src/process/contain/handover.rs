@@ -92,7 +92,10 @@ mod tests {
         inbox.pass_on(&three).expect("it is sent");
         drop((one, three));
         let mut inbox = Inbox::default();
-        assert!(!inbox.receive(&four).expect("it can be read"), "nobody is left to say more");
+        assert!(
+            !inbox.receive(&four).expect("it can be read"),
+            "nobody is left to say more"
+        );
         assert_eq!((inbox.bytes.as_slice(), inbox.handles.len()), (&b"hello world"[..], 1));
     }
 

@@ -183,7 +183,10 @@ mod tests {
         let grandchildren = children(child.id()).expect("this kernel has the list");
         assert_eq!(grandchildren.len(), 1);
         for found in [&listed, &searched] {
-            assert!(found.contains(&child.id()) && found.contains(&grandchildren[0]), "{found:?}");
+            assert!(
+                found.contains(&child.id()) && found.contains(&grandchildren[0]),
+                "{found:?}"
+            );
             assert!(!found.contains(&std::process::id()) && !found.contains(&1));
         }
         for pid in [child.id(), grandchildren[0]] {

@@ -316,7 +316,11 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
         add(home, Piece::Private("home"));
     }
     add(&spec.root, Piece::Covered(spec.tree(), ".tree"));
-    if let Some(outside) = spec.installation.as_ref().and_then(|install| install.outside.as_deref()) {
+    if let Some(outside) = spec
+        .installation
+        .as_ref()
+        .and_then(|install| install.outside.as_deref())
+    {
         let tree = Tree {
             root: outside,
             hidden: &[],

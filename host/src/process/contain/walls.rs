@@ -104,7 +104,9 @@ fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
     let packages = spec.installation.as_ref().and_then(|install| install.outside.clone());
-    let own = [Some(spec.root.clone()), spec.home.clone(), packages].into_iter().flatten();
+    let own = [Some(spec.root.clone()), spec.home.clone(), packages]
+        .into_iter()
+        .flatten();
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)?

@@ -137,7 +137,11 @@ fn base64(bytes: &[u8]) -> String {
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for digit in 0..4 {
             let value = (bits >> (18 - 6 * digit)) as usize & 63;
-            text.push(if digit <= group.len() { DIGITS[value] as char } else { '=' });
+            text.push(if digit <= group.len() {
+                DIGITS[value] as char
+            } else {
+                '='
+            });
         }
     }
     text
@@ -174,7 +178,11 @@ impl Way {
     }
 
     fn is_direct(&self, host: &str) -> bool {
-        let entries = self.direct.split([',', ' ']).map(str::trim).filter(|entry| !entry.is_empty());
+        let entries = self
+            .direct
+            .split([',', ' '])
+            .map(str::trim)
+            .filter(|entry| !entry.is_empty());
         entries.map(folded).any(|entry| {
             let name = entry.trim_start_matches('*').trim_start_matches('.');
             entry == "*" || host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
@@ -230,12 +238,45 @@ mod tests {
 
     #[test]
     fn only_addresses_of_the_world_are_public() {
-        let public = ["8.8.8.8", "151.101.0.223", "2a04:4e42::223", "64:ff9b::808:808", "2002:808:808::1"];
+        let public = [
+            "8.8.8.8",
+            "151.101.0.223",
+            "2a04:4e42::223",
+            "64:ff9b::808:808",
+            "2002:808:808::1",
+        ];
         let special = [
-            "127.0.0.1", "127.9.9.9", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "0.1.2.3",
-            "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "224.0.0.1", "255.255.255.255",
-            "240.0.0.1", "::1", "::", "fe80::1", "fc00::1", "fd12::1", "ff02::1", "2001:db8::1", "::ffff:127.0.0.1",
-            "::ffff:8.8.8.8", "::127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0::1", "fec0::1", "3fff::1",
+            "127.0.0.1",
+            "127.9.9.9",
+            "10.0.0.1",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "0.1.2.3",
+            "100.64.0.1",
+            "192.0.0.1",
+            "192.0.2.1",
+            "198.18.0.1",
+            "198.51.100.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "240.0.0.1",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "ff02::1",
+            "2001:db8::1",
+            "::ffff:127.0.0.1",
+            "::ffff:8.8.8.8",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "2001:0::1",
+            "fec0::1",
+            "3fff::1",
         ];
         for (addresses, expected) in [(&public[..], true), (&special[..], false)] {
             for text in addresses {
@@ -267,9 +308,16 @@ mod tests {
         ] {
             assert!(!reached(host, port, is_plain), "{host}:{port}");
         }
-        assert_eq!(Place::of("http://registry.example/", false), None, "nobody configured it");
+        assert_eq!(
+            Place::of("http://registry.example/", false),
+            None,
+            "nobody configured it"
+        );
         assert_eq!(Place::of("file:///wheels", true), None);
-        assert_eq!(way.places.iter().map(Place::name).collect::<Vec<_>>(), ["registry.example", "127.0.0.1:8081"]);
+        assert_eq!(
+            way.places.iter().map(Place::name).collect::<Vec<_>>(),
+            ["registry.example", "127.0.0.1:8081"]
+        );
     }
 
     #[test]
@@ -280,7 +328,10 @@ mod tests {
         Host: registry.example:443
         Proxy-Authorization: Basic YWRhOnBAc3M=
         ");
-        assert_eq!(Upstream::of("proxy.example:3128").map(|upstream| upstream.port), Some(3128));
+        assert_eq!(
+            Upstream::of("proxy.example:3128").map(|upstream| upstream.port),
+            Some(3128)
+        );
         assert_eq!(Upstream::of("socks5://proxy.example"), None);
         let way = Way {
             upstream_tls: Some(upstream),
@@ -289,7 +340,12 @@ mod tests {
         };
         let goes = |host: &str| way.upstream(&Place::of(host, true).expect("it is one")).is_some();
         assert!(goes("https://registry.example") && goes("https://xmirror.example"));
-        for host in ["https://a.intern.example", "https://mirror.example", "https://127.0.0.1", "http://plain.example"] {
+        for host in [
+            "https://a.intern.example",
+            "https://mirror.example",
+            "https://127.0.0.1",
+            "http://plain.example",
+        ] {
             assert!(!goes(host), "{host}");
         }
     }

@@ -84,7 +84,13 @@ impl Head {
 
     /// A plain request as its server, or the next proxy, wants it. The connection ends with the answer.
     pub(super) fn forwarded(&self, upstream: Option<&Upstream>) -> Vec<u8> {
-        let Ok(Request::Plain { method, host, port, path }) = &self.request else {
+        let Ok(Request::Plain {
+            method,
+            host,
+            port,
+            path,
+        }) = &self.request
+        else {
             return Vec::new();
         };
         let authority = match port {
@@ -109,7 +115,16 @@ impl Head {
 /// Not what is about one connection, about a body that is not passed on, or about the host, which is said anew.
 fn is_passed_on(line: &str) -> bool {
     let name = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_own = ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "content-length", "upgrade", "host"];
+    let is_own = [
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "content-length",
+        "upgrade",
+        "host",
+    ];
     !is_own.contains(&name.as_str()) && !name.starts_with("proxy-") && !line.chars().any(char::is_control)
 }
 
@@ -126,7 +141,10 @@ mod tests {
     fn a_connection_is_asked_for_by_name_and_port() {
         let head = head("CONNECT registry.example:443 HTTP/1.1\r\nHost: x\r\n\r\nhello");
         assert_eq!(head.rest, b"hello");
-        assert_eq!(head.request.as_ref().map(Request::target), Ok(("registry.example", 443)));
+        assert_eq!(
+            head.request.as_ref().map(Request::target),
+            Ok(("registry.example", 443))
+        );
         let v6 = Request::parse("CONNECT [::1]:443 HTTP/1.1").expect("it is one");
         assert_eq!(v6.target(), ("::1", 443));
         assert!(Head::parse(&mut b"CONNECT a:1 HTTP/1.1\r\nHost".to_vec()).is_none());

@@ -11,7 +11,10 @@ struct Echo {
 impl Echo {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
-        let (port, reached) = (listener.local_addr().expect("it has one").port(), Arc::new(AtomicUsize::new(0)));
+        let (port, reached) = (
+            listener.local_addr().expect("it has one").port(),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let count = Arc::clone(&reached);
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
@@ -54,7 +57,9 @@ fn own(url: &str) -> Way {
 #[expect(clippy::disallowed_methods, reason = "the test is the client")]
 fn say(port: u16, text: &str) -> String {
     let mut client = TcpStream::connect(("127.0.0.1", port)).expect("the proxy listens");
-    client.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be set");
+    client
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("it can be set");
     client.write_all(text.as_bytes()).expect("it is taken");
     let mut answer = Vec::new();
     // A reset after the answer is an end like any other.
@@ -66,20 +71,35 @@ fn say(port: u16, text: &str) -> String {
 fn a_configured_mirror_on_this_machine_is_reached_and_nothing_else_of_it() {
     let (mirror, other) = (Echo::start(), Echo::start());
     let (proxy, port) = proxy(own(&format!("http://127.0.0.1:{}/simple/", mirror.port)));
-    let tunnel = say(port, &format!("CONNECT 127.0.0.1:{} HTTP/1.1\r\n\r\nhello\r\n\r\n", mirror.port));
+    let tunnel = say(
+        port,
+        &format!("CONNECT 127.0.0.1:{} HTTP/1.1\r\n\r\nhello\r\n\r\n", mirror.port),
+    );
     assert_eq!(tunnel, "HTTP/1.1 200 Connection established\r\n\r\nhello\r\n\r\n");
-    let plain = say(port, &format!("GET http://127.0.0.1:{}/simple/x HTTP/1.1\r\nA: b\r\n\r\n", mirror.port));
+    let plain = say(
+        port,
+        &format!("GET http://127.0.0.1:{}/simple/x HTTP/1.1\r\nA: b\r\n\r\n", mirror.port),
+    );
     assert!(plain.starts_with("GET /simple/x HTTP/1.1\r\n"), "{plain}");
     assert_eq!(mirror.reached(), 2);
 
-    for target in [format!("127.0.0.1:{}", other.port), format!("localhost:{}", mirror.port)] {
+    for target in [
+        format!("127.0.0.1:{}", other.port),
+        format!("localhost:{}", mirror.port),
+    ] {
         let answer = say(port, &format!("CONNECT {target} HTTP/1.1\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     }
     assert_eq!((mirror.reached(), other.reached()), (2, 0));
     let expected = [
-        format!("installation tried to reach 127.0.0.1:{}: refused (it is no package registry of the user's)", other.port),
-        format!("installation tried to reach localhost:{}: refused (it is no package registry of the user's)", mirror.port),
+        format!(
+            "installation tried to reach 127.0.0.1:{}: refused (it is no package registry of the user's)",
+            other.port
+        ),
+        format!(
+            "installation tried to reach localhost:{}: refused (it is no package registry of the user's)",
+            mirror.port
+        ),
     ];
     assert_eq!(proxy.refusals(), expected);
     assert_eq!(proxy.fresh_refusals(), expected);
@@ -95,13 +115,19 @@ fn a_registry_whose_name_leads_to_this_machine_is_not_reached() {
         is_plain: false,
         is_own: false,
     };
-    let way = Way { places: vec![place], ..Way::default() };
+    let way = Way {
+        places: vec![place],
+        ..Way::default()
+    };
     let (proxy, port) = proxy(way);
     let answer = say(port, &format!("CONNECT localhost:{} HTTP/1.1\r\n\r\n", server.port));
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert_eq!(server.reached(), 0);
     let said = proxy.refusals();
-    assert!(said[0].contains("refused (its name leads to an address that is not public, "), "{said:?}");
+    assert!(
+        said[0].contains("refused (its name leads to an address that is not public, "),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -109,7 +135,10 @@ fn a_second_plain_request_on_a_connection_goes_nowhere() {
     let mirror = Echo::start();
     let (_proxy, port) = proxy(own(&format!("http://127.0.0.1:{}", mirror.port)));
     let first = format!("GET http://127.0.0.1:{}/a HTTP/1.1\r\n\r\n", mirror.port);
-    let answer = say(port, &format!("{first}GET http://127.0.0.1:{}/b HTTP/1.1\r\n\r\n", mirror.port));
+    let answer = say(
+        port,
+        &format!("{first}GET http://127.0.0.1:{}/b HTTP/1.1\r\n\r\n", mirror.port),
+    );
     assert!(answer.contains("GET /a ") && !answer.contains("/b"), "{answer}");
 }
 
@@ -124,7 +153,9 @@ fn the_proxy_of_the_environment_is_on_the_way() {
             stream.read_exact(&mut byte).expect("the request is whole");
             head.push(byte[0]);
         }
-        stream.write_all(b"HTTP/1.1 200 fine\r\n\r\nfrom afar").expect("it is taken");
+        stream
+            .write_all(b"HTTP/1.1 200 fine\r\n\r\nfrom afar")
+            .expect("it is taken");
         String::from_utf8_lossy(&head).into_owned()
     });
     let way = Way {
@@ -136,7 +167,10 @@ fn the_proxy_of_the_environment_is_on_the_way() {
     let answer = say(port, "CONNECT registry.example:443 HTTP/1.1\r\n\r\n");
     assert!(answer.ends_with("from afar"), "{answer}");
     let asked = asked.join().expect("no panic");
-    assert!(asked.starts_with("CONNECT registry.example:443 HTTP/1.1\r\n"), "{asked}");
+    assert!(
+        asked.starts_with("CONNECT registry.example:443 HTTP/1.1\r\n"),
+        "{asked}"
+    );
 }
 
 /// `PROXY_HEAD_BYTES_MAX`.
@@ -145,7 +179,10 @@ fn a_request_without_an_end_is_cut_off() {
     let (proxy, port) = proxy(Way::default());
     let endless = "x".repeat(limits::PROXY_HEAD_BYTES_MAX + 10);
     assert_eq!(say(port, &format!("CONNECT {endless}")), "");
-    assert_eq!(proxy.refusals(), ["installation sent a request without an end: refused"]);
+    assert_eq!(
+        proxy.refusals(),
+        ["installation sent a request without an end: refused"]
+    );
 }
 
 /// `PROXY_REFUSALS_NAMED_MAX`.
@@ -189,9 +226,17 @@ fn what_all_connections_move_together_is_bounded() {
     };
     let sent = attempt(|shared| shared.sent.store(limits::PROXY_SENT_BYTES_MAX, Ordering::Relaxed));
     assert!(sent.ends_with("through its proxy: refused"), "{sent}");
-    let received = attempt(|shared| shared.received.store(limits::PROXY_RECEIVED_BYTES_MAX, Ordering::Relaxed));
+    let received = attempt(|shared| {
+        shared
+            .received
+            .store(limits::PROXY_RECEIVED_BYTES_MAX, Ordering::Relaxed)
+    });
     assert!(received.ends_with("through its proxy: refused"), "{received}");
-    let many = attempt(|shared| shared.connections.store(limits::PROXY_CONNECTIONS_MAX, Ordering::Relaxed));
+    let many = attempt(|shared| {
+        shared
+            .connections
+            .store(limits::PROXY_CONNECTIONS_MAX, Ordering::Relaxed)
+    });
     assert_eq!(many, "too many connections at a time");
 }
 

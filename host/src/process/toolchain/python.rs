@@ -225,7 +225,9 @@ pub(crate) fn pythons_on_path<'a>(
     root: &'a Path,
     starter: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = PathBuf> + 'a {
-    let found = NAMES.into_iter().flat_map(|name| environment::find_programs(starter, name));
+    let found = NAMES
+        .into_iter()
+        .flat_map(|name| environment::find_programs(starter, name));
     found.filter(move |program| !program.starts_with(root))
 }
 
@@ -245,10 +247,7 @@ mod unit {
     #[test]
     fn versions_are_read_as_venv_virtualenv_and_uv_write_them() {
         assert_eq!(told("home = /usr/bin\nversion = 3.11.7\n"), Some((3, 11)));
-        assert_eq!(
-            told("version_info = 3.9.18.final.0\nversion = 3.9.18\n"),
-            Some((3, 9))
-        );
+        assert_eq!(told("version_info = 3.9.18.final.0\nversion = 3.9.18\n"), Some((3, 9)));
         assert_eq!(
             told("home = /usr/bin\nuv = 0.4.0\nversion_info = 3.13.0\n"),
             Some((3, 13))
@@ -321,7 +320,11 @@ mod unit {
         assert!(chosen.program.ends_with("python3.12"));
         machine.environment(".venv", "3.8.1", "");
         let failure = choose(&machine).expect_err("3.8 is too old");
-        assert!(failure.hint.contains("has Python 3.8: make it anew"), "{}", failure.hint);
+        assert!(
+            failure.hint.contains("has Python 3.8: make it anew"),
+            "{}",
+            failure.hint
+        );
     }
 
     #[test]

@@ -20,14 +20,14 @@ use crate::limits;
 use crate::process::contain::{self, Sandbox};
 use crate::process::environment;
 use crate::process::toolchain::{Home, Python};
-use crate::skill::policy::Decision;
-use crate::skill::{CallContext, stage};
-use contained::Job;
-use sources::Sources;
 use crate::skill::bindings::tool::skill::packages::Request;
 use crate::skill::bindings::tool::skill::tests::Report;
 use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::policy::Decision;
 use crate::skill::policy::Effect;
+use crate::skill::{CallContext, stage};
+use contained::Job;
+use sources::Sources;
 
 /// Installs. An installer that says no is a report; a failure means that nothing could be tried.
 pub(crate) fn install(context: &CallContext, request: &Request) -> Result<Report, Failure> {
@@ -133,8 +133,6 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
     let (folder, sources) = contained.unzip();
     let mut environment = installers(context, sandbox);
     python.enter(&mut environment);
-    // pip compiles what it installs, but need not compile itself.
-    environment.insert("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
     let note = match &python.home {
         Home::Environment(folder) => format!("into the virtual environment {}", folder.display()),
         Home::Managed(tool) => format!("into the environment that {tool} keeps for the project"),
@@ -182,7 +180,10 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
         Home::Managed(tool) => return Err(unmanaged(tool)),
     };
     let real = |path: &Path| path.canonicalize().ok();
-    let starters = context.environment.get("VIRTUAL_ENV").and_then(|folder| real(Path::new(folder)));
+    let starters = context
+        .environment
+        .get("VIRTUAL_ENV")
+        .and_then(|folder| real(Path::new(folder)));
     let root = context.repository.root();
     let is_known = |real: &PathBuf| real.starts_with(root) && real != root || Some(real) == starters.as_ref();
     let holds_more = |real: &PathBuf| {

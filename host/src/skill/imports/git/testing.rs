@@ -74,7 +74,9 @@ pub(in crate::skill::imports) fn context(root: &Path, allowed: &[&str], approver
     let request = PolicyRequest {
         allow: allowed.iter().map(|effect| (*effect).to_owned()).collect(),
         // A test process is no helper, so there is no sandbox.
-        unsandboxed: allowed.iter().any(|effect| matches!(*effect, "run-process" | "install")),
+        unsandboxed: allowed
+            .iter()
+            .any(|effect| matches!(*effect, "run-process" | "install")),
         ..PolicyRequest::default()
     };
     let policy = Policy::new(Cause::Operation(Operation::Refactor), &request);

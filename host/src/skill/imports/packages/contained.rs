@@ -72,7 +72,10 @@ pub(super) fn states(
 ) -> Result<Vec<(&'static str, Option<FileState>)>, Failure> {
     let state = |&name: &&'static str| {
         let state = changes::current(context.repository.handle(), name, REPLACED_BYTES_MAX);
-        Ok((name, state.map_err(|obstacle| failure("denied", format!("{obstacle}.")))?))
+        Ok((
+            name,
+            state.map_err(|obstacle| failure("denied", format!("{obstacle}.")))?,
+        ))
     };
     manifests.iter().map(state).collect()
 }
@@ -101,7 +104,9 @@ pub(super) fn differences(
 fn masked(context: &CallContext, folder: &Path, hidden: &[std::ffi::OsString]) -> HashSet<PathBuf> {
     let root = context.repository.root();
     let inside = hidden.iter().map(|path| root.join(path));
-    inside.filter_map(|path| Some(path.strip_prefix(folder).ok()?.to_owned())).collect()
+    inside
+        .filter_map(|path| Some(path.strip_prefix(folder).ok()?.to_owned()))
+        .collect()
 }
 
 /// Puts what was left in its place; what there is to say about it.
@@ -126,7 +131,10 @@ fn keep(
             };
             let mut notes = vec![format!("{what} {}", folder.display())];
             if !paths.is_empty() {
-                notes.push(format!("changed, and to be undone with `tool undo`: {}", paths.join(", ")));
+                notes.push(format!(
+                    "changed, and to be undone with `tool undo`: {}",
+                    paths.join(", ")
+                ));
             }
             Ok(notes)
         }
@@ -168,7 +176,10 @@ fn packages(
     place::put(&folder, &new).map(Some).map_err(|error| failed(&error))
 }
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, FOLDER, Mode::empty())

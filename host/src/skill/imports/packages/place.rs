@@ -200,7 +200,9 @@ impl Comparison<'_> {
             return Err(PlaceError::TooMuch { what: "too many files" });
         }
         if depth > DEPTH_MAX {
-            return Err(PlaceError::TooMuch { what: "folders within folders without end" });
+            return Err(PlaceError::TooMuch {
+                what: "folders within folders without end",
+            });
         }
         Ok(())
     }
@@ -321,7 +323,10 @@ impl Placed {
 
     fn place(&mut self, index: usize, path: &Path) -> Result<(), PlaceError> {
         let (folder, name) = parent_of(&self.root, path)?;
-        at(path, rustix::fs::renameat(&self.stage.handle, new_name(index), &folder, name))?;
+        at(
+            path,
+            rustix::fs::renameat(&self.stage.handle, new_name(index), &folder, name),
+        )?;
         let to = path.to_owned();
         self.done.push(Done::Placed { to, index });
         Ok(())
@@ -329,7 +334,10 @@ impl Placed {
 
     fn remove(&mut self, index: usize, path: &Path) -> Result<(), PlaceError> {
         let (folder, name) = parent_of(&self.root, path)?;
-        at(path, rustix::fs::renameat(&folder, name, &self.stage.handle, old_name(index)))?;
+        at(
+            path,
+            rustix::fs::renameat(&folder, name, &self.stage.handle, old_name(index)),
+        )?;
         let from = path.to_owned();
         self.done.push(Done::Removed { from, index });
         Ok(())
@@ -461,7 +469,10 @@ impl Copy {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "two places of one entry, as for every other kind")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "two places of one entry, as for every other kind"
+    )]
     fn folder(
         &mut self,
         from: &OwnedFd,
@@ -492,10 +503,19 @@ impl Copy {
         let mut source = File::from(at(path, rustix::fs::openat(from, name, flags, Mode::empty()))?);
         let found = at(path, rustix::fs::fstat(&source))?;
         let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
-        self.bytes = self.bytes.checked_sub(size).ok_or(PlaceError::TooMuch { what: "too many bytes" })?;
+        self.bytes = self
+            .bytes
+            .checked_sub(size)
+            .ok_or(PlaceError::TooMuch { what: "too many bytes" })?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut target = File::from(at(path, rustix::fs::openat(to, new_name, flags, Mode::RUSR | Mode::WUSR))?);
-        let failed = |source| PlaceError::Io { path: path.to_owned(), source };
+        let mut target = File::from(at(
+            path,
+            rustix::fs::openat(to, new_name, flags, Mode::RUSR | Mode::WUSR),
+        )?);
+        let failed = |source| PlaceError::Io {
+            path: path.to_owned(),
+            source,
+        };
         io::copy(&mut source, &mut target).map_err(failed)?;
         at(path, rustix::fs::fchmod(&target, mode(&found)))?;
         // Compiled Python notes the time of its source.
@@ -503,7 +523,11 @@ impl Copy {
     }
 }
 
-#[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "their types differ between systems")]
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_cast,
+    reason = "their types differ between systems"
+)]
 fn times(stat: &Stat) -> Timestamps {
     let modified = Timespec {
         tv_sec: stat.st_mtime as _,

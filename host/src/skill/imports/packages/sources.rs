@@ -164,7 +164,9 @@ impl PipAnswer {
             sources.settings.insert("UV_DEFAULT_INDEX".to_owned(), url.to_owned());
         }
         // Else pip reads a file of the virtual environment, which is the repository's.
-        sources.settings.insert("PIP_CONFIG_FILE".to_owned(), "/dev/null".to_owned());
+        sources
+            .settings
+            .insert("PIP_CONFIG_FILE".to_owned(), "/dev/null".to_owned());
         sources
     }
 }
@@ -228,7 +230,11 @@ const NPM_VARIABLES: [&str; 4] = [
 pub(super) fn npm(context: &CallContext, program: &Path) -> Result<Sources, Failure> {
     let question = ["config", "list", "--json"];
     // Two names, because npm reads no file twice.
-    let nobodys = [&question[..], &["--userconfig=/nonexistent/user", "--globalconfig=/nonexistent/global"]].concat();
+    let nobodys = [
+        &question[..],
+        &["--userconfig=/nonexistent/user", "--globalconfig=/nonexistent/global"],
+    ]
+    .concat();
     let answer = |arguments: &[&str], variables: &[&str]| {
         let output = ask(context, program, arguments, starters(context, variables));
         let settings = output.and_then(|output| object::<BTreeMap<String, Value>>(&output));
@@ -252,7 +258,9 @@ fn npm_sources(
     let urls = user.iter().filter(|(name, _)| is_registry(name));
     let urls = urls.filter_map(|(_, url)| url.as_str());
     let bare = |url: &str| url.trim_end_matches('/').to_owned();
-    let is_set = ["npm_config_registry", "NPM_CONFIG_REGISTRY"].iter().any(|name| starter.contains_key(*name));
+    let is_set = ["npm_config_registry", "NPM_CONFIG_REGISTRY"]
+        .iter()
+        .any(|name| starter.contains_key(*name));
     let is_own = |url: &str| is_set || usual_registry.as_deref().map(bare) != Some(bare(url));
     let places: Vec<Place> = urls.filter_map(|url| Place::of(url, is_own(url))).collect();
     let has_own = places.iter().any(|place| place.is_own);
@@ -304,30 +312,50 @@ mod unit {
     }
 
     fn places(sources: &Sources) -> Vec<(String, bool)> {
-        sources.way.places.iter().map(|place| (place.name(), place.is_own)).collect()
+        sources
+            .way
+            .places
+            .iter()
+            .map(|place| (place.name(), place.is_own))
+            .collect()
     }
 
     fn named(places: &[(&str, bool)]) -> Vec<(String, bool)> {
-        places.iter().map(|(name, is_own)| ((*name).to_owned(), *is_own)).collect()
+        places
+            .iter()
+            .map(|(name, is_own)| ((*name).to_owned(), *is_own))
+            .collect()
     }
 
     #[test]
     fn pip_reaches_what_it_knows_itself_and_what_its_user_configured() {
         let usual = pip(&[], &[]);
-        assert_eq!(places(&usual), named(&[("index.example", false), ("files.example", false)]));
+        assert_eq!(
+            places(&usual),
+            named(&[("index.example", false), ("files.example", false)])
+        );
         assert_eq!(usual.settings, map(&[("PIP_CONFIG_FILE", "/dev/null")]));
-        assert_eq!(usual.note(), "it reaches files.example, index.example and nothing else on the network");
+        assert_eq!(
+            usual.note(),
+            "it reaches files.example, index.example and nothing else on the network"
+        );
 
         let own = pip(
             &[
                 ("global.index-url", "https://ignored.example/simple"),
                 (":env:.index-url", "http://10.0.0.7:8080/simple"),
-                ("install.extra-index-url", "https://one.example/simple\nhttps://two.example/simple"),
+                (
+                    "install.extra-index-url",
+                    "https://one.example/simple\nhttps://two.example/simple",
+                ),
                 ("global.find-links", "/wheels https://links.example/x file:///more"),
                 ("global.cert", "/home/ada/ca.pem"),
                 ("install.script", "evil"),
             ],
-            &[("REQUESTS_CA_BUNDLE", "/home/ada/bundle.pem"), ("SSL_CERT_DIR", "relative")],
+            &[
+                ("REQUESTS_CA_BUNDLE", "/home/ada/bundle.pem"),
+                ("SSL_CERT_DIR", "relative"),
+            ],
         );
         let expected = [
             ("10.0.0.7:8080", true),
@@ -340,7 +368,10 @@ mod unit {
         let shown = ["/home/ada/bundle.pem", "/wheels", "/more", "/home/ada/ca.pem"].map(PathBuf::from);
         assert_eq!(own.shown, shown);
         assert_eq!(own.settings["PIP_INDEX_URL"], "http://10.0.0.7:8080/simple");
-        assert_eq!(own.settings["PIP_EXTRA_INDEX_URL"], "https://one.example/simple https://two.example/simple");
+        assert_eq!(
+            own.settings["PIP_EXTRA_INDEX_URL"],
+            "https://one.example/simple https://two.example/simple"
+        );
         assert!(!own.settings.keys().any(|name| name.contains("SCRIPT")));
 
         let offline = pip(&[("global.no-index", "true"), ("global.find-links", "/wheels")], &[]);
@@ -365,7 +396,11 @@ mod unit {
         assert!(plain.shown.is_empty());
 
         let own = npm(
-            &[("registry", "http://127.0.0.1:4873/"), ("@team:registry", "https://team.example/npm/"), ("cafile", "/ca.pem")],
+            &[
+                ("registry", "http://127.0.0.1:4873/"),
+                ("@team:registry", "https://team.example/npm/"),
+                ("cafile", "/ca.pem"),
+            ],
             &[],
         );
         assert_eq!(places(&own), named(&[("team.example", true), ("127.0.0.1:4873", true)]));
@@ -374,17 +409,33 @@ mod unit {
 
         let set = [("npm_config_registry", "https://registry.example/")];
         let said = npm(&[("registry", "https://registry.example/")], &set);
-        assert_eq!(places(&said), named(&[("registry.example", true)]), "the user has said so");
+        assert_eq!(
+            places(&said),
+            named(&[("registry.example", true)]),
+            "the user has said so"
+        );
     }
 
     #[test]
     fn the_proxy_of_the_environment_comes_before_none_and_the_installers_own_before_it() {
-        let proxies = [("HTTPS_PROXY", "http://proxy.example:3128"), ("NO_PROXY", "mirror.example")];
+        let proxies = [
+            ("HTTPS_PROXY", "http://proxy.example:3128"),
+            ("NO_PROXY", "mirror.example"),
+        ];
         let sources = pip(&[], &proxies);
-        assert_eq!(sources.way.upstream_tls.map(|proxy| (proxy.host, proxy.port)), Some(("proxy.example".into(), 3128)));
-        assert_eq!((sources.way.upstream_plain, sources.way.direct.as_str()), (None, "mirror.example"));
+        assert_eq!(
+            sources.way.upstream_tls.map(|proxy| (proxy.host, proxy.port)),
+            Some(("proxy.example".into(), 3128))
+        );
+        assert_eq!(
+            (sources.way.upstream_plain, sources.way.direct.as_str()),
+            (None, "mirror.example")
+        );
         let own = pip(&[("global.proxy", "http://own.example:1")], &proxies);
-        assert_eq!(own.way.upstream_tls.map(|proxy| proxy.host).as_deref(), Some("own.example"));
+        assert_eq!(
+            own.way.upstream_tls.map(|proxy| proxy.host).as_deref(),
+            Some("own.example")
+        );
     }
 
     #[test]

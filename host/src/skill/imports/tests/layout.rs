@@ -47,7 +47,9 @@ pub(super) fn sources(root: &Path, home: &Home) -> Option<Copy> {
         let (name, version) = stem.split_once('-')?;
         let is_it = match &project {
             Some(project) => normal(name) == normal(project),
-            None => copied.iter().any(|module| normal(module.trim_end_matches(".py")) == normal(name)),
+            None => copied
+                .iter()
+                .any(|module| normal(module.trim_end_matches(".py")) == normal(name)),
         };
         (is_it && !is_editable(&place)).then(|| format!("{name} {version}"))
     })?;
@@ -85,7 +87,9 @@ fn project_name(root: &Path) -> Option<String> {
         let section = text.split("[metadata]").nth(1)?;
         let lines = section.lines().take_while(|line| !line.starts_with('['));
         let mut pairs = lines.filter_map(|line| line.split_once('='));
-        pairs.find(|(key, _)| key.trim() == "name").map(|(_, name)| name.trim().to_owned())
+        pairs
+            .find(|(key, _)| key.trim() == "name")
+            .map(|(_, name)| name.trim().to_owned())
     })
 }
 
@@ -151,7 +155,11 @@ mod unit {
         assert_eq!(found(&[SOURCE, INFO, NAME]), None, "there is no copy");
         assert_eq!(found(&[COPY, INFO, NAME]), None, "there is no `src`");
         let other = ("pyproject.toml", "[project]\nname = \"other\"\n");
-        assert_eq!(found(&[SOURCE, COPY, INFO, other]), None, "it is another project's package");
+        assert_eq!(
+            found(&[SOURCE, COPY, INFO, other]),
+            None,
+            "it is another project's package"
+        );
         assert_eq!(found(&[]), None);
     }
 }

@@ -261,3 +261,46 @@ fn the_time_limit_and_cancellation_end_the_run() {
     );
     trigger.join().expect("no panic");
 }
+
+/// `RECIPE_PATHS_MAX`, `RECIPE_FILTER_BYTES_MAX` and `RECIPE_FILE_BYTES_MAX`.
+#[test]
+fn more_than_a_run_takes_is_refused_before_anything_runs() {
+    let project = Project::new();
+    let marker = project.outside("marker");
+    project.environment(".venv", "3.12.1", &format!("touch '{}'", marker.display()));
+    project.write("a.py", "");
+    let context = project.context(ALLOWED);
+    let many = vec!["a.py"; limits::RECIPE_PATHS_MAX + 1];
+    assert_eq!(
+        said(run(&context, &request("pytest", &many, None))),
+        "limit: More than 200 paths do not fit one run."
+    );
+    let long = "x".repeat(limits::RECIPE_FILTER_BYTES_MAX + 1);
+    assert_eq!(
+        said(run(&context, &request("pytest", &[], Some(&long)))),
+        "invalid-arguments: The filter is too long."
+    );
+    let padding = usize::try_from(limits::RECIPE_FILE_BYTES_MAX).expect("it fits");
+    project.write("package.json", &format!("{{\"x\": \"{}\"}}", "x".repeat(padding)));
+    assert_eq!(
+        said(run(&context, &request("npm-test", &[], None))),
+        "unavailable: There is no package.json at the repository root."
+    );
+    assert!(!marker.exists());
+}
+
+#[test]
+fn the_sources_are_tested_where_a_copy_is_installed_and_that_is_said() {
+    let project = Project::new();
+    let venv = project.environment(".venv", "3.12.1", "echo \"path=$PYTHONPATH\"");
+    let packages = venv.join("lib/python3.12/site-packages");
+    for folder in ["shop", "shop-1.0.dist-info"] {
+        std::fs::create_dir(packages.join(folder)).expect("folders can be made");
+    }
+    project.write("src/shop/__init__.py", "");
+    let report = run(&project.context(ALLOWED), &request("pytest", &[], None)).expect("it runs");
+    insta::assert_snapshot!(project.plain(&report.output), @r"
+    [tool] PYTHONPATH=src: the sources in `src` are tested, not the copy of shop 1.0 that is installed in the environment
+    path=…/root/src
+    ");
+}

@@ -16,7 +16,9 @@ impl Pair {
         for (path, text) in files {
             pair.write("real", path, text);
             pair.write("left", path, text);
-            let modified = fs::metadata(pair.at("real", path)).and_then(|file| file.modified()).expect("it is there");
+            let modified = fs::metadata(pair.at("real", path))
+                .and_then(|file| file.modified())
+                .expect("it is there");
             let copy = File::open(pair.at("left", path)).expect("it is there");
             copy.set_modified(modified).expect("it is ours");
         }
@@ -39,7 +41,10 @@ impl Pair {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             rustix::fs::open(self.0.path().join(side), flags, Mode::empty()).expect("it is there")
         };
-        let (real, left) = (open("real"), open_folder(open("left"), "packages").expect("it is there"));
+        let (real, left) = (
+            open("real"),
+            open_folder(open("left"), "packages").expect("it is there"),
+        );
         let masked = masked.iter().map(PathBuf::from).collect();
         let folder = Folder {
             parent: real.as_fd(),
@@ -74,7 +79,12 @@ impl Pair {
 
 #[test]
 fn the_real_folder_becomes_what_was_left_and_only_that_changes() {
-    let pair = Pair::new(&[("kept/a.py", "a"), ("old/b.py", "b"), ("gone.txt", "x"), ("turns/c", "c")]);
+    let pair = Pair::new(&[
+        ("kept/a.py", "a"),
+        ("old/b.py", "b"),
+        ("gone.txt", "x"),
+        ("turns/c", "c"),
+    ]);
     let kept = fs::metadata(pair.at("real", "kept/a.py")).expect("it is there").ino();
     fs::remove_file(pair.at("left", "gone.txt")).expect("it is there");
     fs::remove_dir_all(pair.at("left", "turns")).expect("it is there");
@@ -89,10 +99,20 @@ fn the_real_folder_becomes_what_was_left_and_only_that_changes() {
     placed.keep();
     let mut expected = pair.tree("left");
     // No program comes with somebody else's rights.
-    expected.get_mut(Path::new("packages/new/deep/d.py")).expect("it is there").0 &= !0o4000;
+    expected
+        .get_mut(Path::new("packages/new/deep/d.py"))
+        .expect("it is there")
+        .0 &= !0o4000;
     assert_eq!(pair.tree("real"), expected);
-    assert_eq!(fs::metadata(pair.at("real", "kept/a.py")).expect("it is there").ino(), kept);
-    let time = |side| fs::metadata(pair.at(side, "old/b.py")).and_then(|file| file.modified()).expect("it is there");
+    assert_eq!(
+        fs::metadata(pair.at("real", "kept/a.py")).expect("it is there").ino(),
+        kept
+    );
+    let time = |side| {
+        fs::metadata(pair.at(side, "old/b.py"))
+            .and_then(|file| file.modified())
+            .expect("it is there")
+    };
     assert_eq!(time("real"), time("left"));
 }
 
@@ -132,7 +152,11 @@ fn what_the_run_could_not_see_stays() {
     let masked = ["x/.npmrc", "y/.env", ".env"];
     pair.put(&masked).expect("it can be put in place").keep();
     for name in masked {
-        assert_eq!(fs::read_to_string(pair.at("real", name)).expect("it is there"), "secret", "{name}");
+        assert_eq!(
+            fs::read_to_string(pair.at("real", name)).expect("it is there"),
+            "secret",
+            "{name}"
+        );
     }
     assert!(!pair.at("real", "x/code.js").exists());
 }
