@@ -159,6 +159,55 @@ fn nothing_outlives_a_daemon_that_is_killed() {
     child.wait().expect("it ends as well");
 }
 
+/// Without a sandbox nothing of the kernel ties a run to its daemon; the next one ends what is left.
+#[test]
+fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
+    let (home, other) = (Home::offline(), Home::offline());
+    home.serve();
+    let suite = "import time\ndef test_endless():\n    time.sleep(60)\n";
+    let repository = repository(&[("test_endless.py", suite)]);
+    let call = [
+        "skill",
+        "call",
+        "run_tests",
+        "{}",
+        "--allow",
+        "run-process",
+        "--unsandboxed",
+    ];
+    let mut command = home.tool(repository.path(), &call);
+    let command = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut child = command.spawn().expect("the binary runs");
+    let daemon = home.record()["pid"].clone();
+    let runs = || runs_of(&daemon.to_string());
+    until("the suite runs", || !runs().is_empty());
+    other.serve();
+    assert!(!runs().is_empty(), "a run whose daemon lives is let alone");
+    rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");
+    child.wait().expect("it ends as well");
+    assert!(!runs().is_empty(), "nobody has ended it yet");
+    home.serve();
+    until("it is gone", || runs().is_empty());
+}
+
+/// The processes of runs that a daemon has started.
+fn runs_of(daemon: &str) -> Vec<String> {
+    let mark = format!("TOOL_RUN={daemon}-");
+    let entries = std::fs::read_dir("/proc").expect("it can be listed").flatten();
+    let is_marked = |place: &Path| {
+        let environment = std::fs::read(place.join("environ")).unwrap_or_default();
+        environment
+            .split(|&byte| byte == 0)
+            .any(|variable| variable.starts_with(mark.as_bytes()))
+    };
+    let marked = entries.filter(|entry| is_marked(&entry.path()));
+    marked
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
 #[test]
 fn a_cancelled_run_is_gone_within_half_a_second_with_everything_it_started() {
     let home = Home::offline();

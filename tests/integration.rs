@@ -19,6 +19,7 @@ mod overview;
 mod providers;
 mod rest;
 mod sandbox;
+mod secrets;
 mod selection;
 mod skills;
 mod support;

@@ -44,6 +44,7 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     match &arguments.command {
         Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
         Command::Contain { inner, .. } => return Ok(contain::helper(*inner)),
+        Command::Confine => return Ok(host::skill::helper::run()),
         Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
         Command::Doctor {
             sandbox: true, json, ..

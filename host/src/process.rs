@@ -5,9 +5,11 @@
 //! by cancellation), everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's
 //! rights. [`run_contained`] is one.
 
+pub mod confine;
 pub mod contain;
 pub(crate) mod environment;
 mod group;
+mod orphans;
 mod output;
 pub(crate) mod proxy;
 pub mod toolchain;
@@ -28,6 +30,7 @@ use crate::limits;
 pub use contain::probes::{ProbeOutcome, ProbeResult, ProbeVerdict};
 use contain::{Control, Enclosure, Left, Message};
 use group::Group;
+pub use orphans::{end_orphans, start_ticks};
 use output::{LiveLines, Output};
 use proxy::{Proxy, Way};
 

@@ -48,6 +48,8 @@ use super::proxy::Way;
 use crate::limits;
 use handover::Inbox;
 pub(super) use spec::Message;
+#[cfg(target_os = "linux")]
+pub(super) use walls::give_up_capabilities;
 
 /// The hidden command that is the helper.
 pub const HELPER_COMMAND: &str = "__contain";
@@ -96,9 +98,15 @@ pub struct Available {
 
 static OFFERED: AtomicBool = AtomicBool::new(false);
 
-/// Says that this process's binary runs [`helper`] for [`HELPER_COMMAND`]. Without it there is no sandbox.
+/// Says that this process's binary runs [`helper`] for [`HELPER_COMMAND`], and `skill::helper::run` for
+/// [`super::confine::HELPER_COMMAND`]. Without it there is no sandbox.
 pub fn offer_helper() {
     OFFERED.store(true, Ordering::Relaxed);
+}
+
+/// True where [`offer_helper`] was called.
+pub(super) fn helper_offered() -> bool {
+    OFFERED.load(Ordering::Relaxed)
 }
 
 /// What works here: tried once with a program that does nothing, then remembered.

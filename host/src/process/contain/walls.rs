@@ -74,7 +74,7 @@ fn counts_processes_by_namespace() -> bool {
 }
 
 /// Also out of the bounding set, from which programs of root would get them back.
-fn give_up_capabilities() -> io::Result<()> {
+pub(in crate::process) fn give_up_capabilities() -> io::Result<()> {
     let held = rustix::thread::capabilities(None)?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..64 {
