@@ -2,6 +2,7 @@
 
 mod escapes;
 mod hostile;
+mod limits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -438,19 +439,6 @@ fn a_configuration_may_require_the_sandbox() {
     ];
     let refused = home.run(repository.path(), &call).expect(2);
     holds(&refused.stderr, &["A sandbox is required and refused at the same time"]);
-    let install = [
-        "skill",
-        "call",
-        "install_package",
-        r#"{"names": ["six"]}"#,
-        "--allow",
-        "install",
-    ];
-    let refused = home.run(repository.path(), &install).expect(1);
-    holds(
-        &refused.stderr,
-        &["A full sandbox is required, and `install` has none."],
-    );
 }
 
 #[test]
