@@ -1,7 +1,11 @@
-//! Makes the table of built-in skills from what `scripts/build` prepared: see `builtins.rs`.
+//! Makes the tables of built-in skills, and of the guest that attacks, from what `scripts/build` prepared: see
+//! `builtins.rs`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+/// The guest that attacks the sandbox: embedded like a skill, and none.
+const HOSTILE: &str = "hostile";
 
 /// Folders beneath `skills/` that are libraries.
 const LIBRARIES: [&str; 2] = ["sdk", "syntax"];
@@ -9,14 +13,17 @@ const LIBRARIES: [&str; 2] = ["sdk", "syntax"];
 fn main() {
     println!("cargo::rerun-if-env-changed=TOOL_SKILLS_FOLDER");
     let out = PathBuf::from(variable("OUT_DIR"));
-    let table = match skills_folder(&out).and_then(|folder| table(&folder)) {
-        Ok(table) => table,
-        Err(missing) => {
-            println!("cargo::error={missing}: run `scripts/build`, which builds the skills first");
-            String::from("&[]")
-        }
-    };
-    std::fs::write(out.join("builtins.rs"), table).expect("cargo makes OUT_DIR writable");
+    let tables = skills_folder(&out).and_then(|folder| {
+        let hostile = table(&folder, vec![HOSTILE.to_owned()])?;
+        Ok([table(&folder, skills()?)?, hostile])
+    });
+    let [builtins, hostile] = tables.unwrap_or_else(|missing| {
+        println!("cargo::error={missing}: run `scripts/build`, which builds the components first");
+        ["&[]", "&[]"].map(str::to_owned)
+    });
+    for (name, table) in [("builtins.rs", builtins), ("hostile.rs", hostile)] {
+        std::fs::write(out.join(name), table).expect("cargo makes OUT_DIR writable");
+    }
 }
 
 #[expect(
@@ -40,7 +47,8 @@ fn skills_folder(out: &Path) -> Result<PathBuf, String> {
     }
 }
 
-fn table(folder: &Path) -> Result<String, String> {
+/// The names of the built-in skills.
+fn skills() -> Result<Vec<String>, String> {
     let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../skills");
     println!("cargo::rerun-if-changed={}", sources.display());
     let mut names: Vec<String> = std::fs::read_dir(&sources)
@@ -51,6 +59,10 @@ fn table(folder: &Path) -> Result<String, String> {
         .filter(|name| !LIBRARIES.contains(&name.as_str()))
         .collect();
     names.sort_unstable();
+    Ok(names)
+}
+
+fn table(folder: &Path, names: Vec<String>) -> Result<String, String> {
     let mut table = String::from("&[\n");
     for name in names {
         entry(&mut table, folder, &name)?;
@@ -65,7 +77,7 @@ fn entry(table: &mut String, folder: &Path, name: &str) -> Result<(), String> {
         println!("cargo::rerun-if-changed={}", path.display());
         match path.is_file() {
             true => Ok(path),
-            false => Err(format!("the built-in skill `{name}` is missing")),
+            false => Err(format!("the component `{name}` is missing")),
         }
     };
     let (wasm, compiled) = (file("wasm")?, file("compiled")?);

@@ -148,25 +148,6 @@ fn the_service_starts_once_stops_and_says_how_it_is() {
 }
 
 #[test]
-fn only_one_daemon_comes_of_many_starts() {
-    let home = Home::offline();
-    let starts: Vec<_> = (0..4)
-        .map(|_| {
-            home.tool(Path::new("/"), &["service", "start"])
-                .stdout(std::process::Stdio::piped())
-                .spawn()
-                .expect("it runs")
-        })
-        .collect();
-    for start in starts {
-        assert!(start.wait_with_output().expect("it ends").status.success());
-    }
-    let status = home.run(Path::new("/"), &["service", "status", "--json"]).expect(0);
-    let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
-    assert_eq!(status["pid"], home.record()["pid"]);
-}
-
-#[test]
 fn json_prints_one_event_a_line() {
     let (home, repository) = (
         Home::offline(),

@@ -4,11 +4,11 @@
 //! What several rows look at is recorded once (`recorded`, `skills`): the daemon is gone again before the rows are
 //! checked, so that they share plain data and nothing that runs.
 
-mod http;
+pub(crate) mod http;
 mod recorded;
 mod rights;
 mod told;
-mod world;
+pub(crate) mod world;
 
 mod auth;
 mod automation;

@@ -2,13 +2,17 @@
 
 mod answers;
 mod automation;
+mod browser;
 mod cli;
 mod clients;
 mod commands;
 mod conformance;
 mod contain;
+mod door;
 mod edges;
 mod help;
+mod installs;
+mod lifecycle;
 mod openapi;
 mod operations;
 mod overview;

@@ -1,8 +1,13 @@
 //! A user with a home of their own: the real binary, a daemon on a free port, and both gone when the test ends.
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use tempfile::TempDir;
 
 /// A temporary `TOOL_HOME` whose daemon, where one was started, is stopped when this is dropped.
@@ -54,10 +59,21 @@ impl Home {
         self.folder.path()
     }
 
-    /// The binary, with this home, a free port and nothing else of the environment that could matter.
+    /// The binary, with this home, a free port and nothing else of the environment that could matter. It runs as the
+    /// user whose home this is: root may have given it away, perhaps with a copy of the binary that they can run.
     #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
     pub(crate) fn tool(&self, directory: &Path, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tool"));
+        let copy = self.path().join("tool");
+        let program = if copy.exists() {
+            copy
+        } else {
+            PathBuf::from(env!("CARGO_BIN_EXE_tool"))
+        };
+        let mut command = Command::new(program);
+        let owner = std::fs::metadata(self.path()).map_or(0, |home| home.uid());
+        if rustix::process::geteuid().is_root() && owner != 0 {
+            command.uid(owner).gid(owner);
+        }
         command
             .args(arguments)
             .current_dir(directory)
@@ -81,6 +97,26 @@ impl Home {
         format!("http://127.0.0.1:{}", self.record()["port"])
     }
 
+    /// Starts the daemon with more in its environment than a client gives it, and gives its address.
+    pub(crate) fn serve_with(&self, variables: &[(&str, &str)]) -> String {
+        let mut command = self.tool(Path::new("/"), &["__daemon", "--port", "0"]);
+        let command = command.envs(variables.iter().copied()).stdout(Stdio::piped());
+        let mut daemon = command.stderr(Stdio::null()).spawn().expect("the binary runs");
+        let mut said = String::new();
+        let mut stdout = BufReader::new(daemon.stdout.take().expect("it is piped"));
+        stdout.read_line(&mut said).expect("it says how it is");
+        assert!(said.contains("\"ready\""), "{said}");
+        // The home stops it when the test ends; somebody has to wait for it then.
+        std::thread::spawn(move || daemon.wait());
+        format!("http://127.0.0.1:{}", self.record()["port"])
+    }
+
+    /// The process id of the daemon.
+    pub(crate) fn pid(&self) -> Pid {
+        let pid = self.record()["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        pid.and_then(Pid::from_raw).expect("a process id")
+    }
+
     /// The content of `backend.json`.
     pub(crate) fn record(&self) -> serde_json::Value {
         let text = std::fs::read(self.path().join("backend.json")).expect("the daemon has said where it is");
@@ -93,6 +129,23 @@ impl Drop for Home {
         // A test that has failed should say its own failure, not this one's.
         let _ = self.tool(Path::new("/"), &["service", "stop"]).output();
     }
+}
+
+/// Waits until something is so, longer than it can take on a busy machine. Gives how long it took.
+#[track_caller]
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    begun.elapsed()
+}
+
+/// True while a process is there and has not ended.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
 }
 
 /// The output of a command as text.
@@ -170,7 +223,6 @@ pub(crate) fn fixture_path(name: &str) -> PathBuf {
 /// Everything below a folder but reports: its mode, and its content or where it leads.
 pub(crate) fn tree(root: &Path) -> std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)> {
     use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::MetadataExt;
     let mut tree = std::collections::BTreeMap::new();
     let mut todo = vec![root.to_owned()];
     while let Some(folder) = todo.pop() {
@@ -194,6 +246,15 @@ pub(crate) fn tree(root: &Path) -> std::collections::BTreeMap<PathBuf, (u32, Vec
         }
     }
     tree
+}
+
+/// Runs a program to its good end: what a user would have done before.
+#[expect(clippy::disallowed_methods, reason = "the tests do what a user does")]
+#[track_caller]
+pub(crate) fn run(directory: &Path, program: &Path, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).current_dir(directory).output();
+    let said = finish(output.unwrap_or_else(|error| panic!("{}: {error}", program.display())));
+    assert_eq!(said.code, 0, "{arguments:?}: {}{}", said.stdout, said.stderr);
 }
 
 /// The paths in which two trees differ.

@@ -1,6 +1,10 @@
-//! The built-in skills: components, their compiled code and their descriptors, embedded by `build.rs`.
+//! The built-in skills: components, their compiled code and their descriptors, embedded by `build.rs`; and beside them
+//! the guest that attacks the sandbox, which is in no list of skills and which no session can call.
 
 use host::skill::Builtin;
 
 /// Every built-in skill, by name.
 pub(crate) static BUILTINS: &[Builtin] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
+
+/// The guest of `tool doctor --sandbox`, alone.
+pub(crate) static HOSTILE: &[Builtin] = include!(concat!(env!("OUT_DIR"), "/hostile.rs"));

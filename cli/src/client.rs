@@ -3,13 +3,14 @@
 //! Port 8000 is also the default of other servers, so nothing is sent before the other side has proved that it holds
 //! this user's token, by a keyed answer to a nonce; the token itself goes out only afterwards.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use host::api::{ErrorBody, Event, Problem};
 use host::config::Environment;
-use host::daemon::{self, Record};
+use host::daemon::{self, Proved, Record};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -20,50 +21,78 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
 use crate::error::Error;
+use crate::output::Output;
 
 /// Where the daemon of this user is, or would be.
 #[derive(Debug, Clone)]
 pub(crate) struct Backend {
     pub(crate) home: PathBuf,
     pub(crate) environment: Environment,
+    output: Output,
 }
 
 impl Backend {
     /// The backend that this environment means.
-    pub(crate) fn new(environment: Environment) -> Result<Self, Error> {
+    pub(crate) fn new(environment: Environment, output: Output) -> Result<Self, Error> {
         let home = environment.tool_home()?;
-        Ok(Self { home, environment })
+        Ok(Self {
+            home,
+            environment,
+            output,
+        })
     }
 
-    /// Connects to the running daemon, starting one where there is none. An idle one of another version is replaced.
+    /// Connects to the running daemon, starting one where there is none. An idle one of another version is replaced, a
+    /// busy one used as it is.
     pub(crate) async fn connect_or_start(&self) -> Result<Client, Error> {
-        if let Some(record) = daemon::find(&self.home) {
+        let patience = Instant::now() + START_TIME;
+        loop {
+            let found = self.running()?;
+            let is_new = found.is_none();
+            let record = match found.map_or_else(|| self.start(), Ok) {
+                Ok(record) => record,
+                // Another command's daemon was faster, and has gone again.
+                Err(error) if is_lost_race(&error) && Instant::now() < patience => continue,
+                Err(error) => return Err(error),
+            };
             match self.connect(&record).await {
-                Ok(mut client) => {
-                    if record.version == env!("CARGO_PKG_VERSION") || client.is_busy().await? {
+                Ok(client) if is_new => {
+                    self.say_exposed(&record);
+                    return Ok(client);
+                }
+                Ok(client) => {
+                    if let Some(client) = self.of_this_version(client).await? {
                         return Ok(client);
                     }
-                    self.stop(&record)?;
                 }
-                Err(error) if daemon::find(&self.home).is_some() => return Err(error),
-                // It died between the look and the call.
+                Err(error) if self.is_current(&record) || Instant::now() >= patience => return Err(error),
+                // It ended between the look and the call.
                 Err(_) => {}
             }
         }
-        let record = self.start()?;
-        self.connect(&record).await
     }
 
     /// Connects to the running daemon.
     pub(crate) async fn connect_running(&self) -> Result<Client, Error> {
-        match daemon::find(&self.home) {
+        match self.running()? {
             Some(record) => self.connect(&record).await,
             None => Err(daemon::lost(&self.home).map_or_else(refused, Error::from)),
         }
     }
 
+    /// The daemon of this home; one that is about to end is waited for, and then is none.
+    pub(crate) fn running(&self) -> Result<Option<Record>, Error> {
+        daemon::check_owner(&self.home)?;
+        let found = daemon::find(&self.home);
+        match found.as_ref().is_some_and(|record| record.stopping) && daemon::wait_until_gone(&self.home) {
+            // The next one may be there already.
+            true => Ok(daemon::find(&self.home).filter(|record| !record.stopping)),
+            false => Ok(found),
+        }
+    }
+
     /// Starts a daemon: this same binary, in its daemon mode.
-    pub(crate) fn start(&self) -> Result<Record, Error> {
+    fn start(&self) -> Result<Record, Error> {
         let program = std::env::current_exe().map_err(|error| {
             Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
         })?;
@@ -77,8 +106,52 @@ impl Backend {
     }
 
     /// Stops a daemon that has just proved to be ours.
-    pub(crate) fn stop(&self, record: &Record) -> Result<(), Error> {
-        Ok(daemon::stop(&self.home, record, true)?)
+    pub(crate) fn stop(&self, client: &Client) -> Result<(), Error> {
+        Ok(daemon::stop(&self.home, &client.daemon)?)
+    }
+
+    /// The version handshake: the daemon of this version is used as it is, an idle one of another version ended.
+    async fn of_this_version(&self, mut client: Client) -> Result<Option<Client>, Error> {
+        let (own, other) = (env!("CARGO_PKG_VERSION"), client.daemon.record().version.clone());
+        if other == own {
+            return Ok(Some(client));
+        }
+        let sessions = client.sessions().await?;
+        if sessions == 0 {
+            self.stop(&client)?;
+            self.output.progress(&format!(
+                "The backend of version {other} was idle and has ended; this is {own}."
+            ));
+            return Ok(None);
+        }
+        let message = format!(
+            "The running backend is of version {other}, this is {own}. It is busy ({}) and was left alone.",
+            under_way(sessions)
+        );
+        self.output.warning(
+            &Problem::new("other-version", message)
+                .with_hint("once it is idle the next command replaces it; `tool service restart` does so at once"),
+        );
+        Ok(Some(client))
+    }
+
+    /// A server that other machines may reach is never started without a word.
+    fn say_exposed(&self, record: &Record) {
+        if record.is_exposed() {
+            let message = format!(
+                "The backend listens on {}:{}, where other machines may reach it: nothing is encrypted, and every \
+                 request needs the token",
+                record.address, record.port
+            );
+            let problem = Problem::new("exposed", message)
+                .with_hint("leave out `address` of [server] in config.toml to listen on loopback only");
+            self.output.warning(&problem);
+        }
+    }
+
+    /// True while this is what the daemon of this home says of itself.
+    fn is_current(&self, record: &Record) -> bool {
+        daemon::find(&self.home).as_ref() == Some(record)
     }
 
     async fn connect(&self, record: &Record) -> Result<Client, Error> {
@@ -95,30 +168,40 @@ impl Backend {
             )
             .with_hint(format!("if it stays so, end process {} and try again", record.pid))
         };
-        let mut client = proved.map_err(hung)??;
-        client.authorization = Some(format!("Bearer {token}"));
-        Ok(client)
+        let (sender, daemon) = proved.map_err(hung)??;
+        Ok(Client {
+            sender,
+            daemon,
+            authorization: format!("Bearer {token}"),
+        })
     }
 
-    /// A connection whose other side holds the same token.
-    async fn prove(&self, record: &Record, token: &str) -> Result<Client, Error> {
-        let mut client = Client {
-            sender: open(record.port).await?,
-            port: record.port,
-            authorization: None,
-        };
+    /// A connection whose other side holds the same token, and runs as the process of the record.
+    async fn prove(&self, record: &Record, token: &str) -> Result<(Sender, Proved), Error> {
+        let mut sender = open(record.reachable_at()).await?;
         let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let asked = client.get::<Identity>(&format!("/api/identity?nonce={nonce}")).await;
-        let identity = asked.map_err(|_| match daemon::find(&self.home).as_ref() == Some(record) {
+        let path = format!("/api/identity?nonce={nonce}");
+        let request = request(record.reachable_at(), Method::GET, &path, None, None)?;
+        let answer = async {
+            let response = send(&mut sender, record.reachable_at(), request).await?;
+            decode::<Identity>(response).await
+        };
+        let identity = answer.await.map_err(|_| match self.is_current(record) {
             true => stranger(record.port),
             false => refused(),
         })?;
-        match identity.proof == host::http::proof(token, record.port, &nonce) {
-            true => Ok(client),
-            false => Err(stranger(record.port)),
-        }
+        let proved = Proved::by_answer(record, token, &nonce, &identity.proof, identity.pid);
+        Ok((sender, proved.ok_or_else(|| stranger(record.port))?))
     }
 }
+
+/// True for an error that another start may not meet: somebody else's daemon was there for a moment.
+fn is_lost_race(error: &Error) -> bool {
+    matches!(error, Error::Problem(problem) if problem.code == "already-running")
+}
+
+/// How long a command tries to get hold of a daemon while others start, replace and stop theirs.
+const START_TIME: Duration = Duration::from_secs(20);
 
 /// How long a daemon may take to prove itself: it does so in less than a millisecond unless it hangs.
 const PROOF_TIME: Duration = Duration::from_secs(5);
@@ -126,6 +209,15 @@ const PROOF_TIME: Duration = Duration::from_secs(5);
 #[derive(serde::Deserialize)]
 struct Identity {
     proof: String,
+    pid: u32,
+}
+
+/// Sessions under way, in words.
+pub(crate) fn under_way(sessions: u64) -> String {
+    match sessions {
+        1 => "1 session under way".to_owned(),
+        many => format!("{many} sessions under way"),
+    }
 }
 
 /// The specification's sentence for a backend that does not run.
@@ -139,9 +231,9 @@ fn refused() -> Error {
 }
 
 /// Why a connection broke off: the daemon at its other end is gone, or it is there and something else failed.
-async fn lost(port: u16, error: &dyn std::fmt::Display) -> Error {
+async fn lost(address: SocketAddr, error: &dyn std::fmt::Display) -> Error {
     for _ in 0..DYING_LOOKS {
-        if TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        if TcpStream::connect(address).await.is_err() {
             return refused();
         }
         tokio::time::sleep(DYING_TIME / DYING_LOOKS).await;
@@ -162,8 +254,10 @@ fn stranger(port: u16) -> Error {
     .into()
 }
 
-async fn open(port: u16) -> Result<SendRequest<Full<Bytes>>, Error> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(|_| refused())?;
+type Sender = SendRequest<Full<Bytes>>;
+
+async fn open(address: SocketAddr) -> Result<Sender, Error> {
+    let stream = TcpStream::connect(address).await.map_err(|_| refused())?;
     // Small requests and answers go back and forth: waiting to fill packets would add 40 ms to each.
     let _ = stream.set_nodelay(true);
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| refused())?;
@@ -171,22 +265,73 @@ async fn open(port: u16) -> Result<SendRequest<Full<Bytes>>, Error> {
     Ok(sender)
 }
 
+/// A request. Without `authorization` it carries nothing of ours.
+fn request(
+    address: SocketAddr,
+    method: Method,
+    path: &str,
+    body: Option<Bytes>,
+    authorization: Option<&str>,
+) -> Result<Request<Full<Bytes>>, Error> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, address.to_string())
+        .header(header::CONTENT_TYPE, "application/json");
+    if let Some(authorization) = authorization {
+        request = request.header(header::AUTHORIZATION, authorization);
+    }
+    request
+        .body(Full::new(body.unwrap_or_default()))
+        .map_err(|error| broken(&error))
+}
+
+/// Sends a request; an answer that is no success is a problem.
+async fn send(
+    sender: &mut Sender,
+    address: SocketAddr,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, Error> {
+    if let Err(error) = sender.ready().await {
+        return Err(lost(address, &error).await);
+    }
+    let response = match sender.send_request(request).await {
+        Ok(response) => response,
+        Err(error) => return Err(lost(address, &error).await),
+    };
+    if response.status().is_success() {
+        Ok(response)
+    } else {
+        Err(problem_of(response).await)
+    }
+}
+
 /// A kept connection to a daemon that has proved to be ours.
 #[derive(Debug)]
 pub(crate) struct Client {
-    sender: SendRequest<Full<Bytes>>,
-    port: u16,
-    authorization: Option<String>,
+    sender: Sender,
+    daemon: Proved,
+    authorization: String,
 }
 
 impl Client {
     /// A second connection to the same daemon, for use while a stream is open on the first.
     pub(crate) async fn another(&self) -> Result<Self, Error> {
         Ok(Self {
-            sender: open(self.port).await?,
-            port: self.port,
+            sender: open(self.address()).await?,
+            daemon: self.daemon.clone(),
             authorization: self.authorization.clone(),
         })
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.daemon.record().reachable_at()
+    }
+
+    /// How many sessions are under way.
+    pub(crate) async fn sessions(&mut self) -> Result<u64, Error> {
+        let status: host::api::BackendStatus = self.get("/api/status").await?;
+        Ok(status.sessions_running)
     }
 
     /// GET, answered in JSON.
@@ -213,44 +358,19 @@ impl Client {
 
     /// GET of an event stream.
     pub(crate) async fn events(&mut self, path: &str) -> Result<Events, Error> {
-        Ok(Events::new(self.port, self.send(Method::GET, path, None).await?))
+        Ok(Events::new(self.address(), self.send(Method::GET, path, None).await?))
     }
 
     /// POST in JSON, answered by an event stream.
     pub(crate) async fn post_events(&mut self, path: &str, body: &impl Serialize) -> Result<Events, Error> {
         let response = self.send(Method::POST, path, Some(encode(body)?)).await?;
-        Ok(Events::new(self.port, response))
-    }
-
-    async fn is_busy(&mut self) -> Result<bool, Error> {
-        let status: host::api::BackendStatus = self.get("/api/status").await?;
-        Ok(status.sessions_running > 0)
+        Ok(Events::new(self.address(), response))
     }
 
     async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, format!("127.0.0.1:{}", self.port))
-            .header(header::CONTENT_TYPE, "application/json");
-        if let Some(authorization) = &self.authorization {
-            request = request.header(header::AUTHORIZATION, authorization);
-        }
-        let request = request
-            .body(Full::new(body.unwrap_or_default()))
-            .map_err(|error| broken(&error))?;
-        if let Err(error) = self.sender.ready().await {
-            return Err(lost(self.port, &error).await);
-        }
-        let response = match self.sender.send_request(request).await {
-            Ok(response) => response,
-            Err(error) => return Err(lost(self.port, &error).await),
-        };
-        if response.status().is_success() {
-            Ok(response)
-        } else {
-            Err(problem_of(response).await)
-        }
+        let address = self.address();
+        let request = request(address, method, path, body, Some(&self.authorization))?;
+        send(&mut self.sender, address, request).await
     }
 }
 
@@ -295,7 +415,7 @@ async fn problem_of(response: Response<Incoming>) -> Error {
 /// The events of one stream.
 #[derive(Debug)]
 pub(crate) struct Events {
-    port: u16,
+    address: SocketAddr,
     body: Incoming,
     buffer: BytesMut,
     secret: Option<String>,
@@ -303,10 +423,10 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    fn new(port: u16, response: Response<Incoming>) -> Self {
+    fn new(address: SocketAddr, response: Response<Incoming>) -> Self {
         let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         Self {
-            port,
+            address,
             secret: header("x-approval-secret"),
             session: header("x-session-id"),
             body: response.into_body(),
@@ -316,7 +436,7 @@ impl Events {
 
     /// What to say of a stream that ended without its terminal event.
     pub(crate) async fn ended_early(&self) -> Error {
-        lost(self.port, &"the stream ended before the session did").await
+        lost(self.address, &"the stream ended before the session did").await
     }
 
     /// The session that this stream started.
@@ -347,7 +467,7 @@ impl Events {
                         self.buffer.extend_from_slice(data);
                     }
                 }
-                Some(Err(error)) => return Err(lost(self.port, &error).await),
+                Some(Err(error)) => return Err(lost(self.address, &error).await),
                 None => return Ok(None),
             }
         }

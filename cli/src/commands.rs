@@ -11,8 +11,8 @@ mod history;
 mod init;
 pub(crate) mod man;
 mod operation;
-pub(crate) mod probes;
 pub(crate) mod reference;
+pub(crate) mod sandbox;
 pub(crate) mod service;
 mod skill;
 mod undo;
@@ -77,11 +77,12 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Diff { session, json } => diff::run(&session, json, context).await,
         Command::Undo { session, json } => undo::run(&session, json, context).await,
         Command::Config { json } => config::run(json, context),
-        Command::Doctor { probe, json } => doctor::run(probe, json, context).await,
+        Command::Doctor { probe, json, .. } => doctor::run(probe, json, context).await,
         Command::Completions { .. }
         | Command::Man { .. }
         | Command::Reference
         | Command::Dev(_)
+        | Command::Confine
         | Command::Contain { .. }
         | Command::SandboxProbes(_)
         | Command::Daemon { .. } => {

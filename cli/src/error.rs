@@ -55,7 +55,7 @@ impl From<Problem> for Error {
 /// The exit code that a problem's stable code means.
 pub(crate) fn code(problem: &str) -> u8 {
     match problem {
-        "backend-down" | "start-failed" | "port-in-use" | "stop-failed" | "stranger" => BACKEND,
+        "backend-down" | "start-failed" | "port-in-use" | "stop-failed" | "stranger" | "foreign-home" => BACKEND,
         "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-root" => USAGE,
         problem if problem.starts_with("config-") => USAGE,
         _ => FAILED,

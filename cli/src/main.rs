@@ -42,15 +42,20 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     contain::offer_helper();
     // These need nothing of the user's: no home, no configuration.
     match &arguments.command {
-        Command::Contain { inner } => return Ok(contain::helper(*inner)),
-        Command::SandboxProbes(probes) => return commands::probes::run(probes, output),
+        Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
+        Command::Contain { inner, .. } => return Ok(contain::helper(*inner)),
+        Command::Confine => return Ok(host::skill::helper::run()),
+        Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
+        Command::Doctor {
+            sandbox: true, json, ..
+        } => return commands::sandbox::doctor(*json, output),
         Command::Completions { shell } => return commands::completions::run(*shell, output),
         Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
         Command::Reference => return commands::reference::run(output),
         Command::Dev(dev) => return commands::dev::run(dev, output),
         _ => {}
     }
-    let backend = Backend::new(environment)?;
+    let backend = Backend::new(environment, output)?;
     if let Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
     }

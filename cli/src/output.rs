@@ -4,6 +4,7 @@
 //! colours or ring bells, on a terminal or in a file that somebody will show on one.
 
 mod answer;
+mod clean;
 mod diff;
 mod file;
 mod markdown;
@@ -17,6 +18,7 @@ use host::config::Environment;
 use crate::error::Error;
 
 pub(crate) use answer::Answer;
+pub(crate) use clean::clean;
 pub(crate) use file::AnswerFile;
 use markdown::{Look, Markdown};
 pub(crate) use status::{Status, TICK};
@@ -183,29 +185,4 @@ fn write_out(text: &str) -> Result<(), Error> {
         io::ErrorKind::BrokenPipe => Error::OutputClosed,
         _ => Error::new("output", format!("Standard output could not be written: {error}")),
     })
-}
-
-/// Removes control characters but newline and tab, and the marks that reorder text.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().filter(|&character| is_shown(character)).collect()
-}
-
-fn is_shown(character: char) -> bool {
-    match character {
-        '\n' | '\t' => true,
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => false,
-        _ => !character.is_control(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::clean;
-
-    #[test]
-    fn what_could_steer_a_terminal_is_removed() {
-        assert_eq!(clean("a\x1b[2Jb\u{9b}31mc\r\x07\td\ne"), "a[2Jb31mc\td\ne");
-        assert_eq!(clean("user\u{202e}txt.exe\u{2066}"), "usertxt.exe");
-        assert_eq!(clean("grüße 漢字 🦀"), "grüße 漢字 🦀");
-    }
 }

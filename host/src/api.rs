@@ -2,26 +2,24 @@
 //!
 //! Field names and their types are the specification's; additions come after them. Nothing here does anything.
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 mod changes;
+mod clock;
 mod event;
 mod read;
 mod schema;
 
 pub use changes::{ChangedFile, LeftFile, SessionDiff, UndoResult};
+pub(crate) use clock::make_wrong;
+pub use clock::now;
 pub use event::{ArchitectureEvent, Event, Receipt, SelectedFile};
 
 /// A point in time, written as ISO 8601 in UTC.
 pub type Timestamp = DateTime<Utc>;
-
-/// The present, in whole milliseconds: what a journal writes and reads back is the same value.
-pub fn now() -> Timestamp {
-    Utc::now().trunc_subsecs(3)
-}
 
 /// One of the four things that the service does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -485,6 +483,9 @@ pub struct BackendStatus {
     pub version: String,
     /// Process id.
     pub pid: u32,
+    /// Address it listens on.
+    #[serde(default)]
+    pub address: String,
     /// Port it listens on.
     #[schema(minimum = 1, maximum = 65535)]
     pub port: u16,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,9 +17,13 @@ use serde::{Deserialize, Serialize};
 use crate::api::Problem;
 
 mod edit;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
+mod live;
 mod origin;
 
 pub use edit::{Init, write_initial};
+pub use live::Live;
 pub use origin::{FileState, Inspection, Origin, Setting, exposed, exposed_key, inspect};
 use origin::{Sourced, layered};
 
@@ -230,15 +235,31 @@ pub struct ProviderSummary {
 }
 
 /// `[server]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSettings {
+    /// Address to listen on. On any but a loopback one everybody needs the token.
+    pub address: IpAddr,
     /// Host names, beside loopback, that a `Host` header may carry.
     pub hosts: Vec<String>,
     /// Origins of pages that may use the server, for example `http://localhost:5173`.
     pub cors_origins: Vec<String>,
     /// Who needs the token.
     pub auth: Auth,
+    /// After how many minutes without a session and a request the daemon ends; it stays where this is absent.
+    pub idle_minutes: Option<NonZeroU32>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            hosts: Vec::new(),
+            cors_origins: Vec::new(),
+            auth: Auth::default(),
+            idle_minutes: None,
+        }
+    }
 }
 
 /// Who needs the token.
@@ -312,7 +333,7 @@ struct FileContext {
 
 /// Names of the environment variables that configure the product or that recipes may see. A client sends these, and
 /// only these, with a session.
-pub const FORWARDED: [&str; 19] = [
+pub const FORWARDED: [&str; 35] = [
     "HOSTED_API_KEY",
     "VENDOR_B_API_KEY",
     "VENDOR_C_API_KEY",
@@ -330,8 +351,24 @@ pub const FORWARDED: [&str; 19] = [
     "http_proxy",
     "https_proxy",
     "no_proxy",
+    "ALL_PROXY",
+    "all_proxy",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_NO_INDEX",
+    "PIP_TRUSTED_HOST",
+    "PIP_PROXY",
+    "NPM_CONFIG_REGISTRY",
+    "NPM_CONFIG_USERCONFIG",
+    "npm_config_registry",
+    "npm_config_userconfig",
 ];
 
 /// A snapshot of the process environment.
@@ -372,6 +409,25 @@ impl Environment {
     pub fn scan_time(&self) -> Option<Duration> {
         let lower = self.get("TOOL_TEST_SCAN_MS").filter(|_| cfg!(debug_assertions))?;
         lower.parse().ok().map(Duration::from_millis)
+    }
+
+    /// The version that a daemon says to be: for tests, another one. As with [`Self::scan_time`], a daemon that a client
+    /// starts never gets the variable.
+    pub fn version(&self) -> &str {
+        let other = self.get("TOOL_TEST_VERSION").filter(|_| cfg!(debug_assertions));
+        other.unwrap_or(env!("CARGO_PKG_VERSION"))
+    }
+
+    /// A lower time after which an idle daemon ends, in milliseconds: for tests.
+    pub fn idle_time(&self) -> Option<Duration> {
+        let lower = self.get("TOOL_TEST_IDLE_MS").filter(|_| cfg!(debug_assertions))?;
+        lower.parse().ok().map(Duration::from_millis)
+    }
+
+    /// A file that says by how much the clock is wrong: for tests, as [`Environment::scan_time`].
+    pub fn wrong_clock(&self) -> Option<PathBuf> {
+        let file = self.get("TOOL_TEST_CLOCK").filter(|_| cfg!(debug_assertions))?;
+        Some(PathBuf::from(file))
     }
 
     /// What a client sends with a session.

@@ -6,6 +6,8 @@
 //! module knows the repository. Files are opened through it alone, so hidden ones are never read.
 
 mod entry;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod packet;
 mod rank;
 pub(crate) mod scanner;

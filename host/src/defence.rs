@@ -34,18 +34,28 @@ defences! {
 
     /// Names in the table of hidden files.
     HiddenNames,
-    /// Letters of another case are the same name.
+    /// Letters of another case, and characters that some file systems ignore, make no other name.
     CaseFolding,
     /// Another name (hard link) of a hidden file is hidden.
     HiddenIdentity,
     /// Files that are secret by their first bytes.
     HiddenContent,
+    /// Directories of the shape of a git directory.
+    GitShape,
+    /// The state directory of this program, wherever it lies.
+    StateDirectory,
+    /// What a symbolic link leads to is judged by its real name.
+    RealNames,
     /// Symbolic links that leave the repository are not followed.
     LinksOutside,
-    /// `..` and absolute paths are no paths of the repository.
-    PathsOutside,
-    /// What was opened is judged, not what was asked for.
-    JudgeOpened,
+    /// A path that is opened leads through no link that was not looked at.
+    LinksAtOpening,
+    /// `..` and absolute paths of a guest.
+    GuardPaths,
+    /// `..` and absolute paths, wherever a path of the repository is used.
+    RepositoryPaths,
+    /// The kernel's word that a path stays beneath the root.
+    BeneathRoot,
     /// Opening never waits for the other end.
     NonBlocking,
     /// Only regular files and directories are opened.
@@ -57,26 +67,28 @@ defences! {
 
     // ---- proposals ----
 
-    /// The repository is read-only for a skill.
-    ReadOnlyRepository,
-    /// A guest makes no links in its stage.
-    StageLinks,
-    /// No path of the stage leads out of it.
-    StagePaths,
     /// Names that no proposal may touch.
     ProtectedNames,
-    /// Files that the session has not read are not overwritten.
+    /// No proposal makes a directory into a git directory.
+    ProposedGitShape,
+    /// Names of a proposal have no control characters.
+    VisibleNames,
+    /// Files that the session has not read as they are, are not overwritten.
     UnreadFiles,
     /// A call that did not end well changes nothing.
     FailedCalls,
-    /// Effects that are not granted.
+    /// What is not granted is refused to the guest.
     Grants,
+    /// What is not granted is not committed.
+    GrantsAtCommit,
 
     // ---- bounds of a call ----
 
     /// Its deadline while it computes.
     Deadline,
-    /// Its deadline while it waits in a host call.
+    /// Its deadline at every host call.
+    DeadlineInHostCalls,
+    /// Its deadline while it waits in one.
     DeadlineOfWaits,
     /// Its linear memory.
     Memory,
@@ -102,7 +114,7 @@ defences! {
     Entries,
     /// The bytes that it stages.
     StagedBytes,
-    /// The files that it stages.
+    /// The files and directories that it stages.
     StagedEntries,
     /// The files that it proposes to delete.
     Deletions,
@@ -111,14 +123,98 @@ defences! {
 
     // ---- what a guest has none of ----
 
-    /// The network.
+    /// Sockets.
     Sockets,
-    /// The environment and the arguments of the host.
+    /// What a socket may do, where there was one.
+    SocketRights,
+    /// The environment of the session's starter.
     Environment,
     /// A fine clock.
     Clock,
     /// Control characters in what it says.
     Cleaning,
+
+    // ---- around a run ----
+
+    /// A root file system of its own.
+    OwnRoot,
+    /// A `/proc` that shows its own processes.
+    OwnProc,
+    /// A namespace of processes.
+    OwnProcesses,
+    /// A network of its own.
+    OwnNetwork,
+    /// No terminal.
+    OwnSession,
+    /// An empty home.
+    OwnHome,
+    /// The real tree lies under a file system that takes what is written.
+    CoveredTree,
+    /// Hidden entries of the tree are not there.
+    HiddenEntries,
+    /// What the file systems of a run take.
+    BoundedDisks,
+    /// The system's directories are for reading.
+    ReadOnlySystem,
+    /// So is the root.
+    ReadOnlyRoot,
+    /// So is what of `/proc` changes the machine.
+    ReadOnlyProc,
+    /// No handle of the helper's, not even as standard input.
+    NoInput,
+    /// Nothing of the starter's environment.
+    ClearedEnvironment,
+    /// The first process cannot be looked into.
+    NotDumpable,
+    /// No capability.
+    Capabilities,
+    /// Landlock's rules.
+    Landlock,
+    /// The filter of system calls.
+    SystemCalls,
+    /// The filter of the newer `clone`, whose flags no filter sees.
+    NewerClone,
+    /// The filter of socket families.
+    SocketFamilies,
+    /// Counting processes and memory.
+    Counting,
+    /// The kernel's bound on processes.
+    TaskLimit,
+    /// Its bound on addresses.
+    AddressLimit,
+    /// Its bound on core dumps.
+    CoreLimit,
+    /// Looking for what a run has left behind.
+    Strays,
+}
+
+/// How an attack was seen to succeed, so that it is known to attack at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// With all of these off it succeeds.
+    Off(&'static [Defence]),
+    /// The same in the fallback of the sandbox around runs.
+    Fallback(&'static [Defence]),
+    /// It was not seen, and why it cannot be.
+    Unseen(&'static str),
+}
+
+impl Counter {
+    /// True where there is a counter-proof or a reason.
+    pub fn is_told(&self) -> bool {
+        match self {
+            Self::Off(defences) | Self::Fallback(defences) => !defences.is_empty(),
+            Self::Unseen(reason) => !reason.is_empty(),
+        }
+    }
+
+    /// What has to be off.
+    pub fn defences(&self) -> &'static [Defence] {
+        match self {
+            Self::Off(defences) | Self::Fallback(defences) => defences,
+            Self::Unseen(_) => &[],
+        }
+    }
 }
 
 /// Whether a defence is to be used.
@@ -126,6 +222,24 @@ defences! {
 #[inline(always)]
 pub(crate) const fn on(_: Defence) -> bool {
     true
+}
+
+/// A bound, or none to speak of where its defence is not used.
+pub(crate) fn bound<T: Bound>(defence: Defence, value: T) -> T {
+    if on(defence) { value } else { T::UNBOUNDED }
+}
+
+/// What a bound is counted in.
+pub(crate) trait Bound {
+    const UNBOUNDED: Self;
+}
+
+impl Bound for u64 {
+    const UNBOUNDED: Self = Self::MAX / 2;
+}
+
+impl Bound for usize {
+    const UNBOUNDED: Self = Self::MAX / 2;
 }
 
 #[cfg(feature = "counterproof")]
@@ -158,5 +272,22 @@ mod switches {
     /// Those that are off, for a helper to be told.
     pub fn off() -> Vec<Defence> {
         Defence::ALL.iter().copied().filter(|&defence| !on(defence)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::process::contain::probes::ATTEMPTS;
+    use crate::skill::attacks::ATTACKS;
+
+    #[test]
+    fn every_defence_is_taken_away_by_some_attack() {
+        let attacks = ATTACKS.iter().map(|attack| attack.counter);
+        let counters = attacks.chain(ATTEMPTS.iter().map(|attempt| attempt.counter()));
+        let used: BTreeSet<Defence> = counters.flat_map(|counter| counter.defences().to_vec()).collect();
+        assert_eq!(used, Defence::ALL.iter().copied().collect());
     }
 }

@@ -3,34 +3,34 @@
 //! Routes translate between the wire types of `api` and the verbs of `session`; they decide nothing. The gate decides
 //! who may ask at all: see `gate`, `auth` and `listener`.
 
+mod access;
 mod auth;
 mod body;
 mod changes;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod gate;
 mod listener;
 mod openapi;
+mod serve;
 mod service;
 mod sessions;
 mod skills;
 mod sse;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use tokio_util::sync::CancellationToken;
 
 use crate::api::{Overrides, Problem, Timestamp};
-use crate::config::{self, Common, Environment, ServerSettings, Settings};
-use crate::limits;
+use crate::config::{self, Common, Environment, Live, Settings};
 use crate::provider::ModelCache;
 use crate::session::Sessions;
 use crate::skill::SkillHost;
@@ -38,8 +38,10 @@ use auth::Caller;
 use error::ApiError;
 use openapi::Table;
 
+pub use access::Traffic;
 pub use auth::proof;
-pub use listener::Peer;
+pub use listener::{Peer, listener_of};
+pub use serve::serve;
 
 /// What the routes need.
 pub struct Parts {
@@ -49,10 +51,12 @@ pub struct Parts {
     pub skills: Arc<SkillHost>,
     /// What a client must send that is not the same user.
     pub token: String,
-    /// Port that the server listens on.
-    pub port: u16,
-    /// Who may talk to it.
-    pub server: ServerSettings,
+    /// Where the server listens.
+    pub listening: SocketAddr,
+    /// The configuration as it is now: who may talk to it.
+    pub live: Arc<Live>,
+    /// What is written of requests.
+    pub traffic: Arc<Traffic>,
     /// When the daemon started.
     pub started: Timestamp,
     /// The per-user directory.
@@ -80,11 +84,21 @@ impl AppState {
     }
 
     fn port(&self) -> u16 {
-        self.0.port
+        self.0.listening.port()
     }
 
-    fn server(&self) -> &ServerSettings {
-        &self.0.server
+    /// True where other machines may ask.
+    fn is_exposed(&self) -> bool {
+        !self.0.listening.ip().to_canonical().is_loopback()
+    }
+
+    fn traffic(&self) -> &Arc<Traffic> {
+        &self.0.traffic
+    }
+
+    /// What holds at the moment, whatever the file says that cannot be understood.
+    fn common_now(&self) -> Arc<Common> {
+        self.0.live.current()
     }
 
     fn home(&self) -> &Path {
@@ -203,32 +217,6 @@ async fn no_method(method: Method, uri: Uri) -> Response {
     }
     let message = format!("`{}` cannot be asked with {method}", uri.path());
     ApiError(Problem::new("method-not-allowed", message)).into_response()
-}
-
-/// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
-pub async fn serve(
-    socket: tokio::net::TcpListener,
-    state: AppState,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let sessions = Arc::clone(state.sessions());
-    let drained = CancellationToken::new();
-    let (ending, ended) = (drained.clone(), drained);
-    let stopping = async move {
-        stop.await;
-        sessions.drain().await;
-        ending.cancel();
-    };
-    let service = router(state).into_make_service_with_connect_info::<Peer>();
-    let serving = axum::serve(listener::Listener::new(socket), service).with_graceful_shutdown(stopping);
-    let patience = async move {
-        ended.cancelled().await;
-        tokio::time::sleep(Duration::from_millis(limits::CONNECTIONS_DRAIN_MS)).await;
-    };
-    tokio::select! {
-        served = serving => served,
-        () = patience => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub mod config;
 pub mod context;
 pub mod daemon;
 pub mod defence;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod http;
 pub mod limits;
 pub mod operation;

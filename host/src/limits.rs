@@ -108,6 +108,13 @@ pub const COMPONENT_FUNCTION_BYTES_MAX: usize = 1024 * 1024;
 /// Time for compiling one foreign component. The largest known take 8 s on two cores.
 pub const COMPILE_MS_MAX: u64 = 120_000;
 
+/// Memory of one compilation, all its threads together; on a machine with less than twice this, half of what it has. The
+/// largest known components take about 1 GiB on eight cores.
+pub const COMPILE_MEMORY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Largest compiled component that is taken; native code is a few times larger than wasm.
+pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
+
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
@@ -161,10 +168,22 @@ pub const START_SECONDS_MAX: u64 = 10;
 /// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
 pub const HOME_LOOK_MS: u64 = 2000;
 
+/// Open files that a daemon asks the system for: a connection each, and some ten for a session at work, which has its
+/// journal, its repository, a provider's connection, and calls with [`CALL_FILES_OPEN_MAX`] each.
+pub const FILES_OPEN_WANTED: u64 = 8_192;
+
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;
 
-/// Bytes of the daemon's log before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
+/// How long a starting daemon tries to get the lock while nobody says to be the holder, and how long a client waits for
+/// a holder to say where it is: a look at the lock lasts microseconds, a start some ten milliseconds.
+pub const LOCK_PATIENCE_MS: u64 = 2_000;
+
+/// How long a daemon that leaves because it is idle still listens: a client that read its record just before has
+/// connected by then.
+pub const LEAVE_MS: u64 = 200;
+
+/// Bytes of each of the daemon's logs before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
 pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 // ---- repository ----
@@ -292,6 +311,17 @@ pub const JOURNAL_COMMIT_MS: u64 = 25;
 /// Unwritten journal bytes that are held while the disk is full. Beyond it new lines are dropped, not the session.
 pub const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
+/// the file does not hold, also after a full disk. A line has at least a hundred bytes.
+pub const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
+
+/// Time between two tries to write down a session that has ended while the disk was full.
+pub const JOURNAL_RETRY_MS: u64 = 1_000;
+
+/// Ended sessions that are kept in memory because the disk does not take them. Each holds at most two times
+/// [`JOURNAL_BACKLOG_BYTES_MAX`], usually a hundredth of that.
+pub const SESSIONS_UNWRITTEN_MAX: usize = 16;
+
 /// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
 /// a second.
 pub const TOKEN_COALESCE_MS: u64 = 5;
@@ -334,15 +364,28 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// instead of the answer.
 pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Time in which the head of a request must arrive, from its first byte on. It is some hundred bytes: whoever takes
-/// longer holds a connection for its own sake.
+/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
+/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
 pub const HEAD_SECONDS_MAX: u64 = 15;
+
+/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers of a request. Browsers behind proxies send some forty.
+pub const HEADERS_MAX: usize = 100;
 
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;
 
 /// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
 pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
+/// the user out by holding all of them.
+pub const STRANGERS_CONNECTIONS_MAX: usize = 512;
+
+/// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
+pub const LOGGED_TARGET_BYTES_MAX: usize = 512;
 
 /// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
 /// twice what the slowest plain answer, a scan, may take.
@@ -361,8 +404,57 @@ pub const CONNECTIONS_DRAIN_MS: u64 = 500;
 /// call's own limit ends it earlier.
 pub const GIT_SECONDS_MAX: u64 = 60;
 
-/// Git operations that were given up and still hang (a FIFO in place of an ignore file): no more are started then.
-pub const GIT_THREADS_MAX: usize = 16;
+/// Git operations at the same time. Where no helper does them, those that were given up and still hang count.
+pub const GIT_OPERATIONS_MAX: usize = 16;
+
+/// Memory of one helper for git. Storing a file of the largest size with its line ends changed takes three times it.
+pub const GIT_MEMORY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Addresses of one helper for git: its memory, this program, and windows into packs and their indices.
+pub const GIT_ADDRESS_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// What of a pack is mapped at once, and of all packs together.
+pub const GIT_PACK_WINDOW_BYTES: usize = 32 * 1024 * 1024;
+
+/// What of all packs is mapped together.
+pub const GIT_PACK_MAPPED_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Objects that a helper keeps unpacked.
+pub const GIT_CACHE_BYTES_MAX: isize = 64 * 1024 * 1024;
+
+/// Changes that are looked at for one diff or one commit, hidden ones included: a checkout of a very large project whose
+/// every file was touched.
+pub const GIT_DELTAS_MAX: usize = 500_000;
+
+/// Changes on one page of a helper's answer.
+pub const GIT_PAGE: usize = 256;
+
+/// Largest file that a helper writes: a stored file, or an index.
+pub const GIT_FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Objects of one commit, and their bytes: half a million files, and a disk's worth of room.
+pub const GIT_OBJECTS_MAX: usize = 1_000_000;
+
+/// Bytes of all new objects of one commit.
+pub const GIT_OBJECT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// A file of a few lines in a git directory: `HEAD`, `commondir`, a branch. Paths are not longer.
+pub const GIT_LINE_FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Configuration and lists of alternates that are looked at by the engine itself.
+pub const GIT_CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Object directories that a repository may borrow from, directly and through each other.
+pub const GIT_ALTERNATES_MAX: usize = 32;
+
+/// Files of the user's own git configuration, with what they include.
+pub const GIT_CONFIG_FILES_MAX: usize = 64;
+
+/// What a helper may say in an error.
+pub const GIT_MESSAGE_SHOWN_BYTES_MAX: usize = 2 * 1024;
+
+/// A piece of a file on its way into git's objects.
+pub const GIT_CHUNK_BYTES: usize = 1024 * 1024;
 
 /// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
 pub const GIT_CHANGES_MAX: usize = 5_000;
@@ -493,10 +585,6 @@ pub const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 /// Output tokens without which a request is not worth its input: some sentences.
 pub const OUTPUT_TOKENS_MIN: u64 = 64;
 
-/// Questions to the model after its first answer in one session, of all sorts together. Each sort has its own, lower
-/// bound; this one holds where somebody forgot it.
-pub const FOLLOW_UPS_MAX: u32 = 8;
-
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
 
@@ -595,7 +683,7 @@ pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a helper says in a run: some lines.
-pub const CONTAIN_MESSAGES_BYTES_MAX: u64 = 64 * 1024;
+pub const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// The root file system of a run: mount points and some files of `/etc`.
 pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -641,6 +729,59 @@ pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
 
 /// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
 pub const CONTAIN_ROUNDS_MAX: u32 = 200;
+
+// ---- process: proxy ----
+
+/// Connections of an installation at a time. npm opens 15, pip fewer.
+pub const PROXY_OPEN_MAX: usize = 64;
+
+/// Connections of an installation in all: one for each of the packages of a large tree, twice.
+pub const PROXY_CONNECTIONS_MAX: u64 = 20_000;
+
+/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
+/// little can be carried out.
+pub const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Bytes that it gets from them: more than fits where it unpacks them.
+pub const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The head of a request: what servers accept.
+pub const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Time to reach one address, and to say what is wanted.
+pub const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// Addresses of one name that are tried.
+pub const PROXY_ADDRESSES_MAX: usize = 4;
+
+/// Silence on a connection. Installers give up earlier.
+pub const PROXY_IDLE_SECONDS_MAX: u64 = 120;
+
+/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
+pub const PROXY_REFUSALS_NAMED_MAX: usize = 20;
+// ---- process: confine ----
+
+/// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
+pub const CONFINE_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Second part of a frame, as a helper takes it: a component, or the two sides of a change.
+pub const CONFINE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How often the engine looks at the clock and the session's token while a helper works: what a cancellation takes.
+pub const CONFINE_TICK_MS: u64 = 5;
+
+/// How long a helper that has hung up gets to end, so that its status can say why.
+pub const CONFINE_LAST_WORD_MS: u64 = 200;
+
+/// After this a call of a helper that waits in the kernel is interrupted: opening a FIFO. No disk needs as long.
+pub const CONFINE_WAKE_MS: i64 = 500;
+
+/// Open files of a helper. A repository that has never been packed anew has some hundred packs.
+pub const CONFINE_FILES_OPEN_MAX: u64 = 1024;
+
+/// Memory of a helper that tries to get out: little, so that trying to take more than it may harms nobody.
+pub const CONFINE_PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 // ---- answers ----
 
 /// Citations of one answer that are checked. The longest honest answers have some hundred.
@@ -681,7 +822,3 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
-// ---- process::toolchain ----
-
-/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
-pub const VERSION_SECONDS_MAX: u64 = 10;

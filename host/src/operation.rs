@@ -5,6 +5,8 @@
 //! and what an operation may cause is `skill::policy`'s.
 
 pub mod citations;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod prompts;
 pub mod proposals;
 pub mod verify;

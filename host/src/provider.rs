@@ -10,6 +10,8 @@ mod body;
 mod chat;
 mod context_size;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod generate_content;
 mod http;
 mod ids;

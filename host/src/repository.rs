@@ -6,6 +6,8 @@
 
 mod concealed;
 mod fresh;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod ignores;
 mod open;
 pub(crate) mod path;
@@ -28,6 +30,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+use crate::defence::{self, Defence};
 pub use concealed::ConcealError;
 use fresh::Basis;
 use ignores::Ignores;
@@ -304,10 +307,12 @@ impl Repository {
             path: path.to_owned(),
             reason,
         };
-        let asked = path::normalise(path).map_err(|error| match error {
-            PathError::Absolute | PathError::Outside => denied(OUTSIDE),
-            PathError::Nul => OpenError::NotFound { path: path.to_owned() },
-        })?;
+        let asked = match path::normalise(path) {
+            Ok(asked) => asked,
+            Err(PathError::Nul) => return Err(OpenError::NotFound { path: path.to_owned() }),
+            Err(_) if defence::on(Defence::RepositoryPaths) => return Err(denied(OUTSIDE)),
+            Err(_) => path.to_owned(),
+        };
         if let Some(opened) = self.open_listed(path, &asked)? {
             return Ok(opened);
         }
@@ -331,7 +336,10 @@ impl Repository {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => EntryKind::File,
             FileType::Directory => EntryKind::Directory,
-            _ => return Err(OpenError::NotRegular { path: path.to_owned() }),
+            _ if defence::on(Defence::RegularOnly) => {
+                return Err(OpenError::NotRegular { path: path.to_owned() });
+            }
+            _ => EntryKind::File,
         };
         match self.judge(&handle, &real, kind, &stat) {
             Some(reason) => Err(denied(reason)),
@@ -451,7 +459,8 @@ impl Repository {
 
     /// What the state directory is, where it exists by now.
     fn state(&self) -> Option<Identity> {
-        let stat = rustix::fs::stat(self.state_directory.as_deref()?).ok()?;
+        let directory = self.state_directory.as_deref();
+        let stat = rustix::fs::stat(directory.filter(|_| defence::on(Defence::StateDirectory))?).ok()?;
         Some(Identity::of(&stat))
     }
 
@@ -502,17 +511,28 @@ impl Repository {
             path: path.to_owned(),
             reason,
         };
-        let place = self.root.resolve(asked).map_err(|error| match error {
-            Unresolved::Outside => denied(OUTSIDE),
-            Unresolved::Errno(errno) => io_error(path, errno),
-        })?;
-        if let Some(reason) = self.rules.hidden(&place.path, true) {
+        let place = match self.root.resolve(asked) {
+            Ok(place) => place,
+            Err(Unresolved::Errno(errno)) => return Err(io_error(path, errno)),
+            Err(Unresolved::Outside) if defence::on(Defence::LinksOutside) => return Err(denied(OUTSIDE)),
+            Err(Unresolved::Outside) => {
+                let handle = self.root.open_anywhere(asked).map_err(|errno| io_error(path, errno))?;
+                return Ok((handle, asked.to_owned()));
+            }
+        };
+        // What counts is the name at the end of the links.
+        let real = if defence::on(Defence::RealNames) {
+            &place.path
+        } else {
+            asked
+        };
+        if let Some(reason) = self.rules.hidden(real, true) {
             return Err(denied(reason));
         }
         let stat = self
             .root
             .stat_place(&place)
-            .map_err(|errno| match self.rules.hidden(&place.path, false) {
+            .map_err(|errno| match self.rules.hidden(real, false) {
                 Some(reason) => denied(reason),
                 None => io_error(path, errno),
             })?;
@@ -520,7 +540,7 @@ impl Repository {
             return Err(OpenError::NotRegular { path: path.to_owned() });
         }
         let handle = self.root.open_place(&place).map_err(|errno| io_error(path, errno))?;
-        Ok((handle, place.path))
+        Ok((handle, real.to_owned()))
     }
 
     /// Why what was opened is hidden. `path` is its real name.
@@ -561,7 +581,8 @@ impl Repository {
 
     /// Why a file is hidden for what it is or holds.
     fn hidden_file(&self, handle: &OwnedFd, path: &str, stat: &Stat) -> Option<&'static str> {
-        if stat.st_nlink > 1 && self.is_hidden_identity(Identity::of(stat)) {
+        let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
+        if is_linked && self.is_hidden_identity(Identity::of(stat)) {
             return Some(HARD_LINK);
         }
         let wanted = secrets::bytes_wanted(path);
@@ -573,7 +594,8 @@ impl Repository {
             large.resize(wanted, 0);
             &mut large[..]
         };
-        let reason = secrets::reason(open::read_head(handle, buffer))?;
+        let reason =
+            secrets::reason(open::read_head(handle, buffer)).filter(|_| defence::on(Defence::HiddenContent))?;
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 

@@ -8,7 +8,10 @@
 pub mod approvals;
 mod engine;
 pub mod feed;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 pub mod history;
+mod ids;
 pub mod journal;
 pub mod report;
 mod run;
@@ -31,8 +34,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation, PolicyRequest,
-    Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    self, ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation,
+    PolicyRequest, Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status,
+    TaskEntry,
 };
 use crate::config::{Api, PolicySettings, ProviderName, Settings};
 use crate::context::{self, Steer};
@@ -48,6 +52,7 @@ use approvals::{Approvals, SessionApprover};
 use engine::Engine;
 use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
+use ids::Ids;
 use journal::{Start, Work};
 use run::{Job, OperationTask, Outcome, Task};
 use selection::Selecting;
@@ -68,9 +73,12 @@ pub struct Sessions {
     engine: Arc<dyn Engine>,
     approvals: Arc<Approvals>,
     calls: Arc<Semaphore>,
+    ids: Ids,
     live: Mutex<HashMap<String, Arc<Live>>>,
+    /// Ended sessions that the disk has not taken whole: it was full, or may not be written.
+    unwritten: Mutex<HashMap<String, Arc<Live>>>,
     tasks: TaskTracker,
-    stopping: AtomicBool,
+    stopping: CancellationToken,
     /// A lower time-out of scans than that of `limits`.
     scan_time: Option<Duration>,
 }
@@ -105,13 +113,15 @@ impl Sessions {
         let store = Store::open(&folder, home).map_err(|source| OpenSessionsError { folder, source })?;
         Ok(Arc::new(Self {
             home: home.to_owned(),
+            ids: store.ids(),
             store,
             engine,
             approvals: Arc::default(),
             calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
             live: Mutex::default(),
+            unwritten: Mutex::default(),
             tasks: TaskTracker::new(),
-            stopping: AtomicBool::new(false),
+            stopping: CancellationToken::new(),
             scan_time,
         }))
     }
@@ -148,7 +158,7 @@ impl Sessions {
         let policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
         let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
         let start = Start {
-            session_id: new_id(),
+            session_id: self.ids.next(api::now()),
             work: Work::Operation(request.operation),
             target: shown_target(&request),
             focus: request.focus.clone(),
@@ -196,7 +206,7 @@ impl Sessions {
         let policy = policy(Cause::SkillCall, &policy_request).await?;
         let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
-            session_id: new_id(),
+            session_id: self.ids.next(api::now()),
             work: Work::Skill(name.to_owned()),
             target: name.to_owned(),
             focus: None,
@@ -225,10 +235,10 @@ impl Sessions {
     }
 
     fn check_skill(&self, name: &str) -> Result<(), Problem> {
-        let entries = self.engine.entries();
-        if entries.iter().any(|entry| entry.name == name) {
+        if self.engine.effects(name).is_some() {
             return Ok(());
         }
+        let entries = self.engine.entries();
         let nearest = entries
             .iter()
             .min_by_key(|entry| strsim::damerau_levenshtein(name, &entry.name))
@@ -295,7 +305,7 @@ impl Sessions {
     }
 
     fn check_accepting(&self) -> Result<(), Problem> {
-        match self.stopping.load(Ordering::SeqCst) {
+        match self.stopping.is_cancelled() {
             true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
             false => Ok(()),
         }
@@ -316,21 +326,48 @@ impl Sessions {
             true => outcome.by_stop(),
             false => outcome,
         };
+        // Whatever still works for it, after a panic for instance, works for nobody.
+        live.cancel.cancel();
         drop(job);
         let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
-        let ended = blocking(move || {
-            sessions.store.end(&ending.recorder, outcome);
-            Ok(())
-        });
-        if ended.await.is_err() {
+        let ended = blocking(move || Ok(sessions.store.end(&ending.recorder, outcome)));
+        let is_written = ended.await.unwrap_or_else(|_| {
             tracing::error!(session = live.id, "a session could not be ended");
+            true
+        });
+        if is_written {
+            self.lock().remove(&live.id);
+        } else {
+            self.write_later(live).await;
+        }
+    }
+
+    /// Keeps an ended session in memory until the disk takes it, or the daemon stops.
+    async fn write_later(self: Arc<Self>, live: Arc<Live>) {
+        {
+            let mut unwritten = self.unwritten();
+            if unwritten.len() < limits::SESSIONS_UNWRITTEN_MAX {
+                unwritten.insert(live.id.clone(), Arc::clone(&live));
+            }
         }
         self.lock().remove(&live.id);
+        let is_kept = || self.unwritten().contains_key(&live.id);
+        while is_kept() {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)) => {}
+                () = self.stopping.cancelled() => {}
+            }
+            let (sessions, waiting) = (Arc::clone(&self), Arc::clone(&live));
+            let written = blocking(move || Ok(sessions.store.write_waiting(&waiting.recorder))).await;
+            if written == Ok(true) || self.stopping.is_cancelled() {
+                self.unwritten().remove(&live.id);
+            }
+        }
     }
 
     /// What happens in a session, from the event after number `after` on.
     pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
-        if let Some(live) = self.live(id) {
+        if let Some(live) = self.in_memory(id) {
             let model = live.recorder.summary().start.model;
             let events = Events::follow(Arc::clone(&live.recorder), id, after);
             live.streams.send_modify(|count| *count += 1);
@@ -397,19 +434,23 @@ impl Sessions {
         summaries
     }
 
-    /// A session's result; of a running one, the output so far.
-    pub async fn result(&self, id: &str) -> Result<SessionResult, Problem> {
-        if let Some(live) = self.live(id) {
+    /// A session's result; of a running one, the output so far. A report that is gone is written again.
+    pub async fn result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
+        if let Some(live) = self.in_memory(id) {
             let result = result_of(live.recorder.summary(), live.recorder.output());
             return result.ok_or_else(|| unknown(id));
         }
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
-        let (folder, missing) = (self.store.folder(id), unknown(id));
-        let output = blocking(move || match folder.read() {
-            Ok(parsed) => Ok(history::output(&parsed.lines)),
-            Err(_) => Err(missing),
+        let (sessions, missing) = (Arc::clone(self), unknown(id));
+        let read = blocking(move || {
+            let Ok(parsed) = sessions.store.folder(summary.id()).read() else {
+                return Err(missing);
+            };
+            let mut result = result_of(summary.clone(), history::output(&parsed.lines)).ok_or(missing)?;
+            result.report_path = sessions.store.report(&summary, &parsed.lines).unwrap_or_default();
+            Ok(result)
         });
-        result_of(summary, output.await?).ok_or_else(|| unknown(id))
+        read.await
     }
 
     /// All skills.
@@ -463,7 +504,7 @@ impl Sessions {
 
     /// Cancels what runs and waits, for a bounded time, until it has ended. Nothing starts afterwards.
     pub async fn drain(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
+        self.stopping.cancel();
         for live in self.lock().values() {
             if !live.cancel.is_cancelled() {
                 live.stopped.store(true, Ordering::SeqCst);
@@ -494,6 +535,15 @@ impl Sessions {
 
     fn live(&self, id: &str) -> Option<Arc<Live>> {
         self.lock().get(id).cloned()
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session that is read from memory: a running one, or one that the disk does not have yet.
+    fn in_memory(&self, id: &str) -> Option<Arc<Live>> {
+        self.live(id).or_else(|| self.unwritten().get(id).cloned())
     }
 }
 
@@ -571,11 +621,6 @@ impl Drop for Attached {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(Problem::new("internal", "The backend failed; its log says more")))
-}
-
-/// Session ids sort by the time of their start.
-fn new_id() -> String {
-    uuid::Uuid::now_v7().to_string()
 }
 
 fn unknown(id: &str) -> Problem {

@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use host::provider::script::{Round, ScriptedStatus, Step};
 use serde_json::{Value, json};
@@ -172,19 +172,7 @@ fn error_config_invalid() {
 
 /// A daemon whose time for scans is over at once: what it is asked to scan has more than its root.
 fn daemon_without_time(home: &Home) -> String {
-    let mut command = home.tool(Path::new("/"), &["__daemon", "--port", "0"]);
-    let command = command
-        .env("TOOL_TEST_SCAN_MS", "0")
-        .stdout(std::process::Stdio::null());
-    let mut daemon = command.spawn().expect("the binary runs");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !home.path().join("backend.pid").exists() {
-        assert!(Instant::now() < deadline, "the daemon starts");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // The home stops it when the test ends; somebody has to wait for it then.
-    std::thread::spawn(move || daemon.wait());
-    home.serve()
+    home.serve_with(&[("TOOL_TEST_SCAN_MS", "0")])
 }
 
 /// POST /scan answers 504 in the specification's words; an operation goes on with what was found, and says so.

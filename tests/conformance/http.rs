@@ -1,7 +1,7 @@
 //! A client that knows no more than the specification's examples: an address, a path, a JSON body. No token.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 /// A whole answer. Names of headers are in lower case.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// The body as JSON.
     #[track_caller]
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
     /// The body as the events of a stream.
     #[track_caller]
-    pub(super) fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         assert_eq!(self.headers["content-type"], "text/event-stream", "{}", self.body);
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         data.map(|data| serde_json::from_str(data).expect("an event is JSON"))
@@ -33,37 +33,37 @@ impl Answer {
 
     /// Fails unless the status is this one.
     #[track_caller]
-    pub(super) fn expect(self, status: u16) -> Self {
+    pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.body);
         self
     }
 }
 
 /// GET of `http://host:port` and a path.
-pub(super) fn get(address: &str, path: &str) -> Answer {
+pub(crate) fn get(address: &str, path: &str) -> Answer {
     Connection::send(address, "GET", path, &[], None).finish()
 }
 
 /// POST of a JSON body.
-pub(super) fn post(address: &str, path: &str, body: &Value) -> Answer {
+pub(crate) fn post(address: &str, path: &str, body: &Value) -> Answer {
     let headers = [("content-type", "application/json")];
     Connection::send(address, "POST", path, &headers, Some(&body.to_string())).finish()
 }
 
 /// Any request.
-pub(super) fn ask(address: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     Connection::send(address, method, path, headers, None).finish()
 }
 
 /// An answer that is still coming.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
 impl Connection {
     /// Sends a request, which is the only one of its connection.
-    pub(super) fn send(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Self {
+    pub(crate) fn send(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Self {
         let host = address.strip_prefix("http://").expect("an address has a scheme");
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
@@ -87,10 +87,14 @@ impl Connection {
 
     /// Reads until this text has come.
     #[track_caller]
-    pub(super) fn until(&mut self, text: &str) {
+    pub(crate) fn until(&mut self, text: &str) {
         let mut piece = [0; 4096];
         while !String::from_utf8_lossy(&self.received).contains(text) {
-            let length = self.stream.read(&mut piece).expect("the answer goes on");
+            let read = self.stream.read(&mut piece);
+            if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
+                continue;
+            }
+            let length = read.expect("the answer goes on");
             let so_far = String::from_utf8_lossy(&self.received);
             assert_ne!(length, 0, "it ended without `{text}`: {so_far}");
             self.received.extend_from_slice(&piece[..length]);
@@ -99,7 +103,7 @@ impl Connection {
 
     /// Reads to the end.
     #[track_caller]
-    pub(super) fn finish(mut self) -> Answer {
+    pub(crate) fn finish(mut self) -> Answer {
         self.stream
             .read_to_end(&mut self.received)
             .expect("the answer comes to its end");

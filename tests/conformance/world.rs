@@ -16,7 +16,7 @@ use crate::support::{Finished, Home, finish, folder};
 pub(super) use crate::support::holds;
 
 /// A small shop in Python: key files, entry points, a package, no tests.
-pub(super) const SHOP: &[(&str, &str)] = &[
+pub(crate) const SHOP: &[(&str, &str)] = &[
     ("README.md", "# Crates\n\nCounts and prices crates.\n"),
     (
         "pyproject.toml",
@@ -38,7 +38,7 @@ pub(super) const SHOP: &[(&str, &str)] = &[
 
 /// The three providers, `hosted` on each of its wires.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Local,
     Router,
     Hosted,
@@ -48,7 +48,7 @@ pub(super) enum Wire {
 
 impl Wire {
     /// A configuration that has this one enabled, at a server whose address has no path. The key is in the file.
-    pub(super) fn config(self, server: &str) -> String {
+    pub(crate) fn config(self, server: &str) -> String {
         let (name, more, path) = match self {
             Self::Local => ("local", "", "/v1"),
             Self::Router => ("router", "api_key = \"key-of-the-file\"\n", "/v1"),
@@ -65,20 +65,20 @@ impl Wire {
 }
 
 /// A home, a model and a repository.
-pub(super) struct World {
-    pub(super) home: Home,
-    pub(super) server: ModelServer,
-    pub(super) repository: TempDir,
+pub(crate) struct World {
+    pub(crate) home: Home,
+    pub(crate) server: ModelServer,
+    pub(crate) repository: TempDir,
 }
 
 impl World {
     /// A world whose model says these rounds.
-    pub(super) fn new(files: &[(&str, &str)], rounds: impl IntoIterator<Item = Round>) -> Self {
+    pub(crate) fn new(files: &[(&str, &str)], rounds: impl IntoIterator<Item = Round>) -> Self {
         Self::scripted(files, Script::new(rounds))
     }
 
     /// A world whose model says the same round to every request.
-    pub(super) fn repeating(files: &[(&str, &str)], round: Round) -> Self {
+    pub(crate) fn repeating(files: &[(&str, &str)], round: Round) -> Self {
         Self::scripted(
             files,
             Script {
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// A world whose enabled provider is this one.
-    pub(super) fn on(wire: Wire, files: &[(&str, &str)], script: Script) -> Self {
+    pub(crate) fn on(wire: Wire, files: &[(&str, &str)], script: Script) -> Self {
         let server = ModelServer::start(script).expect("loopback has a free port");
         let home = Home::configured(&wire.config(&format!("http://{}", server.address())));
         Self {
@@ -104,7 +104,7 @@ impl World {
     }
 
     /// Adds to the configuration.
-    pub(super) fn configure(self, more: &str) -> Self {
+    pub(crate) fn configure(self, more: &str) -> Self {
         let place = self.home.path().join("config.toml");
         let text = std::fs::read_to_string(&place).expect("it was written");
         std::fs::write(place, format!("{text}{more}")).expect("the folder is writable");
@@ -112,22 +112,22 @@ impl World {
     }
 
     /// The root of the repository.
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         self.repository.path()
     }
 
     /// The root as requests name it.
-    pub(super) fn repo_path(&self) -> String {
+    pub(crate) fn repo_path(&self) -> String {
         self.root().to_str().expect("UTF-8").to_owned()
     }
 
     /// Runs the command line in the repository.
-    pub(super) fn run(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         self.home.run(self.root(), arguments)
     }
 
     /// Runs the command line in the repository with more of an environment.
-    pub(super) fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Finished {
+    pub(crate) fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Finished {
         let mut command = self.home.tool(self.root(), arguments);
         finish(
             command
@@ -139,17 +139,17 @@ impl World {
 
     /// A file of the repository.
     #[track_caller]
-    pub(super) fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// The body of a request for an operation on this repository.
-    pub(super) fn body(&self, operation: &str, target: &str) -> Value {
+    pub(crate) fn body(&self, operation: &str, target: &str) -> Value {
         serde_json::json!({"operation": operation, "target": target, "repo_path": self.repo_path()})
     }
 
     /// Starts a session over HTTP and follows it to its end: the answer to the start, and the stream.
-    pub(super) fn follow(&self, address: &str, operation: &str, target: &str) -> (Value, Answer) {
+    pub(crate) fn follow(&self, address: &str, operation: &str, target: &str) -> (Value, Answer) {
         let start = http::post(address, "/execute", &self.body(operation, target))
             .expect(200)
             .json();
@@ -160,12 +160,12 @@ impl World {
 }
 
 /// A round that answers in these pieces.
-pub(super) fn says(pieces: &[&str]) -> Round {
+pub(crate) fn says(pieces: &[&str]) -> Round {
     Round::new([Step::Pieces(pieces.iter().map(|piece| (*piece).to_owned()).collect())])
 }
 
 /// A round that calls tools.
-pub(super) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Round {
+pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Round {
     let calls = calls
         .into_iter()
         .map(|(name, arguments)| ScriptedCall::new(name, arguments));
@@ -173,21 +173,21 @@ pub(super) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Round {
 }
 
 /// The path of `session-reports/` and of a file in it.
-pub(super) fn report(directory: &Path, name: &str) -> String {
+pub(crate) fn report(directory: &Path, name: &str) -> String {
     let place = directory.join("session-reports").join(name);
     std::fs::read_to_string(&place).unwrap_or_else(|error| panic!("{}: {error}", place.display()))
 }
 
 /// Fails unless the README says all of this, wherever its lines break.
 #[track_caller]
-pub(super) fn readme_says(parts: &[&str]) {
+pub(crate) fn readme_says(parts: &[&str]) {
     let readme = include_str!("../../README.md");
     let text: Vec<&str> = readme.split_whitespace().collect();
     holds(&text.join(" "), parts);
 }
 
 /// A port on which nobody listens, and which no test gets that asks for any: those come from the kernel's range above.
-pub(super) fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 10_000).expect("it is small");
     loop {
@@ -199,23 +199,23 @@ pub(super) fn free_port() -> u16 {
 }
 
 /// What a [`Canned`] server answers: the status line without its version, the content type, the body.
-pub(super) type Said = (&'static str, &'static str, Vec<u8>);
+pub(crate) type Said = (&'static str, &'static str, Vec<u8>);
 
 /// A server that is no model: it answers by the request's path, and keeps what it was asked.
-pub(super) struct Canned {
-    pub(super) url: String,
+pub(crate) struct Canned {
+    pub(crate) url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Canned {
     /// Answers every request in the same way.
-    pub(super) fn saying(status: &'static str, body: Value) -> Self {
+    pub(crate) fn saying(status: &'static str, body: Value) -> Self {
         let body = body.to_string().into_bytes();
         Self::start(move |_, _| (status, "application/json", body.clone()))
     }
 
     /// Starts it with a function of its own URL and a path. Its thread ends with the process.
-    pub(super) fn start(answer: impl Fn(&str, &str) -> Said + Send + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(&str, &str) -> Said + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -240,7 +240,7 @@ impl Canned {
     }
 
     /// The requests so far, heads before their bodies.
-    pub(super) fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("nobody panicked").clone()
     }
 }

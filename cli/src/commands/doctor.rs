@@ -2,7 +2,7 @@
 //!
 //! Checks come in the order in which things depend on each other; one that needs an earlier, failed one is left out.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -259,7 +259,9 @@ async fn backend(context: &Context) -> Check {
         return Check::failed(NAME, problem);
     }
     let Some(record) = daemon::find(&backend.home) else {
-        return not_running(NAME, wanted);
+        let common = config::common(&backend.home, &backend.environment);
+        let server = common.map(|common| common.server).unwrap_or_default();
+        return not_running(NAME, SocketAddr::new(server.address, wanted));
     };
     let status = async {
         backend
@@ -284,13 +286,22 @@ async fn backend(context: &Context) -> Check {
             ),
             "tool service restart",
         ),
+        Ok(status) if super::service::is_exposed(&status) => Check::warn(
+            NAME,
+            format!(
+                "running on port {} of {}, where other machines may reach it; nothing is encrypted",
+                status.port, status.address
+            ),
+            "leave out `address` of [server] in config.toml, then `tool service restart`",
+        ),
         Ok(status) => Check::ok(NAME, format!("running on port {}, process {}", status.port, record.pid)),
     }
 }
 
 /// Nobody needs to start it by hand; but it must be able to start.
-fn not_running(name: &'static str, port: u16) -> Check {
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+fn not_running(name: &'static str, address: SocketAddr) -> Check {
+    let port = address.port();
+    match TcpListener::bind(address) {
         Ok(_) => Check::ok(name, "not running; it starts with the first operation"),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Check::failed(
             name,
@@ -298,7 +309,7 @@ fn not_running(name: &'static str, port: u16) -> Check {
                 "port-in-use",
                 format!("not running, and port {port} is taken by somebody else"),
             )
-            .with_hint("free the port, or set TOOL_BACKEND_PORT to another (0 takes any free one)"),
+            .with_hint(daemon::taken_hint(port)),
         ),
         Err(error) => Check::failed(
             name,
@@ -398,11 +409,16 @@ fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
         ),
     };
     let python = match toolchain::python(&root, &environment) {
-        Some(python) => Check::ok("python", format!("{} ({})", python.version, python.path.display())),
-        None => Check::warn(
+        Ok(python) => {
+            let version = python
+                .version
+                .unwrap_or_else(|| "chosen by the project's tool".to_owned());
+            Check::ok("python", format!("{version} ({})", python.program.display()))
+        }
+        Err(missing) => Check::warn(
             "python",
-            "Python 3.10+ required but not found: tests of Python projects cannot run",
-            "install Python 3.10 or newer, or make `.venv` with it",
+            format!("{missing}: tests of Python projects cannot run"),
+            missing.hint,
         ),
     };
     let node = match toolchain::program("node", &root, &environment) {

@@ -1,5 +1,6 @@
 //! `tool service`, and the daemon mode of the binary.
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use host::api::BackendStatus;
@@ -8,7 +9,7 @@ use host::daemon::{self, Announcement};
 use super::{Context, print_json};
 use crate::args::Service;
 use crate::builtins::BUILTINS;
-use crate::client::{Backend, not_running};
+use crate::client::{Backend, not_running, under_way};
 use crate::error::{BACKEND, Error};
 
 /// Runs a subcommand of `tool service`.
@@ -32,9 +33,9 @@ pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode
 }
 
 async fn start(context: &Context) -> Result<ExitCode, Error> {
-    let running = daemon::find(&context.backend.home).is_some();
+    let before = context.backend.running()?.map(|record| record.pid);
     let status: BackendStatus = context.backend.connect_or_start().await?.get("/api/status").await?;
-    let what = if running {
+    let what = if before == Some(status.pid) {
         "The backend is already running"
     } else {
         "The backend is running"
@@ -57,20 +58,28 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
 
 /// True where one was running. Connecting proves that the process is our daemon, before anything is signalled.
 async fn stop(context: &Context) -> Result<bool, Error> {
-    let Some(record) = daemon::find(&context.backend.home) else {
+    if context.backend.running()?.is_none() {
         return daemon::lost(&context.backend.home).map_or(Ok(false), |problem| Err(problem.into()));
-    };
-    context.backend.connect_running().await?;
-    context.backend.stop(&record)?;
-    context.output.line("The backend has stopped.")?;
+    }
+    let mut client = context.backend.connect_running().await?;
+    let sessions = client.sessions().await?;
+    context.backend.stop(&client)?;
+    context.output.line(&match sessions {
+        0 => "The backend has stopped.".to_owned(),
+        many => format!(
+            "The backend has stopped, with {}: what there is of them is kept.",
+            under_way(many)
+        ),
+    })?;
     Ok(true)
 }
 
 async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let running = context.backend.running()?;
     if let Some(problem) = daemon::lost(&context.backend.home) {
         return Err(problem.into());
     }
-    if daemon::find(&context.backend.home).is_none() {
+    if running.is_none() {
         context.output.line(if json {
             "{\"status\": \"stopped\"}"
         } else {
@@ -84,8 +93,12 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
         return print_json(&status, context.output);
     }
     context.output.line(&format!(
-        "The backend is running on port {}, process {}, version {}, since {}, {} sessions under way.",
+        "The backend is running on port {}{}, process {}, version {}, since {}, {} sessions under way.",
         status.port,
+        match is_exposed(&status) {
+            true => format!(" of {}, open to other machines", status.address),
+            false => String::new(),
+        },
         status.pid,
         status.version,
         status.started.format("%Y-%m-%d %H:%M:%S UTC"),
@@ -94,8 +107,15 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// True where other machines may reach it. An older one does not say, and is not.
+pub(super) fn is_exposed(status: &BackendStatus) -> bool {
+    let address: Result<IpAddr, _> = status.address.parse();
+    address.is_ok_and(|address| !address.is_loopback())
+}
+
 /// The daemon mode: runs until it is told to stop. Whoever started it reads one line from standard output.
 pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
+    daemon::detach();
     let options = daemon::Options {
         home: backend.home,
         port,

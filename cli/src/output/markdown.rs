@@ -3,6 +3,8 @@
 //! What is written depends on the lines of the text alone, never on the pieces in which they came. The blocks are cut
 //! here; how one looks is `render`'s. Text is cleaned of control characters before anything else sees it.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod render;
 mod table;
 mod wrap;

@@ -48,6 +48,11 @@ impl Status {
         self.since = Instant::now();
     }
 
+    /// The same wait, further on.
+    pub(crate) fn count(&mut self, what: impl Into<String>) {
+        self.what = what.into();
+    }
+
     /// The newest line of what runs.
     pub(crate) fn detail(&mut self, line: &str) {
         self.detail = line.to_owned();

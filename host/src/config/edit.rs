@@ -73,7 +73,7 @@ pub fn write_initial(home: &Path, init: &Init) -> Result<PathBuf, Problem> {
     Ok(place)
 }
 
-fn apply(document: &mut DocumentMut, init: &Init) {
+pub(super) fn apply(document: &mut DocumentMut, init: &Init) {
     let providers = document.entry("providers").or_insert_with(|| {
         let mut table = Table::new();
         table.set_implicit(true);

@@ -197,7 +197,7 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
 }
 
 /// Every setting. The patterns name every field, so that a key that is added to the file does not stay unlisted.
-fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
+pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
     let File {
         providers,
         logging,
@@ -208,10 +208,13 @@ fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Ve
     let FileLogging { level: _ } = logging;
     let FileContext { vault } = context;
     let ServerSettings {
+        address,
         hosts,
         cors_origins,
         auth,
+        idle_minutes,
     } = server;
+    let loopback = ServerSettings::default().address;
     let PolicySettings {
         hide,
         reveal,
@@ -240,12 +243,22 @@ fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Ve
             vault.as_ref().map(|path| json!(path.to_string_lossy())),
             Value::Null,
         ),
+        lists.written(
+            "server.address",
+            (*address != loopback).then(|| json!(address)),
+            json!(loopback),
+        ),
         lists.array("server.hosts", hosts),
         lists.array("server.cors_origins", cors_origins),
         lists.written(
             "server.auth",
             (*auth != Auth::default()).then(|| json!(auth_name)),
             json!(auth_name),
+        ),
+        lists.written(
+            "server.idle_minutes",
+            idle_minutes.map(|minutes| json!(minutes)),
+            Value::Null,
         ),
         lists.array("policy.hide", hide),
         lists.array("policy.reveal", reveal),

@@ -1,10 +1,11 @@
-//! The daemon's log: `logs/backend.log`, bounded by rotation, with `backend.log` leading to it.
+//! The daemon's logs: `logs/backend.log`, with `backend.log` leading to it, and `logs/access.log`, one line a request.
+//! Both are bounded by rotation. What is written of a request is `http`'s business.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
 
@@ -16,21 +17,49 @@ pub(super) fn path(home: &Path) -> PathBuf {
     home.join("logs").join("backend.log")
 }
 
+/// Opens the access log of a home.
+pub(super) fn access(home: &Path) -> io::Result<impl Write + Send + 'static> {
+    Rotating::open(home.join("logs").join("access.log"), limits::LOG_BYTES_MAX)
+}
+
+/// How much is logged, which may change while the daemon runs.
+pub(super) struct Level {
+    current: Mutex<String>,
+    set: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Level {
+    /// Logs at this level from now on, where it is another one.
+    pub(super) fn follow(&self, level: &str) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current != level {
+            (self.set)(level);
+            tracing::info!(level, "the level of the log has changed");
+            level.clone_into(&mut current);
+        }
+    }
+}
+
 /// Opens the log and sends everything that is traced there. `level` is a filter such as `DEBUG`.
-pub(super) fn start(home: &Path, level: &str) -> io::Result<()> {
+pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
     let place = path(home);
-    super::private_folder(place.parent().expect("the log lies in a folder"))?;
+    super::state::private_folder(place.parent().expect("the log lies in a folder"))?;
     let log = Rotating::open(place, limits::LOG_BYTES_MAX)?;
     link(home);
-    let filter = EnvFilter::builder().parse_lossy(level);
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = |level: &str| EnvFilter::builder().parse_lossy(level);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter(level))
         .with_ansi(false)
         .with_writer(Mutex::new(Masked(log)))
-        .finish();
-    // A second daemon in one process exists in tests only; its lines go where the first one's go.
-    let _ = tracing::subscriber::set_global_default(subscriber);
-    Ok(())
+        .with_filter_reloading();
+    let handle = builder.reload_handle();
+    // Only one daemon lives in a process; were there another, its lines would go where the first one's go.
+    let _ = tracing::subscriber::set_global_default(builder.finish());
+    Ok(Level {
+        current: Mutex::new(level.to_owned()),
+        // It fails only where the subscriber is gone, and with it the log.
+        set: Box::new(move |level| drop(handle.reload(filter(level)))),
+    })
 }
 
 /// What is traced may quote a file, a skill or a server: what looks like a key in it is masked. A line comes as one piece.

@@ -44,14 +44,45 @@ pub fn proof(token: &str, port: u16, nonce: &str) -> String {
 /// that a process holds (its inode is not 0) has an owner.
 pub(super) fn owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
     let (peer, ours) = (canonical(peer), canonical(ours));
-    table.lines().skip(1).find_map(|line| {
+    sockets(table)
+        .filter(|socket| socket.state == ESTABLISHED)
+        .find(|socket| address(socket.local) == Some(peer) && address(socket.remote) == Some(ours))
+        .map(|socket| socket.uid)
+}
+
+/// The user id that listens on a port, in such a table.
+pub(super) fn listener(table: &str, port: u16) -> Option<u32> {
+    sockets(table)
+        .filter(|socket| socket.state == LISTENING)
+        .find(|socket| address(socket.local).is_some_and(|local| local.port() == port))
+        .map(|socket| socket.uid)
+}
+
+const ESTABLISHED: &str = "01";
+const LISTENING: &str = "0A";
+
+/// A line of a table.
+struct Socket<'a> {
+    local: &'a str,
+    remote: &'a str,
+    state: &'a str,
+    uid: u32,
+}
+
+/// The sockets that a process holds.
+fn sockets(table: &str) -> impl Iterator<Item = Socket<'_>> {
+    table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, local, remote, state, _, _, _, uid, _, inode, ..] = fields[..] else {
             return None;
         };
-        let established = state == "01" && inode != "0";
-        let matches = established && address(local) == Some(peer) && address(remote) == Some(ours);
-        if matches { uid.parse().ok() } else { None }
+        let uid = uid.parse().ok().filter(|_| inode != "0")?;
+        Some(Socket {
+            local,
+            remote,
+            state,
+            uid,
+        })
     })
 }
 
@@ -119,6 +150,13 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_endian = "little")]
+    fn a_listener_is_no_connection() {
+        assert_eq!(listener(V4, 8000), Some(1000));
+        assert_eq!((listener(V4, 40961), listener(V6, 8000)), (None, None));
+    }
+
+    #[test]
     fn only_the_whole_token_counts() {
         let carries = |value: &str| {
             let mut headers = HeaderMap::new();
@@ -145,6 +183,7 @@ mod tests {
         #[test]
         fn any_table_can_be_read(table in ".{0,300}") {
             prop_assert_eq!(owner(&table, at("127.0.0.1:1"), at("127.0.0.1:2")), None);
+            prop_assert_eq!(listener(&table, 1), None);
         }
     }
 }

@@ -24,12 +24,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
-            return Err(Problem::new(
-                "unsupported-media-type",
-                "The body must be JSON, and say so by its content type",
-            )
-            .with_hint("send the header `Content-Type: application/json`")
-            .into());
+            return Err(not_json().into());
         }
         let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
         let bytes = tokio::time::timeout(patience, collect(request.into_body()))
@@ -108,6 +103,23 @@ pub(super) async fn no_query(request: Request, next: Next) -> Response {
     let problem = Problem::new("invalid-request", format!("Invalid query: unknown parameter `{name}`"))
         .with_hint("this route takes none");
     ApiError(problem).into_response()
+}
+
+/// Refuses what is said to be something else than JSON, also where no body is read: a page may send texts and forms to
+/// any server without asking it first.
+pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.contains_key(header::CONTENT_TYPE) && !is_json(headers) {
+        true => Err(not_json()),
+        false => Ok(()),
+    }
+}
+
+fn not_json() -> Problem {
+    Problem::new(
+        "unsupported-media-type",
+        "The body must be JSON, and say so by its content type",
+    )
+    .with_hint("send the header `Content-Type: application/json`")
 }
 
 /// True for `application/json` and its kin, whatever parameters follow.

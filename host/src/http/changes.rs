@@ -75,6 +75,7 @@ pub(super) async fn diff(
             session changed files there. `invalid-repository`: its repository is gone.", body = ErrorBody),
         (status = 409, description = "`session-running`: it has not ended. `nothing-to-undo`: it changed no file. \
             `undo-failed`: the files cannot be written.", body = ErrorBody),
+        (status = 415, description = "`unsupported-media-type`: a body that is not said to be JSON.", body = ErrorBody),
         (status = 503, description = "`busy`, `stopping`, `journal-failed`: not now.", body = ErrorBody),
     ),
 )]

@@ -10,6 +10,10 @@ use crate::api::{ErrorBody, Problem};
 #[derive(Debug)]
 pub(super) struct ApiError(pub(super) Problem);
 
+/// The code of the problem that a response tells, for the access log.
+#[derive(Debug, Clone)]
+pub(super) struct Code(pub(super) String);
+
 /// What a handler answers.
 pub(super) type Answer<T> = Result<T, ApiError>;
 
@@ -22,7 +26,9 @@ impl From<Problem> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = status(&self.0.code);
+        let code = Code(self.0.code.clone());
         let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
+        response.extensions_mut().insert(code);
         if status == StatusCode::UNAUTHORIZED {
             let challenge = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 
 use super::AppState;
 use super::auth::{self, Caller};
-use super::body::check_encoding;
+use super::body::{check_encoding, check_media_type};
 use super::error::ApiError;
 use super::listener::Peer;
 use crate::api::{Overrides, Problem};
@@ -27,28 +27,46 @@ const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-
 /// The middleware of every route.
 pub(super) async fn gate(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
-    let _answering = peer.map(|ConnectInfo(peer)| peer.answering());
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let origin = match admit(&state, &request) {
+    let peer = peer.map(|ConnectInfo(peer)| peer.clone());
+    let _answering = peer.as_ref().map(Peer::answering);
+    let mut entry = state.traffic().begin(&request, peer.as_ref().map(Peer::address));
+    let common = state.common_now();
+    let door = Door {
+        state: &state,
+        server: &common.server,
+        peer: peer.as_ref(),
+    };
+    let origin = match door.admit(&request) {
         Ok(origin) => origin,
         Err(problem) => {
-            tracing::warn!(%method, path, code = problem.code, "refused");
-            return finish(ApiError(problem).into_response(), None);
+            let (method, path) = (request.method(), request.uri().path());
+            tracing::warn!(%method, ?path, code = problem.code, "refused");
+            return entry.follow(finish(ApiError(problem).into_response(), None));
         }
     };
     if let Some(origin) = origin.as_ref().filter(|_| is_preflight(&request)) {
-        return finish(preflight(request.headers()), Some(origin));
+        return entry.follow(finish(preflight(request.headers()), Some(origin)));
     }
-    let caller = identify(&state, &request);
-    let response = match caller.and_then(|caller| check_encoding(request.uri()).map(|()| caller)) {
+    let caller = door.identify(&request);
+    let response = match caller.and_then(|caller| check_form(&request).map(|()| caller)) {
         Ok(caller) => {
+            entry.is_by(caller);
             request.extensions_mut().insert(caller);
             answered(next.run(request)).await
         }
         Err(problem) => ApiError(problem).into_response(),
     };
-    tracing::info!(%method, path, status = response.status().as_u16(), "request");
-    finish(response, origin.as_ref())
+    entry.follow(finish(response, origin.as_ref()))
+}
+
+/// What holds for the form of every request, whatever it asks.
+fn check_form(request: &Request) -> Result<(), Problem> {
+    check_encoding(request.uri())?;
+    match request.method().is_safe() {
+        true => Ok(()),
+        // A page can send what a form can send without being asked first; this is not among it.
+        false => check_media_type(request.headers()),
+    }
 }
 
 /// The answer of the routes. A panic in one is a bug, and is answered as one instead of with a broken connection.
@@ -59,27 +77,83 @@ async fn answered(answer: impl Future<Output = Response>) -> Response {
     })
 }
 
-/// Checks Host and Origin. Answers with the listed origin that the request names, where it names one.
-fn admit(state: &AppState, request: &Request) -> Result<Option<HeaderValue>, Problem> {
-    let headers = request.headers();
-    let host = host_of(headers, request.uri()).unwrap_or_default();
-    if !is_allowed_host(&host, state.port(), &state.server().hosts) {
-        return Err(
-            Problem::new("host-not-allowed", format!("The host `{host}` is not served here"))
-                .with_hint("name it in `hosts` of [server] in config.toml, or use localhost"),
-        );
+/// Who may come in, and what is known of who asks.
+struct Door<'a> {
+    state: &'a AppState,
+    server: &'a ServerSettings,
+    peer: Option<&'a Peer>,
+}
+
+impl Door<'_> {
+    /// Checks Host and Origin. Answers with the listed origin that the request names, where it names one.
+    fn admit(&self, request: &Request) -> Result<Option<HeaderValue>, Problem> {
+        let headers = request.headers();
+        let host = host_of(headers, request.uri()).unwrap_or_default();
+        let ours = self.ours();
+        if !ours.is_host(&host, &self.server.hosts) {
+            return Err(
+                Problem::new("host-not-allowed", format!("The host `{host}` is not served here"))
+                    .with_hint("name it in `hosts` of [server] in config.toml, or use localhost"),
+            );
+        }
+        let origin = headers.get(header::ORIGIN);
+        let listed = origin.filter(|origin| ours.is_origin(origin, self.server));
+        if origin.is_some() && listed.is_none() {
+            return Err(refused_origin("The page's origin is not one that may use this server"));
+        }
+        // Browsers that send no Origin with a request still say where it comes from.
+        let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        if listed.is_none() && !matches!(site, None | Some(b"same-origin" | b"none")) {
+            return Err(refused_origin("A page of another site may not use this server"));
+        }
+        Ok(listed.cloned())
     }
-    let origin = headers.get(header::ORIGIN);
-    let listed = origin.filter(|origin| is_allowed_origin(origin, state.port(), state.server()));
-    if origin.is_some() && listed.is_none() {
-        return Err(refused_origin("The page's origin is not one that may use this server"));
+
+    /// Who is asking. `/identity` is open: it is how a client finds out whom it talks to, before it sends the token.
+    fn identify(&self, request: &Request) -> Result<Option<Caller>, Problem> {
+        let state = self.state;
+        if auth::has_token(request.headers(), state.token()) {
+            return Ok(Some(Caller::Token));
+        }
+        // Where other machines may ask, nobody is let in for where the request seems to come from.
+        let is_same_user = !state.is_exposed() && self.peer.is_some_and(Peer::is_same_user);
+        if self.server.auth == Auth::SameUser && is_same_user {
+            return Ok(Some(Caller::SameUser));
+        }
+        if matches!(request.uri().path(), "/identity" | "/api/identity") {
+            return Ok(None);
+        }
+        // Where the file that says who needs the token cannot be understood, that is what its owner has to know.
+        if is_same_user {
+            state.common(&state.environment(&Overrides::default()))?;
+        }
+        Err(
+            Problem::new("unauthorized", "This server needs its token").with_hint(format!(
+                "send the header `Authorization: Bearer TOKEN` with the content of {}",
+                state.home().join("token").display()
+            )),
+        )
     }
-    // Browsers that send no Origin with a request still say where it comes from.
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    if listed.is_none() && !matches!(site, None | Some(b"same-origin" | b"none")) {
-        return Err(refused_origin("A page of another site may not use this server"));
+
+    /// Under which names this server is itself.
+    fn ours(&self) -> Ours {
+        let reached = self
+            .peer
+            .and_then(Peer::ours)
+            .map(|address| address.ip().to_canonical());
+        Ours {
+            port: self.state.port(),
+            address: reached.filter(|_| self.state.is_exposed()),
+        }
     }
-    Ok(listed.cloned())
+}
+
+/// What this server is called without being told: loopback at its port and, where it is open to other machines, the
+/// address that the connection has reached. A name that leads to an address is no proof, an address is.
+#[derive(Debug, Clone, Copy)]
+struct Ours {
+    port: u16,
+    address: Option<IpAddr>,
 }
 
 fn refused_origin(message: &str) -> Problem {
@@ -97,11 +171,35 @@ fn host_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     }
 }
 
-/// True for a loopback name or address at our port, and for a configured name, with its port where that has one.
-fn is_allowed_host(host: &str, port: u16, allowed: &[String]) -> bool {
-    let (name, given) = split_port(host);
-    let listed = |entry: &String| entry.eq_ignore_ascii_case(host) || entry.eq_ignore_ascii_case(name);
-    (is_loopback(name) && given.unwrap_or("80").parse() == Ok(port)) || (!name.is_empty() && allowed.iter().any(listed))
+impl Ours {
+    /// True for one of our own names at our port, and for a configured name, with its port where that has one.
+    fn is_host(self, host: &str, allowed: &[String]) -> bool {
+        let (name, given) = split_port(host);
+        let listed = |entry: &String| entry.eq_ignore_ascii_case(host) || entry.eq_ignore_ascii_case(name);
+        (self.is_name(name) && given.unwrap_or("80").parse() == Ok(self.port))
+            || (!name.is_empty() && allowed.iter().any(listed))
+    }
+
+    fn is_name(self, name: &str) -> bool {
+        let bare = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .unwrap_or(name);
+        let is_ours = |ip: IpAddr| ip.is_loopback() || Some(ip.to_canonical()) == self.address;
+        name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(is_ours)
+    }
+
+    /// True for our own origins and for the configured ones.
+    fn is_origin(self, origin: &HeaderValue, server: &ServerSettings) -> bool {
+        let Ok(origin) = origin.to_str() else {
+            return false;
+        };
+        let listed = |entry: &String| entry.trim_end_matches('/').eq_ignore_ascii_case(origin);
+        let own = origin
+            .strip_prefix("http://")
+            .is_some_and(|host| self.is_host(host, &[]));
+        own || server.cors_origins.iter().any(listed)
+    }
 }
 
 /// A host and its port, which is absent where none is written. An IPv6 address keeps its brackets.
@@ -110,26 +208,6 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (host, None),
     }
-}
-
-fn is_loopback(name: &str) -> bool {
-    let bare = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'))
-        .unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-}
-
-/// True for our own origins and for the configured ones.
-fn is_allowed_origin(origin: &HeaderValue, port: u16, server: &ServerSettings) -> bool {
-    let Ok(origin) = origin.to_str() else {
-        return false;
-    };
-    let listed = |entry: &String| entry.trim_end_matches('/').eq_ignore_ascii_case(origin);
-    let own = origin
-        .strip_prefix("http://")
-        .is_some_and(|host| is_allowed_host(host, port, &[]));
-    own || server.cors_origins.iter().any(listed)
 }
 
 fn is_preflight(request: &Request) -> bool {
@@ -150,31 +228,6 @@ fn preflight(asked: &HeaderMap) -> Response {
     response
 }
 
-/// Who is asking. `/identity` is open: it is how a client finds out whom it talks to, before it sends the token.
-fn identify(state: &AppState, request: &Request) -> Result<Option<Caller>, Problem> {
-    if auth::has_token(request.headers(), state.token()) {
-        return Ok(Some(Caller::Token));
-    }
-    let peer = request.extensions().get::<ConnectInfo<Peer>>();
-    let is_same_user = peer.is_some_and(|ConnectInfo(peer)| peer.is_same_user());
-    if state.server().auth == Auth::SameUser && is_same_user {
-        return Ok(Some(Caller::SameUser));
-    }
-    if matches!(request.uri().path(), "/identity" | "/api/identity") {
-        return Ok(None);
-    }
-    // Where the file that says who needs the token cannot be understood, that is what its owner has to know.
-    if is_same_user {
-        state.common(&state.environment(&Overrides::default()))?;
-    }
-    Err(
-        Problem::new("unauthorized", "This server needs its token").with_hint(format!(
-            "send the header `Authorization: Bearer TOKEN` with the content of {}",
-            state.home().join("token").display()
-        )),
-    )
-}
-
 fn finish(mut response: Response, origin: Option<&HeaderValue>) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -191,10 +244,26 @@ fn finish(mut response: Response, origin: Option<&HeaderValue>) -> Response {
 mod tests {
     use super::*;
 
+    const OURS: Ours = Ours {
+        port: 8000,
+        address: None,
+    };
+
+    #[test]
+    fn the_address_that_was_reached_is_ours_where_other_machines_may_ask() {
+        let ours = Ours {
+            address: Some("192.0.2.7".parse().expect("an address")),
+            ..OURS
+        };
+        assert!(ours.is_host("192.0.2.7:8000", &[]) && ours.is_host("[::ffff:192.0.2.7]:8000", &[]));
+        assert!(!ours.is_host("192.0.2.8:8000", &[]) && !ours.is_host("192.0.2.7", &[]));
+        assert!(!OURS.is_host("192.0.2.7:8000", &[]));
+    }
+
     #[test]
     fn hosts_are_loopback_at_our_port_or_configured() {
         let allowed = ["tool.example".to_owned(), "box:9000".to_owned()];
-        let is = |host: &str| is_allowed_host(host, 8000, &allowed);
+        let is = |host: &str| OURS.is_host(host, &allowed);
         for host in [
             "localhost:8000",
             "LocalHost:8000",
@@ -222,7 +291,8 @@ mod tests {
         ] {
             assert!(!is(host), "{host}");
         }
-        assert!(is_allowed_host("localhost", 80, &[]));
+        let ours = Ours { port: 80, ..OURS };
+        assert!(ours.is_host("localhost", &[]));
     }
 
     #[test]
@@ -231,7 +301,7 @@ mod tests {
             cors_origins: vec!["http://localhost:5173".into(), "https://app.example/".into()],
             ..ServerSettings::default()
         };
-        let is = |origin: &str| is_allowed_origin(&origin.parse().expect("a header"), 8000, &server);
+        let is = |origin: &str| OURS.is_origin(&origin.parse().expect("a header"), &server);
         assert!(is("http://localhost:8000") && is("http://127.0.0.1:8000"));
         assert!(is("http://localhost:5173") && is("https://app.example"));
         assert!(!is("null") && !is("http://localhost:3000") && !is("https://localhost:8000"));

@@ -4,6 +4,7 @@
 //! somebody else. A peer that takes no byte of a waiting answer, says nothing while nothing is under way, or does not
 //! get to the end of a request's head, is closed.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -13,8 +14,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,12 +21,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
 use super::auth;
+use crate::api::{ErrorBody, Problem};
 use crate::limits;
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
     address: SocketAddr,
+    ours: Option<SocketAddr>,
     same_user: Arc<OnceLock<bool>>,
     streams: Arc<AtomicUsize>,
     heads: Arc<Heads>,
@@ -43,19 +44,32 @@ struct Heads {
 }
 
 impl Peer {
+    fn unknown(address: SocketAddr, ours: Option<SocketAddr>) -> Self {
+        Self {
+            address,
+            ours,
+            same_user: Arc::default(),
+            streams: Arc::default(),
+            heads: Arc::default(),
+        }
+    }
+
     /// A peer of which it is known whether it runs as the same user. For tests and other front ends.
     pub fn new(address: SocketAddr, same_user: bool) -> Self {
         Self {
-            address,
             same_user: Arc::new(OnceLock::from(same_user)),
-            streams: Arc::default(),
-            heads: Arc::default(),
+            ..Self::unknown(address, None)
         }
     }
 
     /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of ours that it has reached.
+    pub(super) fn ours(&self) -> Option<SocketAddr> {
+        self.ours
     }
 
     /// True where the kernel says that a process of our user holds the other end.
@@ -95,17 +109,79 @@ impl Drop for LongAnswer {
     }
 }
 
-impl Connected<IncomingStream<'_, Listener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        stream.remote_addr().clone()
+/// Why a connection was closed from this side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// Nothing was said for too long, between requests or before the first.
+    Silent,
+    /// A head did not get to its end.
+    LateHead,
+    /// Bytes of an answer were not taken.
+    SlowReader,
+    /// There are too many of those whom nobody knows.
+    Strangers,
+}
+
+impl Closed {
+    /// Status and code for the access log; absent for what is the normal end of a connection.
+    pub(super) fn refusal(self) -> Option<(Option<u16>, &'static str)> {
+        match self {
+            Self::Silent => None,
+            Self::LateHead => Some((Some(408), "head-too-slow")),
+            // The answer had begun: its own line has the status.
+            Self::SlowReader => Some((None, "reader-too-slow")),
+            Self::Strangers => Some((Some(503), "busy")),
+        }
+    }
+
+    /// The whole answer, for whoever has not got any.
+    fn answer(self) -> Option<String> {
+        let (status, code, message) = match self {
+            Self::LateHead => (
+                "408 Request Timeout",
+                "head-too-slow",
+                "The head of the request did not arrive in time",
+            ),
+            Self::Strangers => (
+                "503 Service Unavailable",
+                "busy",
+                "There are too many connections that are not the user's",
+            ),
+            Self::Silent | Self::SlowReader => return None,
+        };
+        let error = Problem::new(code, message);
+        let body = serde_json::to_string(&ErrorBody { error }).expect("a problem has string keys only");
+        let head = "connection: close\r\ncontent-type: application/json\r\nx-content-type-options: nosniff";
+        Some(format!(
+            "HTTP/1.1 {status}\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    }
+
+    fn error(self) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, self)
     }
 }
+
+impl fmt::Display for Closed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Silent => "nothing was said for too long",
+            Self::LateHead => "the head of a request did not arrive in time",
+            Self::SlowReader => "the answer was not taken in time",
+            Self::Strangers => "there are too many connections of strangers",
+        })
+    }
+}
+
+impl std::error::Error for Closed {}
 
 /// A listening socket with a bound on its connections.
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: TcpListener,
     connections: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
 }
 
 impl Listener {
@@ -113,20 +189,17 @@ impl Listener {
         Self {
             socket,
             connections: Arc::new(Semaphore::new(limits::CONNECTIONS_MAX)),
+            strangers: Arc::new(Semaphore::new(limits::STRANGERS_CONNECTIONS_MAX)),
         }
     }
-}
 
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = Peer;
-
-    async fn accept(&mut self) -> (Connection, Peer) {
+    /// The next connection, once there is room for it. May be dropped while it waits.
+    pub(super) async fn accept(&mut self) -> (Connection, Peer) {
         let permit = Arc::clone(&self.connections).acquire_owned().await;
         let permit = permit.expect("nobody closes the semaphore");
         loop {
             match self.socket.accept().await {
-                Ok((stream, address)) => return Connection::new(stream, address, permit),
+                Ok((stream, address)) => return Connection::new(stream, address, permit, &self.strangers),
                 Err(error) => {
                     tracing::warn!(%error, "accept");
                     // Out of file handles, most likely: some will be closed.
@@ -134,10 +207,6 @@ impl axum::serve::Listener for Listener {
                 }
             }
         }
-    }
-
-    fn local_addr(&self) -> io::Result<Peer> {
-        Ok(Peer::new(self.socket.local_addr()?, false))
     }
 }
 
@@ -152,7 +221,9 @@ pub(super) struct Connection {
     head_max: Duration,
     stall_max: Duration,
     alarm: Pin<Box<Sleep>>,
+    strangers: Arc<Semaphore>,
     _permit: OwnedSemaphorePermit,
+    _stranger: Option<OwnedSemaphorePermit>,
 }
 
 /// A request's head of which a part has arrived.
@@ -164,22 +235,20 @@ struct Head {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) -> (Self, Peer) {
+    fn new(
+        stream: TcpStream,
+        address: SocketAddr,
+        permit: OwnedSemaphorePermit,
+        strangers: &Arc<Semaphore>,
+    ) -> (Self, Peer) {
         // Events are small and must not wait for each other; where that is not possible they are only later.
         let _ = stream.set_nodelay(true);
-        let peer = Peer {
-            address,
-            same_user: Arc::default(),
-            streams: Arc::default(),
-            heads: Arc::default(),
-        };
-        let lookup = stream.local_addr().ok().map(|ours| {
-            let both_loopback = address.ip().to_canonical().is_loopback() && ours.ip().to_canonical().is_loopback();
-            tokio::task::spawn_blocking(move || both_loopback && is_same_user(address, ours))
-        });
+        let ours = stream.local_addr().ok();
+        let peer = Peer::unknown(address, ours);
+        let lookup = tokio::task::spawn_blocking(move || ours.is_some_and(|ours| is_same_user(address, ours)));
         let connection = Self {
             stream,
-            lookup,
+            lookup: Some(lookup),
             peer: peer.clone(),
             progress: Instant::now(),
             head: None,
@@ -187,16 +256,18 @@ impl Connection {
             head_max: Duration::from_secs(limits::HEAD_SECONDS_MAX),
             stall_max: Duration::from_secs(limits::WRITE_STALL_SECONDS_MAX),
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            strangers: Arc::clone(strangers),
             _permit: permit,
+            _stranger: None,
         };
         (connection, peer)
     }
 
-    /// What a pending operation answers: still pending, or an error at the deadline.
-    fn waiting(&mut self, context: &mut Context<'_>, deadline: Instant) -> Poll<io::Error> {
+    /// Ready at the deadline.
+    fn waiting(&mut self, context: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         loop {
             if Instant::now() >= deadline {
-                return Poll::Ready(io::ErrorKind::TimedOut.into());
+                return Poll::Ready(());
             }
             // Reading and writing share the alarm: the earlier one of their deadlines must ring.
             if self.alarm.is_elapsed() || self.alarm.deadline() > deadline {
@@ -206,14 +277,32 @@ impl Connection {
         }
     }
 
-    fn finish_lookup(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(lookup) = &mut self.lookup {
-            let same_user = ready!(Pin::new(lookup).poll(context)).unwrap_or(false);
-            self.lookup = None;
-            // Set here and nowhere else.
-            let _ = self.peer.same_user.set(same_user);
+    /// Ready once it is known who the peer is, and there is room for such a one.
+    fn finish_lookup(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(lookup) = &mut self.lookup else {
+            return Poll::Ready(Ok(()));
+        };
+        let same_user = ready!(Pin::new(lookup).poll(context)).unwrap_or(false);
+        self.lookup = None;
+        // Set here and nowhere else.
+        let _ = self.peer.same_user.set(same_user);
+        if !same_user {
+            let Ok(permit) = Arc::clone(&self.strangers).try_acquire_owned() else {
+                return Poll::Ready(Err(self.close(Closed::Strangers)));
+            };
+            self._stranger = Some(permit);
         }
-        Poll::Ready(())
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says why, where nothing else is being said, and gives up.
+    fn close(&self, why: Closed) -> io::Error {
+        let answering = self.peer.heads.answering.load(Ordering::Relaxed) + self.peer.streams.load(Ordering::Relaxed);
+        if let Some(answer) = why.answer().filter(|_| answering == 0) {
+            // Whoever does not take it at once has no interest in it.
+            let _ = self.stream.try_write(answer.as_bytes());
+        }
+        why.error()
     }
 
     /// When the head that is arriving must be whole; absent where none is.
@@ -223,6 +312,17 @@ impl Connection {
         self.head.map(|head| head.since + self.head_max)
     }
 
+    /// When a peer that says nothing is given up; one that has never asked anything earlier than others.
+    fn silence_deadline(&self) -> Instant {
+        let has_asked = self.peer.heads.arrived.load(Ordering::Relaxed) > 0;
+        self.progress
+            + if has_asked {
+                self.idle_max
+            } else {
+                self.idle_max.min(self.head_max)
+            }
+    }
+
     /// Takes note of bytes that have arrived: a head's, where no request is under way whose body they can be.
     fn received(&mut self) -> io::Result<()> {
         self.progress = Instant::now();
@@ -230,7 +330,7 @@ impl Connection {
             return Ok(());
         }
         match self.head_deadline() {
-            Some(deadline) if self.progress >= deadline => Err(io::ErrorKind::TimedOut.into()),
+            Some(deadline) if self.progress >= deadline => Err(self.close(Closed::LateHead)),
             Some(_) => Ok(()),
             None => {
                 self.head = Some(Head {
@@ -247,14 +347,15 @@ impl Connection {
             self.progress = Instant::now();
             return result;
         }
-        self.waiting(context, self.progress + self.stall_max).map(Err)
+        ready!(self.waiting(context, self.progress + self.stall_max));
+        Poll::Ready(Err(self.close(Closed::SlowReader)))
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.finish_lookup(context));
+        ready!(this.finish_lookup(context))?;
         let result = Pin::new(&mut this.stream).poll_read(context, buffer);
         if let Poll::Ready(read) = result {
             return Poll::Ready(read.and_then(|()| this.received()));
@@ -262,9 +363,13 @@ impl AsyncRead for Connection {
         if this.peer.streams.load(Ordering::Relaxed) > 0 {
             return Poll::Pending;
         }
-        let idle = this.progress + this.idle_max;
-        let deadline = this.head_deadline().map_or(idle, |head| head.min(idle));
-        this.waiting(context, deadline).map(Err)
+        let silence = this.silence_deadline();
+        let (deadline, why) = match this.head_deadline() {
+            Some(head) if head <= silence => (head, Closed::LateHead),
+            _ => (silence, Closed::Silent),
+        };
+        ready!(this.waiting(context, deadline));
+        Poll::Ready(Err(this.close(why)))
     }
 }
 
@@ -303,12 +408,25 @@ const OVERFLOW_UID: u32 = 65_534;
 
 #[cfg(target_os = "linux")]
 fn is_same_user(peer: SocketAddr, ours: SocketAddr) -> bool {
+    if ![peer, ours].iter().all(|end| end.ip().to_canonical().is_loopback()) {
+        return false;
+    }
     let us = rustix::process::geteuid().as_raw();
-    let owner = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|place| {
-        let table = std::fs::read_to_string(place).ok()?;
-        auth::owner(&table, peer, ours)
-    });
-    owner == Some(us) && us != OVERFLOW_UID
+    in_tables(|table| auth::owner(table, peer, ours)) == Some(us) && us != OVERFLOW_UID
+}
+
+/// The user id of whoever listens on a port of this machine, where the kernel tells.
+pub fn listener_of(port: u16) -> Option<u32> {
+    in_tables(|table| auth::listener(table, port))
+}
+
+/// What is found in the kernel's tables of sockets; elsewhere than on Linux there are none.
+fn in_tables(find: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+    let read = |place: &str| std::fs::read_to_string(place).ok();
+    let mut tables = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|place| read(place));
+    tables.find_map(|table| find(&table))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -319,8 +437,97 @@ fn is_same_user(_peer: SocketAddr, _ours: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::serve::Listener as _;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// A listener and its address.
+    async fn listening() -> (Listener, SocketAddr) {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = socket.local_addr().expect("it is bound");
+        (Listener::new(socket), address)
+    }
+
+    /// What the other end is told before it is closed.
+    async fn told(mut client: TcpStream) -> String {
+        let mut answer = String::new();
+        let patience = Duration::from_secs(10);
+        let read = tokio::time::timeout(patience, client.read_to_string(&mut answer)).await;
+        read.expect("it is closed").expect("it is text");
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_head_that_does_not_end_is_answered_before_it_is_given_up() {
+        let (mut listener, address) = listening().await;
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        let (mut connection, _peer) = listener.accept().await;
+        connection.lookup = None;
+        connection.head_max = Duration::from_millis(50);
+        client.write_all(b"GET / HT").await.expect("it is open");
+        let mut bytes = Vec::new();
+        let error = connection.read_to_end(&mut bytes).await.expect_err("it is given up");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(connection);
+        let answer = told(client).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n"),
+            "{answer}"
+        );
+        assert!(answer.ends_with("\r\n\r\n{\"error\":{\"code\":\"head-too-slow\",\"message\":\"The head of the request did not arrive in time\"}}"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_has_asked_nothing_is_given_up_before_others() {
+        let (mut listener, address) = listening().await;
+        let client = TcpStream::connect(address).await.expect("it listens");
+        let (mut connection, peer) = listener.accept().await;
+        connection.lookup = None;
+        connection.head_max = Duration::from_millis(50);
+        let patience = Duration::from_millis(200);
+        let read = tokio::time::timeout(patience * 50, connection.read_u8()).await;
+        assert_eq!(
+            read.expect("it is given up").expect_err("nothing came").kind(),
+            io::ErrorKind::TimedOut
+        );
+        drop(peer.answering());
+        connection.progress = Instant::now();
+        let read = tokio::time::timeout(patience, connection.read_u8()).await;
+        assert!(read.is_err(), "it has the time of a connection in use");
+        drop(connection);
+        assert_eq!(told(client).await, "", "whoever says nothing is told nothing");
+    }
+
+    #[tokio::test]
+    async fn strangers_cannot_hold_every_connection() {
+        let (mut listener, address) = listening().await;
+        listener.strangers = Arc::new(Semaphore::new(1));
+        let accept = async |listener: &mut Listener, same_user: bool| {
+            let client = TcpStream::connect(address).await.expect("it listens");
+            let (mut connection, _peer) = listener.accept().await;
+            connection.lookup = Some(tokio::spawn(async move { same_user }));
+            (client, connection)
+        };
+        let works = async |client: &mut TcpStream, connection: &mut Connection| {
+            // A connection that is refused may be closed before anything is sent on it.
+            let _ = client.write_all(b"x").await;
+            connection.read_u8().await
+        };
+        let (mut first, mut first_connection) = accept(&mut listener, false).await;
+        works(&mut first, &mut first_connection)
+            .await
+            .expect("it is the only one");
+        let (mut second, mut second_connection) = accept(&mut listener, false).await;
+        works(&mut second, &mut second_connection)
+            .await
+            .expect_err("it is one too many");
+        assert_eq!(second.read(&mut [0; 8]).await.expect("it was told"), 8);
+        let (mut own, mut own_connection) = accept(&mut listener, true).await;
+        works(&mut own, &mut own_connection).await.expect("it is the user's");
+        drop((first, first_connection));
+        let (mut third, mut third_connection) = accept(&mut listener, false).await;
+        works(&mut third, &mut third_connection)
+            .await
+            .expect("there is room again");
+    }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]

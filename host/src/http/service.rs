@@ -124,8 +124,9 @@ pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus>
     let provider = settings.map(|settings| settings.provider);
     Json(BackendStatus {
         status: "running".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: state.0.environment.version().to_owned(),
         pid: std::process::id(),
+        address: state.0.listening.ip().to_string(),
         port: state.port(),
         started: state.0.started,
         sessions_running: state.sessions().running(),
@@ -152,7 +153,7 @@ pub(super) struct Identity {
     /// Process id.
     pid: u32,
     /// Version of the binary.
-    version: &'static str,
+    version: String,
 }
 
 /// Prove that the server holds the token
@@ -179,7 +180,7 @@ pub(super) async fn identity(
     Ok(Json(Identity {
         proof: proof(state.token(), state.port(), &nonce),
         pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION"),
+        version: state.0.environment.version().to_owned(),
     }))
 }
 

@@ -296,6 +296,7 @@ pub(super) async fn result(State(state): State<AppState>, PathOf(id): PathOf) ->
         Refused,
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
         (status = 409, description = "`session-ended`: it has ended already.", body = ErrorBody),
+        (status = 415, description = "`unsupported-media-type`: a body that is not said to be JSON.", body = ErrorBody),
     ),
 )]
 pub(super) async fn cancel(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Response> {

@@ -1,6 +1,7 @@
 //! The routes as a client sees them, through the gate, with a scripted model behind them.
 
 mod changes;
+mod door;
 mod routes;
 
 use axum::body::Body;
@@ -9,9 +10,11 @@ use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 use std::fs;
+use std::time::Duration;
 use tower::ServiceExt;
 
 use super::*;
+use crate::limits;
 use crate::session::tests::{Act, World};
 
 const TOKEN: &str = "0123456789abcdef";
@@ -65,19 +68,21 @@ impl Ask {
 
 impl Server {
     fn new(rounds: Vec<Vec<Act>>) -> Self {
-        Self::with(rounds, ServerSettings::default())
+        Self::with(rounds, "")
     }
 
-    fn with(rounds: Vec<Vec<Act>>, server: ServerSettings) -> Self {
+    /// A server with this in `[server]` of its configuration.
+    fn with(rounds: Vec<Vec<Act>>, server: &str) -> Self {
         let world = World::new(rounds);
-        let config = "[providers.local]\nmodel = \"some-model\"\nenabled = true\n";
+        let config = format!("[providers.local]\nmodel = \"some-model\"\nenabled = true\n[server]\n{server}\n");
         fs::write(world.home().join("config.toml"), config).expect("it can be written");
         let state = AppState::new(Parts {
             sessions: Arc::clone(&world.sessions),
             skills: SkillHost::new(&[], &world.home()).expect("there is an engine"),
             token: TOKEN.to_owned(),
-            port: 8000,
-            server,
+            listening: "127.0.0.1:8000".parse().expect("an address"),
+            live: Arc::new(Live::open(&world.home(), &Environment::default())),
+            traffic: Arc::new(Traffic::new(std::io::sink())),
             started: crate::api::now(),
             home: world.home(),
             environment: Environment::default(),
@@ -250,6 +255,7 @@ async fn every_route_answers_at_both_prefixes_as_the_specification_says() {
                 "status": "string",
                 "version": "string",
                 "pid": "number",
+                "address": "string",
                 "port": "number",
                 "started": "timestamp",
                 "sessions_running": "number",
@@ -492,57 +498,6 @@ async fn without_a_configuration_nothing_runs_but_scanning_works() {
 }
 
 #[tokio::test]
-async fn strangers_need_the_token_on_every_route() {
-    let server = Server::new(vec![]);
-    let routes = [
-        ("POST", "/scan"),
-        ("POST", "/execute"),
-        ("GET", "/stream?session_id=x"),
-        ("POST", "/stream"),
-        ("GET", "/stream/x"),
-        ("GET", "/models"),
-        ("GET", "/tasks"),
-        ("GET", "/history"),
-        ("GET", "/results/x"),
-        ("GET", "/status"),
-        ("DELETE", "/sessions/x"),
-        ("POST", "/approvals/x"),
-        ("GET", "/skills"),
-        ("POST", "/skills/read_file/call"),
-        ("GET", "/nothing"),
-    ];
-    for (method, path) in routes {
-        for prefix in ["", "/api"] {
-            let path = format!("{prefix}{path}");
-            let refused = server.problem(ask(method, &path).stranger()).await;
-            assert_eq!(refused, (401, "unauthorized".into()), "{method} {path}");
-            let wrong = ask(method, &path)
-                .stranger()
-                .header("authorization", "Bearer 0123456789abcdee");
-            assert_eq!(server.status(wrong).await, 401, "{method} {path}");
-            assert_ne!(server.status(ask(method, &path).token()).await, 401, "{method} {path}");
-        }
-    }
-    let nonce = "ab".repeat(16);
-    let identity = server
-        .json(ask("GET", &format!("/api/identity?nonce={nonce}")).stranger())
-        .await;
-    assert_eq!(identity["proof"], proof(TOKEN, 8000, &nonce));
-    assert_eq!(identity["pid"], std::process::id());
-}
-
-#[tokio::test]
-async fn the_same_user_needs_the_token_where_the_configuration_says_so() {
-    let settings = ServerSettings {
-        auth: config::Auth::Token,
-        ..ServerSettings::default()
-    };
-    let server = Server::with(vec![], settings);
-    assert_eq!(server.status(ask("GET", "/tasks")).await, 401);
-    assert_eq!(server.status(ask("GET", "/tasks").token()).await, 200);
-}
-
-#[tokio::test]
 async fn a_request_without_the_token_can_only_narrow() {
     let server = Server::new(vec![vec![], vec![]]);
     let with = |field: &str, value: Value| {
@@ -564,113 +519,15 @@ async fn a_request_without_the_token_can_only_narrow() {
     assert_eq!(server.status(ask("POST", "/execute").json(preload).token()).await, 400);
 }
 
-#[tokio::test]
-async fn a_page_of_another_origin_gets_nothing() {
-    let settings = ServerSettings {
-        cors_origins: vec!["http://localhost:5173".into()],
-        ..ServerSettings::default()
-    };
-    let server = Server::with(vec![vec![]], settings);
-    for path in ["/tasks", "/api/stream/x", "/identity?nonce=00", "/nothing"] {
-        for (name, value, code) in [
-            ("host", "evil.example:8000", "host-not-allowed"),
-            ("host", "localhost:9999", "host-not-allowed"),
-            ("origin", "http://evil.example", "origin-not-allowed"),
-            ("origin", "http://localhost:3000", "origin-not-allowed"),
-            ("origin", "null", "origin-not-allowed"),
-            ("sec-fetch-site", "cross-site", "origin-not-allowed"),
-            ("sec-fetch-site", "same-site", "origin-not-allowed"),
-        ] {
-            let asked = ask("GET", path)
-                .header(name, value)
-                .header("authorization", &format!("Bearer {TOKEN}"));
-            let response = server.send(asked).await;
-            assert!(!response.headers().contains_key("access-control-allow-origin"));
-            assert_eq!(response.status(), StatusCode::FORBIDDEN, "{path} {name} {value}");
-            assert!(text(response).await.contains(code), "{path} {name} {value}");
-        }
-    }
-    let preflight = |origin: &str| {
-        let asked = ask("OPTIONS", "/execute").header("origin", origin).stranger();
-        asked
-            .header("access-control-request-method", "POST")
-            .header("sec-fetch-site", "cross-site")
-    };
-    assert_eq!(server.status(preflight("http://evil.example")).await, 403);
-    let response = server.send(preflight("http://localhost:5173")).await;
-    assert_eq!(response.status(), StatusCode::NO_CONTENT);
-    assert_eq!(
-        response.headers()["access-control-allow-origin"],
-        "http://localhost:5173"
-    );
-    assert!(
-        response.headers()["access-control-allow-methods"]
-            .to_str()
-            .expect("text")
-            .contains("POST")
-    );
-    assert!(!response.headers().contains_key("access-control-allow-credentials"));
-    let listed = ask("POST", "/execute")
-        .header("origin", "http://localhost:5173")
-        .header("sec-fetch-site", "same-site");
-    let response = server.send(listed.json(server.execute("explain"))).await;
-    assert_eq!(response.status(), StatusCode::OK);
-    assert_eq!(
-        response.headers()["access-control-allow-origin"],
-        "http://localhost:5173"
-    );
-    let own = ask("GET", "/tasks")
-        .header("origin", "http://localhost:8000")
-        .header("sec-fetch-site", "same-origin");
-    assert_eq!(server.status(own).await, 200);
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let socket = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    let server = Server::new(vec![vec![Act::Say("x"), Act::Hang]]);
-    let state = AppState::new(Parts {
-        port: address.port(),
-        ..clone_of(&server)
-    });
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let serving = tokio::spawn(serve(socket, state, async move { stopped.cancelled().await }));
-    let body = server.execute("explain").to_string();
-    let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
-    let request = format!(
-        "POST /stream HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    client.write_all(request.as_bytes()).await.expect("it is open");
-    let mut seen = String::new();
-    let mut buffer = [0; 4096];
-    while !seen.contains("\"type\":\"token\"") {
-        let count = client.read(&mut buffer).await.expect("it is open");
-        assert!(count > 0, "{seen}");
-        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
-    }
-    assert!(seen.starts_with("HTTP/1.1 200"), "{seen}");
-    stop.cancel();
-    client.read_to_string(&mut seen).await.expect("it is closed");
-    assert!(seen.contains("\"code\":\"cancelled\""), "{seen}");
-    serving.await.expect("it ends").expect("it was served");
-}
-
 fn clone_of(server: &Server) -> Parts {
     let parts = &server.state.0;
     Parts {
         sessions: Arc::clone(&parts.sessions),
         skills: Arc::clone(&parts.skills),
         token: parts.token.clone(),
-        port: parts.port,
-        server: parts.server.clone(),
+        listening: parts.listening,
+        live: Arc::clone(&parts.live),
+        traffic: Arc::clone(&parts.traffic),
         started: parts.started,
         home: parts.home.clone(),
         environment: parts.environment.clone(),

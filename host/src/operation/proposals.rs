@@ -16,7 +16,7 @@ const TITLE_CHARS_MAX: usize = 80;
 
 /// One proposal as it stands in an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Proposal {
+pub(super) struct Proposal {
     number: u32,
     title: String,
     is_withdrawn: bool,
@@ -180,7 +180,7 @@ fn why_unplaced(range: &Range<usize>, checked: &Checked) -> Option<String> {
 }
 
 /// The proposals of a text: its numbered sections of the highest level there is.
-fn parse(text: &str) -> Vec<Proposal> {
+pub(super) fn parse(text: &str) -> Vec<Proposal> {
     let (marks, ends) = marks(text);
     let Some(level) = marks.iter().map(|mark| mark.level).min() else {
         return Vec::new();

@@ -38,13 +38,13 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
         let line = by_path.entry(&citation.path).or_default();
         *line = (*line).max(citation.last);
     }
-    let mut files = Files::new(repository, by_path.keys().copied(), cancel)?;
+    let mut files = Files::new(repository, by_path.keys().copied(), cancel);
     let mut lengths = HashMap::new();
     for (path, line) in by_path {
         if cancel.is_cancelled() {
             return Err(ScanError::Cancelled);
         }
-        lengths.insert(path.to_owned(), files.length(path, line));
+        lengths.insert(path.to_owned(), files.length(path, line)?);
     }
     let judged = found.into_iter().filter_map(|citation| {
         let length = lengths.get(&citation.path)?;
@@ -114,8 +114,11 @@ enum Missing {
 /// The tree, as citations ask for it.
 struct Files<'r> {
     repository: &'r Repository,
-    /// Listed files by their last part, for those that are cited.
+    cancel: &'r CancellationToken,
+    /// Listed files by their last part, for those that are cited. The tree is listed for the first citation that names
+    /// no file by its whole path: most answers have none.
     by_name: HashMap<String, Vec<String>>,
+    is_listed: bool,
     bytes_left: u64,
 }
 
@@ -123,28 +126,40 @@ impl<'r> Files<'r> {
     fn new<'p>(
         repository: &'r Repository,
         cited: impl Iterator<Item = &'p str>,
-        cancel: &CancellationToken,
-    ) -> Result<Self, ScanError> {
-        let mut by_name: HashMap<String, Vec<String>> =
-            cited.map(|path| (last_part(path).to_owned(), Vec::new())).collect();
-        if !by_name.is_empty() {
-            for file in &repository.list(cancel)?.files {
-                if let Some(files) = by_name.get_mut(last_part(&file.path)) {
-                    files.push(file.path.clone());
-                }
+        cancel: &'r CancellationToken,
+    ) -> Self {
+        Self {
+            repository,
+            cancel,
+            by_name: cited.map(|path| (last_part(path).to_owned(), Vec::new())).collect(),
+            is_listed: false,
+            bytes_left: limits::CITED_BYTES_MAX,
+        }
+    }
+
+    fn list(&mut self) -> Result<(), ScanError> {
+        if self.is_listed {
+            return Ok(());
+        }
+        for file in &self.repository.list(self.cancel)?.files {
+            if let Some(files) = self.by_name.get_mut(last_part(&file.path)) {
+                files.push(file.path.clone());
             }
         }
-        Ok(Self {
-            repository,
-            by_name,
-            bytes_left: limits::CITED_BYTES_MAX,
-        })
+        self.is_listed = true;
+        Ok(())
     }
 
     /// Counts the lines of what a citation names, up to the line that is wanted.
-    fn length(&mut self, cited: &str, line: u64) -> Result<Length, Missing> {
-        let path = self.resolve(cited)?;
-        let file = self.repository.open_file(&path).map_err(missing)?;
+    fn length(&mut self, cited: &str, line: u64) -> Result<Result<Length, Missing>, ScanError> {
+        Ok(match self.resolve(cited)? {
+            Ok(path) => self.length_at(&path, line),
+            Err(missing) => Err(missing),
+        })
+    }
+
+    fn length_at(&mut self, path: &str, line: u64) -> Result<Length, Missing> {
+        let file = self.repository.open_file(path).map_err(missing)?;
         let (length, bytes) =
             count_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread("the file cannot be read"))?;
         let is_spent = bytes >= self.bytes_left;
@@ -157,31 +172,35 @@ impl<'r> Files<'r> {
     }
 
     /// The file that is meant: the one of that path, else the only one whose path ends in it.
-    fn resolve(&self, cited: &str) -> Result<String, Missing> {
+    fn resolve(&mut self, cited: &str) -> Result<Result<String, Missing>, ScanError> {
         let found = match self.repository.open_at(cited) {
-            Ok(opened) if opened.kind == EntryKind::File => return Ok(opened.path),
+            Ok(opened) if opened.kind == EntryKind::File => return Ok(Ok(opened.path)),
             Ok(_) => Missing::Directory,
             Err(error) => missing(error),
         };
-        if matches!(found, Missing::Denied(_)) {
-            return Err(found);
-        }
-        let Ok(suffix) = normalise(cited) else {
-            return Err(found);
+        let suffix = match (&found, normalise(cited)) {
+            (Missing::Denied(_), _) | (_, Err(_)) => return Ok(Err(found)),
+            (_, Ok(suffix)) => suffix,
         };
+        self.list()?;
+        Ok(self.ending_in(cited, &suffix).unwrap_or(Err(found)))
+    }
+
+    /// The only listed file whose path ends in this, or that there are several; absent where there is none.
+    fn ending_in(&self, cited: &str, suffix: &str) -> Option<Result<String, Missing>> {
         let ends_so = |path: &&String| {
-            let rest = path.strip_suffix(&suffix);
+            let rest = path.strip_suffix(suffix);
             rest.is_some_and(|rest| rest.ends_with('/'))
         };
         let candidates = self.by_name.get(last_part(cited)).into_iter().flatten();
         let matching: Vec<&String> = candidates.filter(ends_so).collect();
         match matching[..] {
-            [] => Err(found),
-            [only] => Ok(only.clone()),
-            [first, second, ..] => Err(Missing::Ambiguous {
+            [] => None,
+            [only] => Some(Ok(only.clone())),
+            [first, second, ..] => Some(Err(Missing::Ambiguous {
                 count: matching.len(),
                 examples: vec![first.clone(), second.clone()],
-            }),
+            })),
         }
     }
 }

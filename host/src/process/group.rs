@@ -5,6 +5,9 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
+use super::orphans;
+use crate::defence::{self, Defence};
+
 /// A mark in the environment of a run, by which processes that left its group are found.
 ///
 /// A program that clears its children's environment on purpose escapes this; the process sandbox, with a process
@@ -16,8 +19,10 @@ impl Cookie {
     /// The variable that carries it.
     pub(super) const VARIABLE: &'static str = "TOOL_RUN";
 
+    /// It names this process too, so that the next daemon knows what one that was killed has left.
     pub(super) fn new() -> Self {
-        Self(uuid::Uuid::new_v4().to_string())
+        let id = uuid::Uuid::new_v4().simple();
+        Self(format!("{}-{id}", orphans::ours()))
     }
 
     pub(super) fn value(&self) -> &str {
@@ -56,7 +61,9 @@ impl Group {
                 // Refused where the hard limit is lower already, which serves as well.
                 let _ = prlimit(Some(self.leader), resource, both);
             };
-            limit(Resource::Core, 0);
+            if defence::on(Defence::CoreLimit) {
+                limit(Resource::Core, 0);
+            }
             limit(Resource::Fsize, crate::limits::PROCESS_FILE_BYTES_MAX);
         }
     }
@@ -85,7 +92,9 @@ impl Group {
     /// Ends what left the group but still carries the run's cookie.
     pub(super) fn kill_strays(&self) {
         #[cfg(target_os = "linux")]
-        strays::kill(&self.cookie);
+        if defence::on(Defence::Strays) {
+            strays::kill(&self.cookie);
+        }
         #[cfg(not(target_os = "linux"))]
         let _ = &self.cookie;
     }

@@ -94,17 +94,7 @@ pub(super) fn decode(
     request: Request<'_>,
     pieces: &[&[u8]],
 ) -> (Vec<ProviderEvent>, Result<(), Failure>) {
-    let mut body = super::body::Body::new(wire.decoder(request), "text/event-stream", None);
-    let mut events = Vec::new();
-    for piece in pieces {
-        match body.take(piece, &mut events) {
-            Ok(false) => {}
-            Ok(true) => return (events, Ok(())),
-            Err(failure) => return (events, Err(failure)),
-        }
-    }
-    let result = body.finish(&mut events);
-    (events, result)
+    super::fuzz::decode(wire, request, "text/event-stream", pieces)
 }
 
 #[cfg(test)]

@@ -332,7 +332,7 @@ impl Rules {
     pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
-            Err(error) => return Some(outside(error)),
+            Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
         };
         let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
@@ -360,8 +360,11 @@ impl Rules {
     pub fn protected(&self, path: &str) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
-            Err(error) => return Some(outside(error)),
+            Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
         };
+        if !defence::on(Defence::ProtectedNames) {
+            return None;
+        }
         let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
             let is_directory = prefix.len() < folded.len();
@@ -415,6 +418,9 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 /// lower case, because some (`ẞ`) have one whose upper case is yet another (`SS`). Characters that such file systems
 /// ignore are dropped (`.g\u{200c}it` is `.git` on some).
 pub(crate) fn fold(path: &str) -> Cow<'_, str> {
+    if !defence::on(Defence::CaseFolding) {
+        return Cow::Borrowed(path);
+    }
     if path.is_ascii() {
         if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Cow::Owned(path.to_ascii_lowercase());

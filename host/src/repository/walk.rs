@@ -19,6 +19,7 @@ use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
 use super::{EntryKind, path, secrets};
+use crate::defence::{self, Defence};
 use crate::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
 /// The files of a repository as the user sees them.
@@ -429,7 +430,8 @@ impl Tree<'_> {
     ) -> Verdict {
         let is_directory = kind == FileType::Directory;
         let folded = rules::fold(path);
-        if self.rules.hidden_entry(&folded, is_directory).is_some() {
+        let is_hidden = self.rules.hidden_entry(&folded, is_directory).is_some();
+        if is_hidden && defence::on(Defence::HiddenInLists) {
             return Verdict::Hidden;
         }
         if is_directory && rules::is_skipped(&entry.name) {

@@ -20,6 +20,9 @@ pub(crate) trait Engine: Send + Sync + 'static {
     /// All skills.
     fn entries(&self) -> Vec<SkillEntry>;
 
+    /// What a skill declares that it may cause; absent where there is none of that name.
+    fn effects(&self, name: &str) -> Option<Vec<String>>;
+
     /// The ready ones, as a model is told about them.
     fn specs(&self) -> Vec<ToolSpec>;
 
@@ -41,6 +44,10 @@ impl Engine for Host {
 
     fn entries(&self) -> Vec<SkillEntry> {
         self.0.entries()
+    }
+
+    fn effects(&self, name: &str) -> Option<Vec<String>> {
+        self.0.effects(name)
     }
 
     fn specs(&self) -> Vec<ToolSpec> {

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use super::history::{Summary, output_of};
-use super::journal::{self, End, Entry, Line, SessionFolder, Start};
+use super::history::{Summary, UnderWay, output_of};
+use super::journal::{self, Answer, End, Entry, Line, SessionFolder, Start, ToolEntry, cut_text};
 use crate::api::{self, Event, Problem, Timestamp};
 use crate::limits;
+use crate::skill::changes::moment;
 use crate::skill::{ChangeJournal, PreparedChange};
 
 /// An event with its sequence number.
@@ -43,6 +44,8 @@ struct State {
     tail_bytes: usize,
     /// Events up to this number are in the file only.
     evicted: u64,
+    /// Lines up to this number are in the file.
+    written: u64,
     /// No further change may be prepared.
     sealed: bool,
     closed: bool,
@@ -59,11 +62,17 @@ impl Recorder {
     }
 
     /// Goes on with the journal of a session that never ended, after its last whole line. Blocks.
+    ///
+    /// Numbers go on behind all that any reader may have seen and the file does not hold: who comes back with such a
+    /// number is told the end all the same.
     pub fn resume(folder: SessionFolder, summary: Summary, parsed: &journal::Parsed) -> io::Result<Arc<Self>> {
         let file = folder.reopen(parsed.whole_bytes)?;
         let last = parsed.lines.last().map_or(0, |line| line.seq);
-        let recorder = Self::new(folder, file, summary, last + 1);
-        recorder.lock().evicted = last;
+        let recorder = Self::new(folder, file, summary, last + limits::JOURNAL_LOST_LINES_MAX);
+        {
+            let mut state = recorder.lock();
+            (state.evicted, state.written) = (last, last);
+        }
         Ok(Arc::new(recorder))
     }
 
@@ -81,6 +90,7 @@ impl Recorder {
                 tail: VecDeque::new(),
                 tail_bytes: 0,
                 evicted: 0,
+                written: 0,
                 sealed: false,
                 closed: false,
             }),
@@ -108,13 +118,19 @@ impl Recorder {
 
     /// Adds an entry. Ignored after the end.
     pub fn record(&self, entry: Entry) {
+        self.take(entry);
+    }
+
+    /// Adds an entry; false after the end.
+    fn take(&self, entry: Entry) -> bool {
         let mut state = self.lock();
         if state.closed {
-            return;
+            return false;
         }
         state.take_in_collected();
         state.append(entry);
         self.tell(&state);
+        true
     }
 
     /// Adds an event.
@@ -175,6 +191,35 @@ impl Recorder {
         }
     }
 
+    /// Closes what was begun and will never end: each call and each question has its answer in every journal.
+    pub fn close_open(&self, verdict: &str, result: &str) {
+        let UnderWay { calls, questions, .. } = self.summary().under_way;
+        for call in calls {
+            let duration = api::now().signed_duration_since(call.started).num_milliseconds();
+            let duration_ms = u64::try_from(duration).unwrap_or(0);
+            self.record(Entry::Tool(ToolEntry {
+                call_id: format!("event-{}", call.seq),
+                name: call.name.clone(),
+                arguments: cut_text(&call.arguments.to_string(), limits::JOURNAL_TOOL_BYTES_MAX),
+                result: result.to_owned(),
+                verdict: verdict.to_owned(),
+                started: call.started,
+                duration_ms,
+                receipt: None,
+            }));
+            self.event(Event::SkillResult {
+                name: call.name,
+                verdict: verdict.to_owned(),
+                summary: result.to_owned(),
+                duration_ms,
+            });
+        }
+        for id in questions {
+            let answer = Answer::Cancelled;
+            self.record(Entry::Answered { id, answer });
+        }
+    }
+
     /// Ends the session: durable first, then told. Returns whether it is durable. Blocks.
     pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
         let published = {
@@ -221,7 +266,10 @@ impl Recorder {
     /// Writes what waits. Blocks.
     pub fn flush(&self) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = std::mem::take(&mut self.lock().backlog);
+        let (waiting, newest) = {
+            let mut state = self.lock();
+            (std::mem::take(&mut state.backlog), state.next_seq - 1)
+        };
         let mut written = 0;
         while written < waiting.len() {
             match file.write(&waiting[written..]) {
@@ -231,6 +279,9 @@ impl Recorder {
                 Err(error) => return Err(self.put_back(&waiting[written..], error)),
             }
         }
+        let mut state = self.lock();
+        state.written = newest;
+        state.trim_tail();
         Ok(())
     }
 
@@ -325,7 +376,17 @@ impl State {
     fn keep(&mut self, numbered: Numbered, bytes: usize) {
         self.tail.push_back((numbered, bytes));
         self.tail_bytes += bytes;
-        while self.tail_bytes > limits::EVENT_TAIL_BYTES_MAX && self.tail.len() > 1 {
+        self.trim_tail();
+    }
+
+    /// Lets go of what readers find in the file. What could not be written yet is kept for them, as far as it is
+    /// bearable.
+    fn trim_tail(&mut self) {
+        while self.tail.len() > 1 && self.tail_bytes > limits::EVENT_TAIL_BYTES_MAX {
+            let is_written = self.tail.front().is_some_and(|((seq, _), _)| *seq <= self.written);
+            if !is_written && self.tail_bytes <= limits::JOURNAL_BACKLOG_BYTES_MAX {
+                return;
+            }
             if let Some(((seq, _), bytes)) = self.tail.pop_front() {
                 self.tail_bytes -= bytes;
                 self.evicted = seq;
@@ -337,6 +398,7 @@ impl State {
 impl ChangeJournal for Recorder {
     fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
         let stored = self.folder.store(change)?;
+        moment();
         {
             let mut state = self.lock();
             if state.sealed || state.closed {
@@ -346,12 +408,24 @@ impl ChangeJournal for Recorder {
             state.append(Entry::Prepared(stored));
             self.tell(&state);
         }
-        self.sync()
+        if let Err(error) = self.sync() {
+            // It may lie in the journal all the same, and nothing of it happens.
+            self.record(Entry::Abandoned { id: change.id.clone() });
+            return Err(error);
+        }
+        moment();
+        Ok(())
     }
 
     fn committed(&self, id: &str) -> io::Result<()> {
-        self.record(Entry::Committed { id: id.to_owned() });
-        self.flush()
+        moment();
+        // After the end nobody would ever know: the next start would take the change back behind everybody's back.
+        if !self.take(Entry::Committed { id: id.to_owned() }) {
+            return Err(io::Error::other("the session has ended"));
+        }
+        self.flush()?;
+        moment();
+        Ok(())
     }
 
     fn abandoned(&self, id: &str) -> io::Result<()> {
@@ -479,6 +553,36 @@ fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
+impl Recorder {
+    /// Makes the disk full, until the value is dropped.
+    pub(super) fn fill_disk(self: &Arc<Self>) -> impl Drop + use<> {
+        struct Room(Arc<Recorder>, Option<File>);
+        impl Drop for Room {
+            fn drop(&mut self) {
+                if let Some(file) = self.1.take() {
+                    *self.0.file.lock().expect("no panic") = file;
+                }
+            }
+        }
+        let full = std::fs::OpenOptions::new().append(true).open("/dev/full");
+        let mut file = self.file.lock().expect("no panic");
+        let real = std::mem::replace(&mut *file, full.expect("it is there"));
+        drop(file);
+        Room(Arc::clone(self), Some(real))
+    }
+
+    /// Makes it deaf and dumb at once, as the death of its process would.
+    pub(super) fn die(&self) {
+        let mut file = self.file.lock().expect("no panic");
+        let nowhere = std::fs::OpenOptions::new().append(true).open("/dev/null");
+        *file = nowhere.expect("it is there");
+        let mut state = self.lock();
+        state.closed = true;
+        state.backlog.clear();
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::history::tests::start;
     use super::super::journal::Work;
@@ -553,6 +657,8 @@ mod tests {
         for _ in 0..count {
             recorder.notice(piece.clone(), None);
         }
+        recorder.flush().expect("it can be written");
+        assert!(recorder.lock().tail.len() < count, "only the file holds all of it");
         let mut seen = reader.next().await.expect("there are events");
         recorder.end(complete(), api::now()).expect("it is durable");
         seen.extend(all(reader).await);
@@ -629,7 +735,114 @@ mod tests {
         second.end(complete(), api::now()).expect("it is durable");
         let parsed = folder.read().expect("it can be read");
         assert_eq!(parsed.damaged, 0);
-        assert_eq!(parsed.lines.iter().map(|line| line.seq).collect::<Vec<_>>(), [1, 2, 3]);
+        let last = 2 + limits::JOURNAL_LOST_LINES_MAX;
+        let numbers: Vec<u64> = parsed.lines.iter().map(|line| line.seq).collect();
+        assert_eq!(numbers, [1, 2, last]);
         assert_eq!(all(reader).await.len(), 2);
+        // It saw three events that never got to the disk.
+        let resumed = all(Events::replay(folder, "s", 5)).await;
+        assert_eq!(resumed.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [last]);
+    }
+
+    #[tokio::test]
+    async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_later() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        let room = recorder.fill_disk();
+        let piece = "x".repeat(10_000);
+        let count = 4 * limits::EVENT_TAIL_BYTES_MAX / piece.len();
+        for _ in 0..count {
+            recorder.notice(piece.clone(), None);
+            recorder.flush().expect_err("the disk is full");
+        }
+        assert!(recorder.end(complete(), api::now()).is_err(), "it is not durable");
+        let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
+        assert_eq!(seen.len(), count + 1);
+        assert!(seen.last().is_some_and(|(_, event)| event.is_terminal()));
+        drop(room);
+        recorder.sync().expect("there is room");
+        let replayed = all(Events::replay(recorder.folder().clone(), "s", 0)).await;
+        assert_eq!(replayed, seen);
+        assert!(recorder.lock().tail_bytes <= limits::EVENT_TAIL_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_waits_for_a_full_disk_is_bounded() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        let _room = recorder.fill_disk();
+        let piece = "x".repeat(1_000_000);
+        for _ in 0..2 * limits::JOURNAL_BACKLOG_BYTES_MAX / piece.len() {
+            recorder.notice(piece.clone(), None);
+        }
+        let state = recorder.lock();
+        assert!(state.backlog.len() <= limits::JOURNAL_BACKLOG_BYTES_MAX);
+        assert!(state.tail_bytes <= limits::JOURNAL_BACKLOG_BYTES_MAX);
+    }
+
+    fn change(id: &str) -> PreparedChange {
+        PreparedChange {
+            id: id.into(),
+            root: "/r".into(),
+            files: Vec::new(),
+            directories: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_commit_after_the_end_is_refused() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        recorder.prepare(&change("c")).expect("it is durable");
+        recorder.end(complete(), api::now()).expect("it is durable");
+        assert!(
+            recorder.committed("c").is_err(),
+            "the next start would take it back in silence"
+        );
+    }
+
+    #[test]
+    fn what_was_begun_is_closed_in_the_journal() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let recorder = recorder(&place);
+        let call = |name: &str| Event::Skill {
+            name: name.into(),
+            args: serde_json::json!({"path": "a.py"}),
+        };
+        recorder.event(call("read_file"));
+        recorder.event(call("run_tests"));
+        recorder.event(Event::SkillResult {
+            name: "read_file".into(),
+            verdict: "ok".into(),
+            summary: String::new(),
+            duration_ms: 1,
+        });
+        recorder.event(Event::Approval {
+            id: "a".into(),
+            effect: "commit-git".into(),
+            title: String::new(),
+            detail: String::new(),
+            expires: api::now(),
+        });
+        recorder.close_open("interrupted", "nobody knows");
+        recorder.close_open("interrupted", "nobody knows");
+        recorder.flush().expect("it can be written");
+        let lines = recorder.folder().read().expect("it can be read").lines;
+        let closed = lines.iter().skip(5).map(|line| match &line.entry {
+            Entry::Tool(tool) => format!("{} {} {} {}", tool.call_id, tool.name, tool.verdict, tool.arguments),
+            Entry::Event {
+                event: Event::SkillResult { name, verdict, .. },
+            } => format!("{name} {verdict}"),
+            Entry::Answered { id, answer } => format!("{id} {answer:?}"),
+            other => format!("{other:?}"),
+        });
+        assert_eq!(
+            closed.collect::<Vec<_>>(),
+            [
+                "event-3 run_tests interrupted {\"path\":\"a.py\"}",
+                "run_tests interrupted",
+                "a Cancelled"
+            ]
+        );
     }
 }

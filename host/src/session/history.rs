@@ -10,8 +10,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::journal::{Change, Entry, Line, Start};
 use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
@@ -45,6 +46,33 @@ pub struct Summary {
     pub open_changes: Vec<Change>,
     /// For every file of a committed change, its content digest before the first and after the last one.
     pub files: BTreeMap<String, FileHistory>,
+    /// What is only of interest until the end.
+    #[serde(skip)]
+    pub under_way: UnderWay,
+}
+
+/// What a running session has begun: where its daemon dies, this is what is to be closed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UnderWay {
+    /// Calls of skills that have not ended, in the order of their start.
+    pub calls: Vec<OpenCall>,
+    /// Approvals that nobody has answered.
+    pub questions: Vec<String>,
+    /// Changes that are wholly in place.
+    committed: Vec<Change>,
+}
+
+/// A call of a skill that has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCall {
+    /// Number of the line that tells its start.
+    pub seq: u64,
+    /// When that was.
+    pub started: Timestamp,
+    /// Name of the skill.
+    pub name: String,
+    /// Its arguments, cut.
+    pub arguments: Value,
 }
 
 /// What committed changes made of one file.
@@ -82,6 +110,7 @@ impl Summary {
             usage: None,
             open_changes: Vec::new(),
             files: BTreeMap::new(),
+            under_way: UnderWay::default(),
         }
     }
 
@@ -89,7 +118,7 @@ impl Summary {
     pub fn apply(&mut self, line: &Line) {
         match &line.entry {
             Entry::Prepared(change) => self.open_changes.push(change.clone()),
-            Entry::Abandoned { id } => self.open_changes.retain(|change| change.id != *id),
+            Entry::Abandoned { id } => self.abandon(id),
             Entry::Committed { id } => self.commit(id),
             Entry::Ended(end) => {
                 // A clock that was set back must not make a session end before it began.
@@ -98,9 +127,11 @@ impl Summary {
                 self.problem.clone_from(&end.problem);
                 self.report_path.clone_from(&end.report_path);
                 self.usage = end.usage;
+                self.under_way = UnderWay::default();
             }
-            Entry::Started(_) | Entry::Event { .. } | Entry::Reasoning { .. } => {}
-            Entry::Tool(_) | Entry::Answered { .. } => {}
+            Entry::Event { event } => self.under_way.apply(line, event),
+            Entry::Answered { id, .. } => self.under_way.questions.retain(|open| open != id),
+            Entry::Started(_) | Entry::Reasoning { .. } | Entry::Tool(_) => {}
         }
     }
 
@@ -108,13 +139,21 @@ impl Summary {
         let Some(index) = self.open_changes.iter().position(|change| change.id == id) else {
             return;
         };
-        for file in self.open_changes.remove(index).files {
-            let digest = |state: Option<super::journal::StoredState>| state.map(|state| state.digest);
-            let (before, after) = (digest(file.before), digest(file.after));
-            self.files
-                .entry(file.path)
-                .and_modify(|history| history.after.clone_from(&after))
-                .or_insert(FileHistory { before, after });
+        let change = self.open_changes.remove(index);
+        note(&mut self.files, &change);
+        self.under_way.committed.push(change);
+    }
+
+    fn abandon(&mut self, id: &str) {
+        self.open_changes.retain(|change| change.id != id);
+        let committed = &mut self.under_way.committed;
+        let count = committed.len();
+        committed.retain(|change| change.id != id);
+        if committed.len() < count {
+            self.files.clear();
+            for change in &self.under_way.committed {
+                note(&mut self.files, change);
+            }
         }
     }
 
@@ -152,6 +191,38 @@ impl Summary {
             status: self.status,
             repository: self.start.repository.clone(),
         })
+    }
+}
+
+impl UnderWay {
+    fn apply(&mut self, line: &Line, event: &Event) {
+        match event {
+            Event::Skill { name, args } => self.calls.push(OpenCall {
+                seq: line.seq,
+                started: line.at,
+                name: name.clone(),
+                arguments: args.clone(),
+            }),
+            Event::SkillResult { name, .. } => {
+                if let Some(ended) = self.calls.iter().position(|call| call.name == *name) {
+                    self.calls.remove(ended);
+                }
+            }
+            Event::Approval { id, .. } => self.questions.push(id.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Takes note of a change that is wholly in place.
+fn note(files: &mut BTreeMap<String, FileHistory>, change: &Change) {
+    for file in &change.files {
+        let digest = |state: &Option<super::journal::StoredState>| state.as_ref().map(|state| state.digest.clone());
+        let (before, after) = (digest(&file.before), digest(&file.after));
+        files
+            .entry(file.path.clone())
+            .and_modify(|history| history.after.clone_from(&after))
+            .or_insert(FileHistory { before, after });
     }
 }
 
@@ -248,42 +319,41 @@ pub(crate) fn output_of(event: &Event) -> &str {
     }
 }
 
-/// `history` with one more session, in the order of their starts, the newest 100. One that is there is replaced.
-pub fn with_entry(mut history: History, entry: HistoryEntry) -> History {
-    history.sessions.retain(|other| other.id != entry.id);
-    history.sessions.push(entry);
-    history
-        .sessions
-        .sort_by(|a, b| (b.started, &b.id).cmp(&(a.started, &a.id)));
+/// `history` with more sessions, in the order of their starts, the newest 100. One that is there is replaced.
+///
+/// Identifiers tell the order, not the times: a clock that was set back makes no session older than the one before it.
+pub fn with_entries(mut history: History, entries: Vec<HistoryEntry>) -> History {
+    let is_new = |other: &HistoryEntry| entries.iter().all(|entry| entry.id != other.id);
+    history.sessions.retain(is_new);
+    history.sessions.extend(entries);
+    history.sessions.sort_by(|a, b| b.id.cmp(&a.id));
     history.sessions.truncate(limits::HISTORY_ENTRIES_MAX);
     history
 }
 
-/// Adds a session to the history file in the folder `reports`. Blocks while another process does the same, for a
+/// Adds sessions to the history file in the folder `reports`. Blocks while another process does the same, for a
 /// bounded time.
-pub fn add_to_file(reports: BorrowedFd<'_>, entry: HistoryEntry) -> io::Result<()> {
+pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::Result<()> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private())?);
-    let mut lock = fd_lock::RwLock::new(lock);
-    let _guard = acquire(&mut lock)?;
-    let history = with_entry(read_file(reports)?, entry);
+    // Held until the file is dropped.
+    acquire(&lock)?;
+    let history = with_entries(read_file(reports)?, entries);
     let text = serde_json::to_vec_pretty(&history)?;
     replace(reports, HISTORY_FILE, &text)
 }
 
-fn acquire(lock: &mut fd_lock::RwLock<File>) -> io::Result<fd_lock::RwLockWriteGuard<'_, File>> {
+fn acquire(lock: &File) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_millis(limits::HISTORY_LOCK_MS_MAX);
-    // Two loops because a guard that is returned out of the first one would borrow the lock for all of it.
-    while lock
-        .try_write()
-        .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-    {
-        if Instant::now() > deadline {
-            return Err(io::ErrorKind::TimedOut.into());
+    loop {
+        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::ErrorKind::TimedOut.into()),
+            answer => return Ok(answer?),
         }
-        std::thread::sleep(Duration::from_millis(5));
     }
-    lock.write()
 }
 
 /// The history file in the folder `reports`; empty where there is none, or where it is none of ours.
@@ -488,17 +558,49 @@ pub(crate) mod tests {
     #[test]
     fn the_history_file_keeps_the_last_hundred_and_no_session_twice() {
         let entry = |n: i64| {
-            session(&n.to_string(), Status::Complete, n)
+            session(&format!("{n:03}"), Status::Complete, n)
                 .history_entry()
                 .expect("it ended")
         };
         let mut history = History::default();
         for n in (0..130).chain(100..110) {
-            history = with_entry(history, entry(n));
+            history = with_entries(history, vec![entry(n)]);
         }
         assert_eq!(history.sessions.len(), 100);
         assert_eq!(history.sessions[0].id, "129");
-        assert_eq!(history.sessions[99].id, "30");
+        assert_eq!(history.sessions[99].id, "030");
+    }
+
+    #[test]
+    fn a_session_after_the_clock_was_set_back_is_still_the_newest() {
+        let entry = |id: &str, started| {
+            let entry = session(id, Status::Complete, started).history_entry();
+            entry.expect("it ended")
+        };
+        let before = (0..100).map(|n| entry(&format!("{n:03}"), 10_000 + n)).collect();
+        let history = with_entries(with_entries(History::default(), before), vec![entry("100", 5)]);
+        assert_eq!(history.sessions.len(), 100);
+        assert_eq!(history.sessions[0].id, "100");
+    }
+
+    #[test]
+    fn a_commit_that_could_not_be_noted_and_was_taken_back_changed_nothing() {
+        let committed = |id: &str| Entry::Committed { id: id.into() };
+        let lines = lines(vec![
+            Entry::Started(start("s", Work::Operation(Operation::Refactor))),
+            change("1", "a.py", Some("x"), Some("y")),
+            committed("1"),
+            change("2", "a.py", Some("y"), Some("z")),
+            committed("2"),
+            Entry::Abandoned { id: "2".into() },
+        ]);
+        let summary = Summary::of(&lines).expect("it begins as a session");
+        assert_eq!(summary.files["a.py"].after.as_deref(), Some("y"));
+        assert!(summary.open_changes.is_empty());
+        let ids: Vec<&str> = super::super::journal::committed(&lines)
+            .map(|change| change.id.as_str())
+            .collect();
+        assert_eq!(ids, ["1"]);
     }
 
     #[test]
@@ -510,7 +612,7 @@ pub(crate) mod tests {
                 scope.spawn(move || {
                     let folder = File::open(place).expect("it can be opened");
                     let entry = session(&n.to_string(), Status::Complete, n).history_entry();
-                    add_to_file(folder.as_fd(), entry.expect("it ended")).expect("it can be added");
+                    add_to_file(folder.as_fd(), vec![entry.expect("it ended")]).expect("it can be added");
                 });
             }
         });
@@ -531,7 +633,7 @@ pub(crate) mod tests {
         std::os::unix::fs::symlink(&victim, reports.join(HISTORY_FILE)).expect("it can be linked");
         let folder = File::open(&reports).expect("it can be opened");
         let entry = session("1", Status::Complete, 1).history_entry().expect("it ended");
-        add_to_file(folder.as_fd(), entry).expect("it can be added");
+        add_to_file(folder.as_fd(), vec![entry]).expect("it can be added");
         assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious");
         assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
     }

@@ -5,7 +5,7 @@
 //! journal itself and, beside it, the contents of changed files, stored once each by their digest. It does not know
 //! who reads or writes when; that is `feed`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::api::{Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
+use crate::skill::changes::moment;
 use crate::skill::{FileChange, FileState, PreparedChange};
 
 /// File name of the journal in a session's folder.
@@ -29,7 +30,7 @@ const CONTENTS_FOLDER: &str = "contents";
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// From 1, without gaps; the `id` of the event in a stream.
+    /// From 1, rising; the `id` of the event in a stream. A gap is where a daemon died, and nowhere else.
     pub seq: u64,
     /// When it was written.
     pub at: Timestamp,
@@ -69,7 +70,7 @@ pub enum Entry {
         /// Its id.
         id: String,
     },
-    /// A change was wholly rolled back.
+    /// A change was rolled back, even where it was noted as committed before: the disk was full at that moment.
     Abandoned {
         /// Its id.
         id: String,
@@ -302,6 +303,13 @@ pub fn cut_text(text: &str, bytes_max: usize) -> String {
 
 /// The changes among `lines` that are wholly in place, in the order of their commits.
 pub fn committed(lines: &[Line]) -> impl Iterator<Item = &Change> {
+    let abandoned: HashSet<&str> = lines
+        .iter()
+        .filter_map(|line| match &line.entry {
+            Entry::Abandoned { id } => Some(id.as_str()),
+            _ => None,
+        })
+        .collect();
     let prepared: HashMap<&str, &Change> = lines
         .iter()
         .filter_map(|line| match &line.entry {
@@ -310,7 +318,7 @@ pub fn committed(lines: &[Line]) -> impl Iterator<Item = &Change> {
         })
         .collect();
     lines.iter().filter_map(move |line| match &line.entry {
-        Entry::Committed { id } => prepared.get(id.as_str()).copied(),
+        Entry::Committed { id } if !abandoned.contains(id.as_str()) => prepared.get(id.as_str()).copied(),
         _ => None,
     })
 }
@@ -350,6 +358,18 @@ impl SessionFolder {
         Ok(file)
     }
 
+    /// True where a daemon died before it had written the first line: nobody was ever told of this session.
+    pub fn is_unborn(&self) -> bool {
+        let is_empty = |metadata: fs::Metadata| metadata.len() == 0;
+        match fs::metadata(self.journal()) {
+            Ok(metadata) => is_empty(metadata),
+            Err(error) => {
+                error.kind() == io::ErrorKind::NotFound
+                    && fs::read_dir(&self.path).is_ok_and(|mut names| names.next().is_none())
+            }
+        }
+    }
+
     /// Reads the journal.
     pub fn read(&self) -> io::Result<Parsed> {
         Ok(parse(&fs::read(self.journal())?))
@@ -365,9 +385,14 @@ impl SessionFolder {
                 before: self.store_state(file.before.as_ref())?,
                 after: self.store_state(file.after.as_ref())?,
             });
+            moment();
         }
         File::open(self.path.join(CONTENTS_FOLDER))?.sync_all()?;
         File::open(&self.path)?.sync_all()?;
+        // The session's own name, too: without it there is no journal after a power failure, whatever is in it.
+        if let Some(sessions) = self.path.parent() {
+            File::open(sessions)?.sync_all()?;
+        }
         Ok(Change {
             id: change.id.clone(),
             root: change.root.clone(),

@@ -17,16 +17,19 @@ use rustix::io::Errno;
 
 use super::history::{self, Summary};
 use super::journal::{Entry, Line, ToolEntry, Work, cut_text};
-use crate::api::{Event, Problem, SelectedFile, Status, Timestamp};
+use crate::api::{Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::redaction;
-use crate::skill::diff::FileDiff;
+use crate::skill::diff::{FileDiff, first_lines};
 
 /// Name of the folder in the working directory (specification).
 pub const REPORTS_FOLDER: &str = "session-reports";
 
 /// Name of what points at the newest report (specification).
 const LATEST: &str = "session_latest.md";
+
+/// How every report begins.
+const TITLE: &str = "# Session report: ";
 
 /// The report as markdown. Control characters of whatever a model, a skill or a file said are left out.
 pub fn render(summary: &Summary, lines: &[Line], diffs: &[FileDiff]) -> String {
@@ -44,7 +47,7 @@ pub fn render(summary: &Summary, lines: &[Line], diffs: &[FileDiff]) -> String {
     if let Some(files) = selection {
         selected(&mut text, files);
     }
-    modified(&mut text, diffs);
+    modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
     transcript(&mut text, lines);
     without_keys(text)
@@ -97,7 +100,7 @@ fn header(text: &mut String, summary: &Summary) {
         ("Completed", completed),
         ("Tokens", usage.unwrap_or_default()),
     ];
-    let _ = write!(text, "# Session report: {}\n\n| | |\n|---|---|\n", cell(&name));
+    let _ = write!(text, "{TITLE}{}\n\n| | |\n|---|---|\n", cell(&name));
     for (label, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(text, "| {label} | {} |", cell(value));
     }
@@ -129,7 +132,7 @@ fn selected(text: &mut String, files: &[SelectedFile]) {
     }
 }
 
-fn modified(text: &mut String, diffs: &[FileDiff]) {
+fn modified(text: &mut String, summary: &Summary, diffs: &[FileDiff]) {
     text.push_str("\n## Files modified\n\n");
     if diffs.is_empty() {
         text.push_str("None.\n");
@@ -148,7 +151,12 @@ fn modified(text: &mut String, diffs: &[FileDiff]) {
     }
     text.push_str("\n## Diff\n\n");
     let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
-    fenced(text, "diff", &clean(&cut_text(&whole, limits::REPORT_DIFF_BYTES_MAX)));
+    let shown = first_lines(&whole, limits::REPORT_DIFF_BYTES_MAX);
+    fenced(text, "diff", &clean(shown));
+    let left = whole[shown.len()..].lines().count();
+    if left > 0 {
+        let _ = writeln!(text, "\n{left} more lines: `tool diff {}`", summary.id());
+    }
 }
 
 fn transcript(text: &mut String, lines: &[Line]) {
@@ -354,16 +362,35 @@ fn report_path(summary: &Summary) -> PathBuf {
 
 /// Writes report, history and the pointer to the newest report into the working directory. The history is written
 /// even where the report cannot be; the first failure is what is answered.
-pub fn write(summary: &Summary, markdown: &str) -> io::Result<()> {
+///
+/// `known` are the other sessions of this working directory: a history file that is gone or damaged is whole again.
+pub fn write(summary: &Summary, markdown: &str, known: Vec<HistoryEntry>) -> io::Result<()> {
     let folder = open_folder(Path::new(&summary.start.working_directory))?;
     let name = file_name(summary);
     let report = history::replace(folder.as_fd(), &name, markdown.as_bytes());
     let latest = report.and_then(|()| point_at(&folder, &name, markdown));
-    let listed = match summary.history_entry() {
-        Some(entry) => history::add_to_file(folder.as_fd(), entry),
-        None => Ok(()),
+    let entries: Vec<HistoryEntry> = known.into_iter().chain(summary.history_entry()).collect();
+    let listed = match entries.is_empty() {
+        true => Ok(()),
+        false => history::add_to_file(folder.as_fd(), entries),
     };
     latest.and(listed)
+}
+
+/// Writes the report of an ended session again. Neither the history nor the pointer to the newest report knows of it.
+pub fn restore(summary: &Summary, markdown: &str) -> io::Result<()> {
+    let folder = open_folder(Path::new(&summary.start.working_directory))?;
+    history::replace(folder.as_fd(), &file_name(summary), markdown.as_bytes())
+}
+
+/// True where the report of a session is there and begins as one: somebody may have removed it, and a power failure
+/// may have left an empty file. What people have written into it since is theirs.
+pub fn is_there(summary: &Summary) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(report_path(summary), flags, Mode::empty());
+    let mut beginning = [0; TITLE.len()];
+    let read = file.map(|file| io::Read::read_exact(&mut File::from(file), &mut beginning));
+    matches!(read, Ok(Ok(()))) && beginning == *TITLE.as_bytes()
 }
 
 /// Opens the reports folder of a working directory, and makes it and its `.gitignore` where they are missing.
@@ -558,6 +585,42 @@ mod tests {
     }
 
     #[test]
+    fn a_long_diff_ends_at_a_line_and_says_how_much_is_left() {
+        let (summary, lines) = session(Path::new("/r"));
+        let line = "+1234567\n";
+        let fits = limits::REPORT_DIFF_BYTES_MAX / line.len();
+        let diff = FileDiff {
+            path: "a.py".into(),
+            kind: "modified",
+            added: 3,
+            removed: 1,
+            is_text: true,
+            text: line.repeat(fits + 7),
+        };
+        let report = render(&summary, &lines, &[diff]);
+        assert!(
+            report.contains("+1234567\n```\n\n7 more lines: `tool diff 0195-id`\n"),
+            "{report}"
+        );
+        assert_eq!(report.matches(line).count(), fits);
+    }
+
+    #[test]
+    fn a_report_that_is_gone_or_empty_is_missed_and_one_that_people_wrote_into_is_not() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let (summary, lines) = session(place.path());
+        assert!(!is_there(&summary));
+        let report = render(&summary, &lines, &[]);
+        restore(&summary, &report).expect("it can be written");
+        assert!(is_there(&summary));
+        let file = report_path(&summary);
+        fs::write(&file, format!("{report}My notes.\n")).expect("it can be written");
+        assert!(is_there(&summary));
+        fs::write(&file, "").expect("it can be written");
+        assert!(!is_there(&summary));
+    }
+
+    #[test]
     fn escapes_and_marks_are_left_out() {
         assert_eq!(
             clean("a\u{1b}[1;31mb\u{1b}]0;title\u{7}c\u{9b}d\u{202e}e\u{0}f\r\ng\th"),
@@ -573,7 +636,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary folder");
         let (mut summary, _) = session(place.path());
         summary.start.repository = place.path().to_string_lossy().into_owned();
-        write(&summary, "# one\n").expect("it can be written");
+        write(&summary, "# one\n", Vec::new()).expect("it can be written");
         let name = "session-reports/session_20250301_120001_0195-id.md";
         assert_eq!(path_in_results(&summary), name);
         let read = |name: &str| fs::read_to_string(place.path().join(name)).expect("it is there");
@@ -596,7 +659,7 @@ mod tests {
         fs::create_dir(&work).expect("it can be made");
         std::os::unix::fs::symlink(&victim, work.join(REPORTS_FOLDER)).expect("it can be linked");
         let (summary, _) = session(&work);
-        assert!(write(&summary, "x").is_err());
+        assert!(write(&summary, "x", Vec::new()).is_err());
         assert_eq!(fs::read_dir(&victim).expect("it can be listed").count(), 0);
     }
 

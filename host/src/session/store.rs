@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::feed::Recorder;
 use super::history::Summary;
-use super::journal::{End, Entry, Line, SessionFolder, create_private_folder};
+use super::ids::Ids;
+use super::journal::{End, Entry, Line, Parsed, SessionFolder, create_private_folder};
 use super::report;
 use super::run::{self, Outcome};
-use crate::api::{self, Problem, Status, Timestamp};
+use crate::api::{self, HistoryEntry, Problem, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::changes;
@@ -24,6 +25,23 @@ use crate::skill::diff::FileDiff;
 
 /// File name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
+
+/// What is known of a call that was under way when the daemon died.
+const INTERRUPTED_CALL: &str = "It was under way when the backend stopped";
+
+/// What is known of a call that did not heed the end of its session.
+const CANCELLED_CALL: &str = "It was under way when the session ended";
+
+/// What a folder of sessions holds under a name.
+enum Found {
+    Ended(Box<Kept>),
+    /// Of a daemon that died.
+    Open(Box<Summary>, Parsed),
+    /// Of a daemon that died before there was a session.
+    Unborn,
+    /// None of ours.
+    Foreign,
+}
 
 /// See the module.
 pub(super) struct Store {
@@ -47,48 +65,75 @@ impl Store {
             folder: folder.to_owned(),
             kept: Mutex::default(),
         };
+        let mut open = Vec::new();
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();
             let Some(id) = name.to_str().filter(|name| uuid::Uuid::try_parse(name).is_ok()) else {
                 continue;
             };
-            match store.load(id, home) {
-                Ok(Some(kept)) => {
-                    store.lock().insert(id.to_owned(), kept);
+            match store.load(id) {
+                Ok(Found::Ended(kept)) => {
+                    store.lock().insert(id.to_owned(), *kept);
                 }
-                Ok(None) => tracing::warn!(session = id, "its journal has no beginning; left alone"),
+                Ok(Found::Open(summary, parsed)) => open.push((*summary, parsed)),
+                Ok(Found::Unborn) => {
+                    // Nobody was told of it. Where it cannot be removed, it is found again at the next start.
+                    let _ = fs::remove_dir_all(store.folder(id).path());
+                }
+                Ok(Found::Foreign) => tracing::warn!(session = id, "its journal has no beginning; left alone"),
                 Err(error) => tracing::warn!(session = id, %error, "cannot be read; left alone"),
+            }
+        }
+        // Oldest first, and after all that have ended: the report of the newest is the one that is pointed at, and the
+        // history that is written with it knows all of them.
+        open.sort_by(|(a, _), (b, _)| a.id().cmp(b.id()));
+        for (summary, parsed) in open {
+            let id = summary.id().to_owned();
+            if let Err(error) = store.close(summary, &parsed, home) {
+                tracing::warn!(session = id, %error, "cannot be closed; the next start tries again");
             }
         }
         store.forget_old(api::now());
         Ok(store)
     }
 
-    fn load(&self, id: &str, home: &Path) -> io::Result<Option<Kept>> {
+    fn load(&self, id: &str) -> io::Result<Found> {
         let folder = self.folder(id);
         let summary = fs::read(folder.path().join(SUMMARY_FILE)).ok();
         if let Some(kept) = summary.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
             && kept.summary.status != Status::Running
             && kept.summary.open_changes.is_empty()
         {
-            return Ok(Some(kept));
+            return Ok(Found::Ended(Box::new(kept)));
+        }
+        if folder.is_unborn() {
+            return Ok(Found::Unborn);
         }
         let parsed = folder.read()?;
-        let Some(summary) = Summary::of(&parsed.lines) else {
-            return Ok(None);
-        };
-        if summary.status != Status::Running && summary.open_changes.is_empty() {
-            return Ok(Some(keep(&folder, summary)));
-        }
+        Ok(match Summary::of(&parsed.lines) {
+            None => Found::Foreign,
+            Some(summary) if summary.status != Status::Running && summary.open_changes.is_empty() => {
+                Found::Ended(Box::new(keep(&folder, summary)))
+            }
+            Some(summary) => Found::Open(Box::new(summary), parsed),
+        })
+    }
+
+    /// Closes a session that a daemon has left: its open changes first, then what it was doing, then itself.
+    fn close(&self, summary: Summary, parsed: &Parsed, home: &Path) -> io::Result<()> {
         let ended = summary.status != Status::Running;
-        let recorder = Recorder::resume(folder.clone(), summary, &parsed)?;
+        let folder = self.folder(summary.id());
+        let recorder = Recorder::resume(folder.clone(), summary, parsed)?;
         recover(&recorder, home);
         if ended {
-            recorder.flush()?;
+            recorder.sync()?;
+            let kept = keep(&folder, recorder.summary());
+            self.lock().insert(kept.summary.id().to_owned(), kept);
         } else {
+            recorder.close_open("interrupted", INTERRUPTED_CALL);
             self.end(&recorder, Outcome::failed(interrupted(&recorder.summary())));
         }
-        Ok(Some(keep(&folder, recorder.summary())))
+        Ok(())
     }
 
     /// The folder of a session.
@@ -97,9 +142,13 @@ impl Store {
     }
 
     /// Ends a session: report and history first, so that whoever is told the end finds them; then the journal, then
-    /// whoever follows it. Blocks.
-    pub(super) fn end(&self, recorder: &Recorder, outcome: Outcome) {
+    /// whoever follows it. True where the disk has all of it. Blocks.
+    pub(super) fn end(&self, recorder: &Recorder, outcome: Outcome) -> bool {
         recorder.seal();
+        recorder.close_open("cancelled", CANCELLED_CALL);
+        if let Err(error) = recorder.flush() {
+            recorder.problem(not_recorded(&error));
+        }
         let at = api::now();
         let mut end = End {
             status: outcome.status,
@@ -109,23 +158,76 @@ impl Store {
         };
         let operation = recorder.summary().start.work.operation();
         if operation.is_some() {
-            match write_report(recorder, &end, at) {
+            match self.write_report(recorder, &end, at) {
                 Ok(path) => end.report_path = path,
                 Err(error) => recorder.problem(report::problem_of(&error)),
             }
         }
-        if let Err(error) = recorder.end(end, at) {
+        let ended = recorder.end(end, at);
+        if let Err(error) = &ended {
             tracing::error!(session = recorder.summary().id(), %error, "the end of a session could not be written");
         }
         let summary = recorder.summary();
         let kept = keep(recorder.folder(), summary);
         self.lock().insert(kept.summary.id().to_owned(), kept);
         self.forget_old(at);
+        ended.is_ok()
+    }
+
+    /// Writes what could not be written at the end of a session. True where the disk has it now. Blocks.
+    pub(super) fn write_waiting(&self, recorder: &Recorder) -> bool {
+        let is_written = recorder.sync().is_ok();
+        if is_written {
+            keep(recorder.folder(), recorder.summary());
+        }
+        is_written
+    }
+
+    /// Writes report and history of a session that is about to end; answers the report's path as results name it.
+    fn write_report(&self, recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
+        // What cannot be written is missing from the report too; the end says so.
+        let _ = recorder.flush();
+        let mut lines = recorder.folder().read()?.lines;
+        let last = Line {
+            seq: lines.last().map_or(1, |line| line.seq + 1),
+            at,
+            entry: Entry::Ended(end.clone()),
+        };
+        let mut summary = recorder.summary();
+        summary.apply(&last);
+        lines.push(last);
+        let markdown = report_of(&summary, recorder.folder(), &lines);
+        report::write(&summary, &markdown, self.known_in(&summary.start.working_directory))?;
+        Ok(report::path_in_results(&summary))
+    }
+
+    /// The report of an ended session, as results name it: written again where it is gone, or could not be written at
+    /// the end. Absent where it still cannot be. Blocks.
+    pub(super) fn report(&self, summary: &Summary, lines: &[Line]) -> Option<String> {
+        if !report::is_there(summary) {
+            let markdown = report_of(summary, &self.folder(summary.id()), lines);
+            report::restore(summary, &markdown).ok()?;
+        }
+        Some(report::path_in_results(summary))
+    }
+
+    /// What the history file of a working directory is to hold.
+    fn known_in(&self, working_directory: &str) -> Vec<HistoryEntry> {
+        let kept = self.lock();
+        let here = kept
+            .values()
+            .filter(|kept| kept.summary.start.working_directory == working_directory);
+        here.filter_map(|kept| kept.summary.history_entry()).collect()
     }
 
     /// A kept session.
     pub(super) fn summary(&self, id: &str) -> Option<Summary> {
         self.lock().get(id).map(|kept| kept.summary.clone())
+    }
+
+    /// Identifiers that sort behind those of all kept sessions.
+    pub(super) fn ids(&self) -> Ids {
+        Ids::after(self.lock().keys())
     }
 
     /// All kept sessions by id.
@@ -166,7 +268,9 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
         *count += 1;
         bytes += session.bytes;
         let beyond = *count > limits::SESSIONS_KEPT || bytes > limits::SESSIONS_BYTES_MAX;
-        (beyond || session.summary.started < oldest) && session.summary.open_changes.is_empty()
+        // Its end, because the clock may have been set right while it ran.
+        let newest = session.summary.completed.unwrap_or(session.summary.started);
+        (beyond || newest < oldest) && session.summary.open_changes.is_empty()
     });
     old.map(|(id, _)| id.clone()).collect()
 }
@@ -189,24 +293,11 @@ fn keep(folder: &SessionFolder, summary: Summary) -> Kept {
     kept
 }
 
-/// Writes report and history of a session that is about to end; answers the report's path as results name it.
-fn write_report(recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
-    // What cannot be written is missing from the report too; the end says so.
-    let _ = recorder.flush();
-    let mut lines = recorder.folder().read()?.lines;
-    let last = Line {
-        seq: lines.last().map_or(1, |line| line.seq + 1),
-        at,
-        entry: Entry::Ended(end.clone()),
-    };
-    let mut summary = recorder.summary();
-    summary.apply(&last);
-    lines.push(last);
+fn report_of(summary: &Summary, folder: &SessionFolder, lines: &[Line]) -> String {
     // Contents that cannot be read any more cost the report its diff, not the session its report.
-    let changed = recorder.folder().net(&lines).unwrap_or_default();
+    let changed = folder.net(lines).unwrap_or_default();
     let diffs: Vec<FileDiff> = changed.iter().map(FileDiff::new).collect();
-    report::write(&summary, &report::render(&summary, &lines, &diffs))?;
-    Ok(report::path_in_results(&summary))
+    report::render(summary, lines, &diffs)
 }
 
 /// Opens a repository again in which a session has worked.
@@ -245,6 +336,13 @@ fn recover(recorder: &Arc<Recorder>, home: &Path) {
         }
         recorder.record(Entry::Abandoned { id: open.id });
     }
+}
+
+/// What the user is told of a session that could not be written down as it went.
+fn not_recorded(error: &io::Error) -> Problem {
+    let message = format!("The session cannot be recorded: {error}");
+    Problem::new("journal-failed", message)
+        .with_hint("make room below ~/.tool; what is not written by the time the backend stops is lost")
 }
 
 /// What a session ended of whose daemon died.
@@ -310,5 +408,18 @@ mod tests {
             .push(open);
         assert_eq!(to_forget(&all, at(10)), ["0003", "0001"]);
         assert_eq!(to_forget(&all, at(4 + month + 1)), ["0004", "0003", "0001"]);
+    }
+
+    #[test]
+    fn a_session_during_which_the_clock_was_set_right_is_not_old() {
+        let month = limits::SESSION_DAYS_KEPT * 24 * 3600;
+        let mut all: BTreeMap<String, Kept> = [kept(1, explain(), 1)].into();
+        assert_eq!(to_forget(&all, at(1 + month + 1)), ["0001"]);
+        all.get_mut("0001").expect("it is there").summary.completed = Some(at(1 + month));
+        assert!(to_forget(&all, at(1 + month + 1)).is_empty());
+        assert!(
+            to_forget(&all, at(-9 * month)).is_empty(),
+            "a clock that was set back forgets nothing"
+        );
     }
 }

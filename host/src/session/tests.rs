@@ -2,6 +2,7 @@
 
 mod answers;
 mod changing;
+mod dying;
 mod fakes;
 
 use std::fs;
@@ -375,7 +376,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
     let world = World::new(vec![]);
     let repository = world.repository();
     let place = repository.join("src/main.py");
-    let id = new_id();
+    let id = world.sessions.ids.next(api::now());
     {
         let mut start = history::tests::start(&id, Work::Operation(Operation::Refactor));
         start.repository = repository.to_string_lossy().into_owned();

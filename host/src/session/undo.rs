@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 
 use super::feed::Recorder;
 use super::history::Summary;
-use super::journal::{self, Line, SessionFolder, Start, Work, cut_text};
+use super::journal::{self, Line, SessionFolder, Start, Work};
 use super::run::Outcome;
 use super::store::{Store, reopen};
-use super::{Sessions, blocking, new_id, unknown};
-use crate::api::{ChangedFile, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
+use super::{Sessions, blocking, unknown};
+use crate::api::{self, ChangedFile, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
 use crate::limits;
 use crate::repository::Repository;
 use crate::skill::changes::{self, LeftAlone, UndoError, UndoReport};
-use crate::skill::diff::FileDiff;
+use crate::skill::diff::{FileDiff, first_lines};
 use crate::skill::stage::digest;
 use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
 
@@ -84,7 +84,7 @@ impl Sessions {
         false
     }
 
-    fn take_back(&self, summary: &Summary) -> Result<UndoResult, Problem> {
+    pub(super) fn take_back(&self, summary: &Summary) -> Result<UndoResult, Problem> {
         let folder = self.store.folder(summary.id());
         let lines = folder.read().map_err(|error| unreadable(&error))?.lines;
         let notices = lasting::notices(&lines);
@@ -99,7 +99,7 @@ impl Sessions {
         let repository = open(summary, &self.home)?;
         let journal = UndoJournal {
             store: &self.store,
-            start: undo_start(summary),
+            start: undo_start(summary, self.ids.next(api::now())),
             recorder: OnceLock::new(),
         };
         let undone = changes::undo(&repository, &changes, &journal);
@@ -203,7 +203,7 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
         session_id: summary.id().to_owned(),
         repository: summary.start.repository.clone(),
         truncated: whole.len() > limits::SESSION_DIFF_BYTES_MAX,
-        diff: cut_text(&whole, limits::SESSION_DIFF_BYTES_MAX),
+        diff: first_lines(&whole, limits::SESSION_DIFF_BYTES_MAX).to_owned(),
         files: files
             .map(|(diff, change)| ChangedFile {
                 path: diff.path.clone(),
@@ -244,9 +244,9 @@ fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String>
     })
 }
 
-fn undo_start(undone: &Summary) -> Start {
+fn undo_start(undone: &Summary, session_id: String) -> Start {
     Start {
-        session_id: new_id(),
+        session_id,
         work: Work::Undo(undone.id().to_owned()),
         target: undone.id().to_owned(),
         focus: None,

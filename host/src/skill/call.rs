@@ -20,6 +20,7 @@ use super::stage::commit;
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, taint, wasi};
 use crate::api::Receipt;
+use crate::defence::{self, Defence, bound};
 use crate::limits;
 
 /// Codes of the contract; anything else that a skill says is `failed`.
@@ -156,7 +157,7 @@ impl Turns {
         };
         let since = Instant::now();
         let mut state = self.state();
-        if state.working >= self.limits.calls_concurrent {
+        if state.working >= self.limits.calls_concurrent && defence::on(Defence::Concurrency) {
             if state.waiting >= self.limits.calls_waiting {
                 return Err(busy());
             }
@@ -341,7 +342,11 @@ impl Job<'_> {
                 let skill = self.loaded.handler.load(&mut *store, instance)?;
                 skill.tool_skill_handler().call_call(store, arguments)
             })?;
-        Ok((answer.map_err(|failure| self.failure(failure))?, stage))
+        match answer {
+            Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),
+            Err(failure) => Ok((said(failure), stage)),
+            Ok(outcome) => Ok((outcome, stage)),
+        }
     }
 
     /// Asks for parts, as many as there are cores and turns. Nothing where one instance does it all.
@@ -444,7 +449,7 @@ impl Job<'_> {
             limit,
             verdict,
         };
-        if outcome.text.len() > self.limits.output_bytes {
+        if outcome.text.len() > bound(Defence::Output, self.limits.output_bytes) {
             return Err(exceeded(
                 format!("{} of text", mebibytes(self.limits.output_bytes as u64)),
                 "output",
@@ -460,7 +465,7 @@ impl Job<'_> {
                 "output",
             ));
         }
-        if outcome.deletions.len() as u64 > self.limits.staged_entries {
+        if outcome.deletions.len() as u64 > bound(Defence::Deletions, self.limits.staged_entries) {
             return Err(exceeded(format!("{} deletions", self.limits.staged_entries), "stage"));
         }
         Ok(wit::Outcome {
@@ -508,6 +513,16 @@ impl Job<'_> {
                 .map_or_else(|_| Vec::new(), |outcome| outcome.files_modified.clone()),
             verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
         }
+    }
+}
+
+/// A failure taken for an answer.
+fn said(failure: Failure) -> wit::Outcome {
+    wit::Outcome {
+        text: failure.message,
+        truncated: false,
+        cursor: None,
+        deletions: Vec::new(),
     }
 }
 

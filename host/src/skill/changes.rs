@@ -5,6 +5,7 @@
 //! Which paths may be changed at all is not decided here but in `skill::stage`.
 
 mod file;
+mod moment;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,6 +22,9 @@ use file::{
     Done, discard, exchange, is_at, make_parents, open_parent, place, remove_leftover, remove_made, rename_new,
 };
 pub(crate) use file::{ReadError, current, new_file_mode, read_bounded};
+pub(crate) use moment::moment;
+#[cfg(test)]
+pub(crate) use moment::tests::dying_at;
 use undo::{Plan, plan};
 pub use undo::{UndoError, UndoReport, undo};
 
@@ -123,13 +127,16 @@ pub(crate) fn recover_locked(repository: &Repository, change: &PreparedChange) -
     let mut recovery = Recovery::default();
     // Backwards, as at any rollback: a file may stand where a directory has to go first.
     for (index, file) in change.files.iter().enumerate().rev() {
-        let temporary = temporary(&change.id, index);
-        remove_leftover(repository.handle(), file, &temporary);
+        moment();
+        let (taken, back) = (temporary(&change.id, index), returning(&change.id, index));
+        for temporary in [&taken, &back] {
+            remove_leftover(repository.handle(), file, temporary);
+        }
         let kept = |reason: String| LeftAlone {
             path: file.path.clone(),
             reason,
         };
-        match restore(repository, file, &temporary) {
+        match restore(repository, file, &back) {
             Ok(Plan::Nothing) => {}
             Ok(Plan::Restore { .. }) => recovery.restored.push(file.path.clone()),
             Ok(Plan::LeaveAlone) => recovery.left_alone.push(kept(format!(
@@ -167,6 +174,7 @@ fn remove_directories<'a>(root: &Root, directories: impl Iterator<Item = &'a str
     let directories: BTreeSet<&str> = directories.collect();
     // A directory sorts before everything below it.
     for directory in directories.into_iter().rev() {
+        moment();
         file::remove_directory(root, directory);
     }
 }
@@ -222,11 +230,13 @@ fn content(state: Option<&FileState>) -> Option<&[u8]> {
 pub(crate) fn apply(root: &Root, change: &PreparedChange) -> Result<(), (Obstacle, RolledBack)> {
     let mut steps: Vec<Step<'_>> = Vec::new();
     for (index, file) in change.files.iter().enumerate() {
+        moment();
         match Step::take(root, file, temporary(&change.id, index)) {
             Ok(step) => steps.push(step),
             Err(obstacle) => {
                 // Every step is taken back, also where another one could not be.
                 let failed = steps.iter().rev().filter_map(|step| step.take_back(root).err()).count();
+                moment();
                 let rolled_back = if failed == 0 {
                     RolledBack::Wholly
                 } else {
@@ -236,6 +246,7 @@ pub(crate) fn apply(root: &Root, change: &PreparedChange) -> Result<(), (Obstacl
             }
         }
     }
+    moment();
     finish(root, &steps);
     Ok(())
 }
@@ -261,6 +272,7 @@ fn finish(root: &Root, steps: &[Step<'_>]) {
         };
         for step in steps {
             if matches!(step.done, Done::Exchanged | Done::Removed) {
+                moment();
                 let _ = rustix::fs::unlinkat(&handle, &step.temporary, AtFlags::empty());
             }
         }
@@ -272,6 +284,12 @@ fn finish(root: &Root, steps: &[Step<'_>]) {
 fn temporary(id: &str, index: usize) -> String {
     format!(".tool-proposal-{id}-{index}")
 }
+
+/// The same for a recovery, which may itself be interrupted: what lies under the other name may be somebody's work.
+fn returning(id: &str, index: usize) -> String {
+    format!("{}-back", temporary(id, index))
+}
+
 /// One file that is in place, and what it takes to take it back. It holds no handle: a large proposal would need more
 /// than a process has.
 struct Step<'a> {
@@ -314,6 +332,7 @@ impl<'a> Step<'a> {
                 path: self.file.path.clone(),
             });
         }
+        moment();
         match self.done {
             Done::Created => rustix::fs::unlinkat(parent, name, AtFlags::empty()).map_err(failed)?,
             Done::Exchanged => {

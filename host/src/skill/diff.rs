@@ -104,6 +104,15 @@ impl FileDiff {
     }
 }
 
+/// The whole lines at the beginning of a text that fit: a diff that ends within a line is none that anything applies.
+pub(crate) fn first_lines(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let end = text.floor_char_boundary(bytes_max);
+    &text[..text[..end].rfind('\n').map_or(end, |at| at + 1)]
+}
+
 /// Lines of a side, from 1, as `first,count`; an empty side names the line before it.
 fn range(start: usize, end: usize) -> String {
     match end - start {

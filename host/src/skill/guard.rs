@@ -30,6 +30,7 @@ use super::CallContext;
 use super::policy::Effect;
 use super::sandbox::{Call, State, Stop};
 use super::wasi::{Input, Output};
+use crate::defence::{self, Defence, bound};
 use crate::repository::path::{join, split};
 use crate::repository::{EntryKind, Identity, OpenError, Repository};
 
@@ -96,7 +97,7 @@ impl Slot {
     fn take(call: &Arc<Call>) -> Result<Self, Stop> {
         let slot = Self(Arc::clone(call));
         let max = call.limits.files_open;
-        match call.files_open.fetch_add(1, Ordering::Relaxed) < max {
+        match call.files_open.fetch_add(1, Ordering::Relaxed) < bound(Defence::OpenFiles, max) {
             true => Ok(slot),
             false => Err(Stop::limit(format!("{max} open files"), "handles")),
         }
@@ -194,10 +195,15 @@ impl Asked {
         if path.contains('\0') {
             return refuse(ErrorCode::Invalid);
         }
-        if path.starts_with('/') || path.split('/').any(|part| part == "..") {
+        let climbs = path.starts_with('/') || path.split('/').any(|part| part == "..");
+        if climbs && defence::on(Defence::GuardPaths) {
             return refuse(ErrorCode::NotPermitted);
         }
         let directory = path.ends_with('/') || path.ends_with("/.");
+        if climbs {
+            let path = path.to_owned();
+            return Ok(Self { path, directory });
+        }
         let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
         let mut joined = base.to_owned();
         for part in parts {
@@ -274,9 +280,10 @@ impl State {
             .repository
             .open_at(&asked.path)
             .map_err(|error| open_error(&error))?;
+        let needs_directory = asked.directory && defence::on(Defence::TrailingSlash);
         match opened.kind {
             EntryKind::Directory => Ok(Descriptor::RepositoryDirectory { path: opened.path }),
-            _ if asked.directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
+            _ if needs_directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
             _ => {
                 self.call.note_place(&opened.path, opened.listed);
                 Ok(Descriptor::RepositoryFile {
@@ -752,7 +759,7 @@ impl State {
 
     /// The next entry that the guest may see.
     fn next_entry(&mut self, stream: &Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
-        let max = self.call.limits.entries;
+        let max = bound(Defence::Entries, self.call.limits.entries);
         let call = Arc::clone(&self.call);
         let context = self.grants.as_ref().map(|grants| Arc::clone(&grants.context));
         let listing: &mut Entries = self.entry_mut(stream).map_err(trap)?;
@@ -773,7 +780,8 @@ impl State {
             };
             if let (Some(parent), Some(context)) = (&listing.repository, &context) {
                 let path = join(parent, name);
-                if context.repository.hidden(&path, kind == FileType::Directory).is_some() {
+                let is_hidden = context.repository.hidden(&path, kind == FileType::Directory).is_some();
+                if is_hidden && defence::on(Defence::HiddenInLists) {
                     continue;
                 }
             }

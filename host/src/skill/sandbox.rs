@@ -19,6 +19,7 @@ use super::guard::Stage;
 use super::policy::{Decision, Effect};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, Limits, taint};
+use crate::defence::{self, Defence, bound};
 use crate::limits;
 use crate::repository::FileList;
 
@@ -179,8 +180,16 @@ impl Call {
         !self.token.is_cancelled()
     }
 
-    /// Fails once the call must end.
+    /// Fails once the call must end. Every host call asks.
     pub(super) fn check(&self) -> Result<(), Stop> {
+        match defence::on(Defence::DeadlineInHostCalls) {
+            true => self.ended(),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails once the call must end.
+    pub(super) fn ended(&self) -> Result<(), Stop> {
         if !self.token.is_cancelled() {
             return Ok(());
         }
@@ -235,7 +244,7 @@ impl Call {
     fn grow_memory(&self, bytes: u64) -> bool {
         let before = self.memory.fetch_add(bytes, Ordering::Relaxed);
         let sum = before.saturating_add(bytes);
-        if sum > self.limits.memory_bytes {
+        if sum > self.limits.memory_bytes && defence::on(Defence::Memory) {
             self.memory.fetch_sub(bytes, Ordering::Relaxed);
             self.memory_refused.store(true, Ordering::Relaxed);
             return false;
@@ -345,7 +354,7 @@ impl Grants {
     pub(super) fn new(context: &Arc<CallContext>, declared: &[Effect]) -> Self {
         let granted = declared.iter().copied();
         let granted = granted
-            .filter(|&effect| context.decide(effect) != Decision::Deny)
+            .filter(|&effect| context.decide(effect) != Decision::Deny || !defence::on(Defence::Grants))
             .collect();
         Self {
             context: Arc::clone(context),
@@ -387,12 +396,14 @@ pub(super) struct State {
 impl State {
     fn new(call: &Arc<Call>, grants: Option<Grants>) -> Self {
         let mut table = ResourceTable::new();
-        table.set_max_capacity(call.limits.handles);
+        if defence::on(Defence::Handles) {
+            table.set_max_capacity(call.limits.handles);
+        }
         Self {
             call: Arc::clone(call),
             grants,
             table,
-            sockets: WasiSocketsCtx::default(),
+            sockets: super::wasi::socket_rights(),
             stage: Stage::default(),
             stderr: Vec::new(),
             memory: 0,
@@ -445,7 +456,7 @@ impl ResourceLimiter for State {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let max = self.call.limits.table_elements;
+        let max = bound(Defence::Tables, self.call.limits.table_elements);
         let more = desired.saturating_sub(current) as u64;
         self.call
             .tables
@@ -454,15 +465,15 @@ impl ResourceLimiter for State {
     }
 
     fn instances(&self) -> usize {
-        self.call.limits.instances
+        bound(Defence::Instances, self.call.limits.instances)
     }
 
     fn tables(&self) -> usize {
-        self.call.limits.instances
+        bound(Defence::Instances, self.call.limits.instances)
     }
 
     fn memories(&self) -> usize {
-        self.call.limits.instances
+        bound(Defence::Instances, self.call.limits.instances)
     }
 }
 
@@ -470,11 +481,13 @@ impl ResourceLimiter for State {
 pub(super) fn store(runtime: &Runtime, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
     let mut store = Store::new(&runtime.engine, State::new(call, grants));
     store.limiter(|state| state);
-    store.set_hostcall_fuel(call.limits.host_call_bytes);
-    store.set_max_component_handles(call.limits.handles);
+    store.set_hostcall_fuel(bound(Defence::HostCallBytes, call.limits.host_call_bytes));
+    store.set_max_component_handles(bound(Defence::Handles, call.limits.handles));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| {
-        context.data().call.check()?;
+        if defence::on(Defence::Deadline) {
+            context.data().call.ended()?;
+        }
         Ok(UpdateDeadline::Continue(1))
     });
     store

@@ -19,6 +19,7 @@ use super::diff::FileDiff;
 use super::policy::{Decision, Effect, Writes};
 use super::runner;
 use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
+use crate::defence::{self, Defence};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
 
@@ -53,11 +54,53 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
         ));
     }
     put_in_place(context, &change)?;
+    Ok(noted(context, change))
+}
+
+/// Commits what an installation has made of manifests and lock files, which the user's yes to it covers. `before` of
+/// each is what the installation began with: a file that has changed since is not replaced.
+pub(crate) fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, Failure> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = changes::write_lock(&context.repository);
+    let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    for file in &files {
+        judge_path(context, &file.path)?;
+    }
+    let change = change_of(context, files);
+    put_in_place(context, &change)?;
+    Ok(noted(context, change))
+}
+
+/// Notes changes of manifests and lock files that an installation without a sandbox has made by itself, so that they
+/// can be undone.
+pub(crate) fn record_manifests(context: &CallContext, files: Vec<FileChange>) -> std::io::Result<Vec<String>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let change = change_of(context, files);
+    context.changes.prepare(&change)?;
+    context.changes.committed(&change.id)?;
+    Ok(noted(context, change))
+}
+
+fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
+    PreparedChange {
+        id: uuid::Uuid::now_v7().simple().to_string(),
+        root: context.repository.root().to_owned(),
+        directories: changes::missing_directories(context.repository.handle(), &files),
+        files,
+    }
+}
+
+/// Takes note of a change that is in place; its paths, sorted.
+fn noted(context: &CallContext, change: PreparedChange) -> Vec<String> {
     let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     change.files.iter().for_each(|file| files.note(file));
     let mut paths: Vec<String> = change.files.into_iter().map(|file| file.path).collect();
     paths.sort_unstable();
-    Ok(paths)
+    paths
 }
 
 /// SHA-256 in lower-case hexadecimal: how [`SessionFiles::seen`] names a content.
@@ -79,8 +122,13 @@ struct Proposal {
 
 impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
-        let normal = path::normalise(path)
-            .map_err(|error| failure("denied", format!("`{}` cannot be deleted: {error}", shown(path)), None))?;
+        let normal = match path::normalise(path) {
+            Err(error) if defence::on(Defence::RepositoryPaths) => {
+                let message = format!("`{}` cannot be deleted: {error}", shown(path));
+                return Err(failure("denied", message, None));
+            }
+            normal => normal.unwrap_or_else(|_| path.to_owned()),
+        };
         check_name(&normal)?;
         if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
             let message = format!("`{path}` is both written and deleted by the same proposal");
@@ -182,7 +230,7 @@ fn check_name(path: &str) -> Result<(), Failure> {
         let message = format!("A path of the proposal has more than {PROPOSAL_PATH_BYTES_MAX} bytes");
         return Err(failure("limit", message, None));
     }
-    if path.chars().any(is_unfit) {
+    if path.chars().any(is_unfit) && defence::on(Defence::VisibleNames) {
         let message = format!("`{}` contains control characters", shown(path));
         return Err(failure("denied", message, Some("use a name of visible characters")));
     }
@@ -208,6 +256,7 @@ fn judge_effect(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     let effect = Effect::WriteRepository;
     let denied = |message: &str| Err(failure("denied", message, None));
     match context.policy.decide(effect, context.approver.can_ask()) {
+        _ if !defence::on(Defence::GrantsAtCommit) => Ok(()),
         Decision::Allow => Ok(()),
         Decision::Deny => denied("Changing files is not allowed in this operation"),
         Decision::Ask => {
@@ -287,7 +336,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
                 let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
                 written.contains(&folded) || found.is_ok()
             };
-            if SHAPE.iter().all(exists) {
+            if SHAPE.iter().all(exists) && defence::on(Defence::ProposedGitShape) {
                 let place = if directory.is_empty() {
                     "the repository root"
                 } else {
@@ -341,12 +390,7 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
             files.push(FileChange { path, before, after });
         }
     }
-    Ok(PreparedChange {
-        id: uuid::Uuid::now_v7().simple().to_string(),
-        root: context.repository.root().to_owned(),
-        directories: changes::missing_directories(context.repository.handle(), &files),
-        files,
-    })
+    Ok(change_of(context, files))
 }
 
 /// Refuses to replace or remove what the model has not seen as it is, and what the operation may not change.
@@ -359,6 +403,7 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
         return Err(failure("denied", message, Some("write to a new file")));
     }
     match files.seen.get(path) {
+        _ if !defence::on(Defence::UnreadFiles) => Ok(()),
         Some(seen) if *seen == digest(&before.content) => Ok(()),
         Some(_) => Err(failure(
             "denied",
@@ -416,14 +461,13 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
         .prepare(change)
         .map_err(|error| unchanged(&format!("The change cannot be journalled: {error}")))?;
     let Err((obstacle, rolled_back)) = changes::apply(context.repository.handle(), change) else {
-        return journal
-            .committed(&change.id)
-            .map_err(|error| take_back(context, change, &error));
+        return journal.committed(&change.id).map_err(|error| {
+            let what = format!("The change cannot be journalled: {error}");
+            take_back(context, change, &what)
+        });
     };
     if rolled_back == RolledBack::InPart {
-        let message =
-            format!("{obstacle}; the proposal was taken back, but not wholly: the user is shown what is left");
-        return Err(failure("failed", message, None));
+        return Err(take_back(context, change, &obstacle.to_string()));
     }
     abandon(context, change);
     Err(match obstacle {
@@ -435,17 +479,17 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     })
 }
 
-/// What is not in the journal as committed would be rolled back at the next start; better now, and said.
-fn take_back(context: &CallContext, change: &PreparedChange, error: &std::io::Error) -> Failure {
+/// What is not in the journal as committed would be rolled back at the next start; better now, and said. What somebody
+/// else has changed meanwhile stays theirs and is named.
+fn take_back(context: &CallContext, change: &PreparedChange, why: &str) -> Failure {
     let recovery = changes::recover_locked(&context.repository, change);
-    if recovery.is_whole() {
-        abandon(context, change);
-    }
-    failure(
-        "failed",
-        format!("The change cannot be journalled: {error}; it was taken back"),
-        None,
-    )
+    abandon(context, change);
+    let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
+    let message = match left.is_empty() {
+        true => format!("{why}; it was taken back"),
+        false => format!("{why}; it was taken back, but not everywhere: {}", left.join("; ")),
+    };
+    failure("failed", message, None)
 }
 
 /// A change that is not noted as abandoned is found open at the next start, and found to need nothing.

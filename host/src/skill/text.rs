@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use crate::defence::{self, Defence};
+
 /// Removes terminal escape sequences, control characters other than tab and newline, and marks that change the
 /// direction of writing. Borrows where there is nothing to remove, which is nearly always.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(unwanted) {
+    if !text.chars().any(unwanted) || !defence::on(Defence::Cleaning) {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len());

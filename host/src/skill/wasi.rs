@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::p2::bindings::cli::{
     environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
     terminal_stdout,
@@ -22,11 +23,12 @@ use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, DynPollable, Network, SocketError, SocketResult, StreamError, StreamResult,
     TcpSocket, UdpSocket,
 };
-use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtx, WasiSocketsCtxView};
 
 use super::guard::{RepositoryFile, StageError, StageFile};
 use super::imports::log;
 use super::sandbox::{State, Stop};
+use crate::defence::{self, Defence, bound};
 use crate::limits;
 
 /// Longest sleep between two looks at the deadline and at cancellation.
@@ -63,19 +65,34 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// methods of a socket can then never be reached; they come from a context that allows nothing either.
 fn link_sockets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Own = HasSelf<State>;
-    fn denying(state: &mut State) -> WasiSocketsCtxView<'_> {
-        WasiSocketsCtxView {
-            ctx: &mut state.sockets,
-            table: &mut state.table,
-        }
-    }
     tcp_create_socket::add_to_linker::<State, Own>(linker, |state| state)?;
     udp_create_socket::add_to_linker::<State, Own>(linker, |state| state)?;
     ip_name_lookup::add_to_linker::<State, Own>(linker, |state| state)?;
     network::add_to_linker::<State, Own>(linker, &network::LinkOptions::default(), |state| state)?;
     instance_network::add_to_linker::<State, Own>(linker, |state| state)?;
-    tcp::add_to_linker::<State, WasiSockets>(linker, denying)?;
-    udp::add_to_linker::<State, WasiSockets>(linker, denying)
+    tcp::add_to_linker::<State, WasiSockets>(linker, sockets)?;
+    udp::add_to_linker::<State, WasiSockets>(linker, sockets)
+}
+
+/// What sockets may do that were never made: nothing.
+pub(super) fn socket_rights() -> WasiSocketsCtx {
+    match defence::on(Defence::SocketRights) {
+        true => WasiSocketsCtx::default(),
+        false => WasiCtx::builder()
+            .allow_tcp(true)
+            .allow_udp(true)
+            .build()
+            .sockets()
+            .clone(),
+    }
+}
+
+/// Sockets that may neither be bound nor connected.
+fn sockets(state: &mut State) -> WasiSocketsCtxView<'_> {
+    WasiSocketsCtxView {
+        ctx: &mut state.sockets,
+        table: &mut state.table,
+    }
 }
 
 // ---- streams ----
@@ -110,7 +127,7 @@ impl State {
 
     /// Counts bytes that the guest reads.
     pub(super) fn count_read(&self, bytes: usize) -> Result<(), Stop> {
-        let max = self.call.limits.read_bytes;
+        let max = bound(Defence::ReadBytes, self.call.limits.read_bytes);
         self.call
             .read
             .add(bytes as u64, max, || Stop::limit(format!("{max} bytes read"), "read"))
@@ -330,7 +347,9 @@ impl State {
     /// Waits until one of them is ready, the call's time is up, or the session ends.
     fn wait(&self, pollables: &[Pollable]) -> Result<Vec<u32>, Stop> {
         loop {
-            self.call.check()?;
+            if defence::on(Defence::DeadlineOfWaits) {
+                self.call.ended()?;
+            }
             let now = Instant::now();
             let ready: Vec<u32> = (0..)
                 .zip(pollables)
@@ -414,6 +433,9 @@ impl wall_clock::Host for State {
 }
 
 fn coarse(duration: Duration) -> Duration {
+    if !defence::on(Defence::Clock) {
+        return duration;
+    }
     let step = CLOCK_STEP.as_millis();
     Duration::from_millis(u64::try_from(duration.as_millis() / step * step).unwrap_or(u64::MAX))
 }
@@ -433,7 +455,7 @@ fn datetime(since_epoch: Duration) -> wall_clock::Datetime {
 
 impl State {
     fn random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
-        let max = self.call.limits.random_bytes;
+        let max = bound(Defence::Random, self.call.limits.random_bytes);
         self.call
             .random
             .add(len, max, || Stop::limit(format!("{max} random bytes"), "random"))?;
@@ -493,7 +515,11 @@ impl insecure_seed::Host for State {
 
 impl environment::Host for State {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        Ok(Vec::new())
+        // What the session was started with is known here, for recipes.
+        let grants = self.grants.as_ref().filter(|_| !defence::on(Defence::Environment));
+        Ok(grants.map_or_else(Vec::new, |grants| {
+            grants.context.environment.clone().into_iter().collect()
+        }))
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
@@ -600,14 +626,20 @@ impl instance_network::Host for State {
 }
 
 impl tcp_create_socket::Host for State {
-    fn create_tcp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<TcpSocket>> {
-        refused()
+    fn create_tcp_socket(&mut self, family: network::IpAddressFamily) -> SocketResult<Resource<TcpSocket>> {
+        match defence::on(Defence::Sockets) {
+            true => refused(),
+            false => sockets(self).create_tcp_socket(family),
+        }
     }
 }
 
 impl udp_create_socket::Host for State {
-    fn create_udp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<UdpSocket>> {
-        refused()
+    fn create_udp_socket(&mut self, family: network::IpAddressFamily) -> SocketResult<Resource<UdpSocket>> {
+        match defence::on(Defence::Sockets) {
+            true => refused(),
+            false => sockets(self).create_udp_socket(family),
+        }
     }
 }
 

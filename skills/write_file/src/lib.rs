@@ -7,6 +7,8 @@
 
 mod diff;
 mod edits;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod newlines;
 mod placeholder;
 
@@ -20,6 +22,9 @@ use skill_sdk::text::{counted, human_size};
 use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, code, export_skill};
 
 use edits::Edit;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use fuzz::edits as fuzz;
 
 /// Larger files are not changed by a model's hand.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;

@@ -281,3 +281,12 @@ proptest! {
         }
     }
 }
+
+#[path = "../../../tests/fuzz/replay.rs"]
+mod replay;
+
+#[test]
+fn hostile_edits_change_one_place_or_none() {
+    let place = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fuzz");
+    replay::replay(&place, "edits", fuzz::edits);
+}

@@ -290,3 +290,12 @@ proptest! {
         }
     }
 }
+
+#[path = "../../../../tests/fuzz/replay.rs"]
+mod replay;
+
+#[test]
+fn hostile_markdown_steers_no_terminal() {
+    let place = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz");
+    replay::replay(&place, "markdown", fuzz::markdown);
+}

@@ -174,9 +174,20 @@ fn a_check_can_be_cancelled() {
 #[test]
 fn reading_is_bounded() {
     let (_folder, repository) = repository(&FILES);
-    let mut files =
-        Files::new(&repository, ["src/a.py"].into_iter(), &CancellationToken::new()).expect("it can be listed");
+    let cancel = CancellationToken::new();
+    let mut files = Files::new(&repository, ["src/a.py"].into_iter(), &cancel);
     files.bytes_left = 3;
-    assert!(matches!(files.length("src/a.py", 3), Err(Missing::Unread(_))));
+    assert!(matches!(files.length("src/a.py", 3), Ok(Err(Missing::Unread(_)))));
     assert_eq!(files.bytes_left, 0);
+}
+
+#[test]
+fn the_tree_is_listed_only_for_a_citation_that_names_no_file_by_its_whole_path() {
+    let (_folder, repository) = repository(&FILES);
+    let cancel = CancellationToken::new();
+    let mut files = Files::new(&repository, ["src/a.py", "a.py"].into_iter(), &cancel);
+    assert!(matches!(files.length("src/a.py", 1), Ok(Ok(_))));
+    assert!(!files.is_listed);
+    assert!(matches!(files.length("a.py", 1), Ok(Ok(_))));
+    assert!(files.is_listed);
 }

@@ -10,6 +10,7 @@ use seccompiler::{
 };
 
 use super::Sandbox;
+use crate::defence::{self, Defence};
 
 #[cfg(target_arch = "x86_64")]
 mod number {
@@ -111,9 +112,16 @@ const NETLINK: u64 = 16;
 /// Applies the filters to this process and everything it starts.
 pub(super) fn apply(sandbox: Sandbox) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&other_numbers())?;
-    seccompiler::apply_filter(&program(vec![(CLONE3, Vec::new())], errno::NOSYS)?)?;
-    seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
-    seccompiler::apply_filter(&program(refused()?, errno::PERM)?)
+    if defence::on(Defence::NewerClone) {
+        seccompiler::apply_filter(&program(vec![(CLONE3, Vec::new())], errno::NOSYS)?)?;
+    }
+    if defence::on(Defence::SocketFamilies) {
+        seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
+    }
+    if defence::on(Defence::SystemCalls) {
+        seccompiler::apply_filter(&program(refused()?, errno::PERM)?)?;
+    }
+    Ok(())
 }
 
 mod errno {

@@ -4,13 +4,17 @@
 //! users run the same table. An attempt counts as held where the system said the expected no, or where nothing came of
 //! it: the tree is what it was, nobody was reached, nothing is left.
 
+mod counters;
 #[cfg(target_os = "linux")]
 mod scene;
 mod table;
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::Sandbox;
+use crate::defence::Counter;
+use counters::COUNTERS;
 #[cfg(target_os = "linux")]
 pub(super) use scene::works;
 pub use table::{ATTEMPTS, Attempt, Expected};
@@ -24,6 +28,8 @@ pub struct ProbeResult {
     pub tries: &'static str,
     /// Whether the sandbox held.
     pub verdict: ProbeVerdict,
+    /// True where the attempt was seen to succeed, and did not fail for another reason than it should.
+    pub got_out: bool,
     /// What the attempt or the system said.
     pub detail: String,
 }
@@ -40,44 +46,99 @@ pub enum ProbeVerdict {
     NotAvailable,
 }
 
-/// Makes every attempt in the best sandbox of this machine. Takes some seconds.
-pub fn probe_sandbox() -> Vec<ProbeResult> {
-    probe(super::available().sandbox, |_| true)
+/// How an attempt went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// What should come of it did.
+    Held(String),
+    /// It succeeded.
+    GotOut(String),
+    /// Neither: something else is wrong.
+    Odd(String),
+    /// It could not be made.
+    NotAvailable(String),
 }
 
-/// Makes the attempts whose names are wanted in a sandbox of this kind.
-pub fn probe(sandbox: Sandbox, is_wanted: impl Fn(&str) -> bool) -> Vec<ProbeResult> {
-    let wanted = ATTEMPTS.iter().filter(|attempt| is_wanted(attempt.name));
-    if sandbox == Sandbox::None {
-        let reason = super::available().refused.join("; ");
-        return wanted.map(|attempt| unavailable(attempt, &reason)).collect();
-    }
-    make(wanted, sandbox)
-}
-
-#[cfg(target_os = "linux")]
-fn make(wanted: impl Iterator<Item = &'static Attempt>, sandbox: Sandbox) -> Vec<ProbeResult> {
-    match scene::python() {
-        Some(python) => wanted.map(|attempt| scene::one(attempt, sandbox, &python)).collect(),
-        None => {
-            let reason = "there is no `python3` to make the attempts";
-            wanted.map(|attempt| unavailable(attempt, reason)).collect()
+impl ProbeOutcome {
+    /// The same as a line of a report.
+    pub fn into_result(self, name: &'static str, tries: &'static str) -> ProbeResult {
+        let got_out = matches!(self, Self::GotOut(_));
+        let (verdict, detail) = match self {
+            Self::Held(detail) => (ProbeVerdict::Pass, detail),
+            Self::GotOut(detail) | Self::Odd(detail) => (ProbeVerdict::Fail, detail),
+            Self::NotAvailable(detail) => (ProbeVerdict::NotAvailable, detail),
+        };
+        ProbeResult {
+            name,
+            tries,
+            verdict,
+            got_out,
+            detail,
         }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn make(wanted: impl Iterator<Item = &'static Attempt>, _sandbox: Sandbox) -> Vec<ProbeResult> {
-    wanted
-        .map(|attempt| unavailable(attempt, "only Linux has a sandbox"))
-        .collect()
+/// Makes the attempts whose names are wanted in a sandbox of this kind, one after the other; `each` gets what came of
+/// every one. Ends early where it is cancelled.
+pub fn probe(
+    sandbox: Sandbox,
+    is_wanted: impl Fn(&str) -> bool,
+    cancel: &CancellationToken,
+    mut each: impl FnMut(ProbeResult),
+) {
+    for attempt in ATTEMPTS.iter().filter(|attempt| is_wanted(attempt.name)) {
+        let outcome = attempt.make(sandbox, cancel);
+        if cancel.is_cancelled() {
+            return;
+        }
+        each(outcome.into_result(attempt.name, attempt.tries));
+    }
 }
 
-fn unavailable(attempt: &Attempt, reason: &str) -> ProbeResult {
-    ProbeResult {
-        name: attempt.name,
-        tries: attempt.tries,
-        verdict: ProbeVerdict::NotAvailable,
-        detail: reason.to_owned(),
+impl Attempt {
+    /// Makes the attempt in a sandbox of this kind.
+    pub fn make(&self, sandbox: Sandbox, cancel: &CancellationToken) -> ProbeOutcome {
+        match sandbox {
+            Sandbox::None => ProbeOutcome::NotAvailable(super::available().refused.join("; ")),
+            Sandbox::Landlock | Sandbox::Namespaces => make(self, Some(sandbox), cancel),
+        }
+    }
+
+    /// Makes the attempt with nothing around it, to see what this machine refuses to everybody. Only for a test.
+    #[cfg(feature = "counterproof")]
+    pub fn make_bare(&self, cancel: &CancellationToken) -> ProbeOutcome {
+        make(self, None, cancel)
+    }
+
+    /// How it was seen to succeed.
+    pub fn counter(&self) -> Counter {
+        let found = COUNTERS.iter().find(|(name, _)| *name == self.name);
+        found.map_or(Counter::Unseen(""), |(_, counter)| *counter)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn make(attempt: &Attempt, sandbox: Option<Sandbox>, cancel: &CancellationToken) -> ProbeOutcome {
+    match scene::python() {
+        Some(python) => scene::one(attempt, sandbox, &python, cancel),
+        None => ProbeOutcome::NotAvailable("there is no `python3` to make the attempts".to_owned()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make(_: &Attempt, _: Option<Sandbox>, _: &CancellationToken) -> ProbeOutcome {
+    ProbeOutcome::NotAvailable("only Linux has a sandbox".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attempt_has_its_counter_proof_or_a_reason() {
+        let told = |attempt: &&Attempt| !attempt.counter().is_told();
+        let untold = ATTEMPTS.iter().filter(told).map(|attempt| attempt.name);
+        assert_eq!(untold.collect::<Vec<_>>(), [""; 0]);
+        assert_eq!(COUNTERS.len(), ATTEMPTS.len());
     }
 }

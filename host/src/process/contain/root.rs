@@ -14,10 +14,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
+use super::copy::Tree;
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::tree;
+use crate::defence::{self, Defence};
 use crate::limits;
 
 /// Where the new root grows.
@@ -104,6 +106,9 @@ const PROC_HIDDEN: [&str; 12] = [
 pub(super) fn build(spec: &Spec) -> Step<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at("taking the mounts apart")?;
+    if !defence::on(Defence::OwnRoot) {
+        return bare_proc().at("making `/proc`");
+    }
     let mounts = Mounts::read().at("reading the list of mounts")?;
     tmpfs(
         Path::new(NEW),
@@ -129,6 +134,9 @@ fn new(path: &Path) -> PathBuf {
 }
 
 pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
+    // Without the defence there is still an end: four times as much.
+    let factor = if defence::on(Defence::BoundedDisks) { 1 } else { 4 };
+    let (bytes, inodes) = (bytes * factor, inodes * factor);
     let options = CString::new(format!("size={bytes},nr_inodes={inodes},mode=0755"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount(
@@ -163,6 +171,9 @@ fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
     let place = new(path);
     mount_point(&place, fs::metadata(path)?.is_dir())?;
     rustix::mount::mount_bind_recursive(path, &place)?;
+    if !defence::on(Defence::ReadOnlySystem) {
+        return Ok(());
+    }
     for (mount, kept) in mounts.at_and_beneath(path) {
         let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
         match rustix::mount::mount_remount(new(&mount), flags, "") {
@@ -277,7 +288,8 @@ fn devices() -> io::Result<()> {
 enum Piece<'a> {
     Private(&'static str),
     Visible(&'a Visible),
-    Repository,
+    /// A tree that the run may write to, and the name of the folder that helps to cover it.
+    Covered(Tree<'a>, &'static str),
 }
 
 /// The private places, what else is visible, and the repository.
@@ -303,17 +315,33 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
     if let Some(home) = &spec.home {
         add(home, Piece::Private("home"));
     }
-    add(&spec.root, Piece::Repository);
+    add(&spec.root, Piece::Covered(spec.tree(), ".tree"));
+    if let Some(outside) = spec
+        .installation
+        .as_ref()
+        .and_then(|install| install.outside.as_deref())
+    {
+        let tree = Tree {
+            root: outside,
+            hidden: &[],
+            bounds: spec.bounds,
+        };
+        add(outside, Piece::Covered(tree, ".packages"));
+    }
     for ((_, path), piece) in pieces {
         match piece {
+            Piece::Private("home") if !defence::on(Defence::OwnHome) => {
+                directory(&new(&path)).at("making private places")?;
+                rustix::mount::mount_bind(&path, new(&path)).at("making private places")?;
+            }
             Piece::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
             Piece::Visible(Visible::Place(_)) => show(&path, mounts).at("showing what the program needs")?,
             Piece::Visible(Visible::Link { target, .. }) => {
                 link(&path, target).at("showing what the program needs")?;
             }
-            Piece::Repository => {
+            Piece::Covered(tree, work) => {
                 directory(&new(&path)).at("covering the repository")?;
-                tree::cover(spec, &new(&path), &Path::new(NEW).join(".tree"))?;
+                tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?;
             }
         }
     }
@@ -342,7 +370,7 @@ fn proc() -> io::Result<()> {
     directory(&place)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", &place, "proc", flags, None)?;
-    for name in PROC_READ_ONLY {
+    for name in PROC_READ_ONLY.iter().filter(|_| defence::on(Defence::ReadOnlyProc)) {
         let path = place.join(name);
         if path.exists() {
             rustix::mount::mount_bind(&path, &path)?;
@@ -365,6 +393,15 @@ fn proc() -> io::Result<()> {
     Ok(())
 }
 
+/// What stays of a root of the run's own where there is none: the processes of its namespace.
+fn bare_proc() -> io::Result<()> {
+    if !defence::on(Defence::OwnProc) {
+        return Ok(());
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(rustix::mount::mount("proc", "/proc", "proc", flags, None)?)
+}
+
 /// Makes the new root `/`, lets the old one go, and lets nobody add to the new one.
 fn enter() -> io::Result<()> {
     rustix::process::chdir(NEW)?;
@@ -372,6 +409,9 @@ fn enter() -> io::Result<()> {
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
+    if !defence::on(Defence::ReadOnlyRoot) {
+        return Ok(());
+    }
     let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount_remount("/", flags, "")?)
 }

@@ -13,16 +13,22 @@ use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::{Bounds, Sandbox, filter};
+use crate::defence::{self, Defence};
 use crate::limits;
 
 /// Raises all walls that fit the sandbox. No way leads back.
 pub(super) fn raise(spec: &Spec) -> Step<()> {
     bound(spec.sandbox, spec.bounds).at("setting limits")?;
     // Where a namespace gives rights, its first process must not be taken over to use them.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
-    give_up_capabilities().at("giving up rights")?;
+    if defence::on(Defence::NotDumpable) {
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
+    }
+    if defence::on(Defence::Capabilities) {
+        give_up_capabilities().at("giving up rights")?;
+    }
     rustix::thread::set_no_new_privs(true).at("giving up rights")?;
     match spec.sandbox {
+        _ if !defence::on(Defence::Landlock) => {}
         Sandbox::Namespaces => second_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
         Sandbox::Landlock | Sandbox::None => only_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
     }
@@ -32,24 +38,29 @@ pub(super) fn raise(spec: &Spec) -> Step<()> {
 }
 
 fn bound(sandbox: Sandbox, bounds: Bounds) -> io::Result<()> {
-    let mut limits = vec![
-        (Resource::Core, 0),
+    let mut bounded = vec![
         (Resource::Fsize, limits::PROCESS_FILE_BYTES_MAX),
-        (Resource::As, limits::CONTAIN_ADDRESSES_MAX),
         (Resource::Nofile, limits::CONTAIN_FILES_OPEN_MAX),
         (Resource::Memlock, limits::CONTAIN_LOCKED_BYTES_MAX),
     ];
-    if sandbox == Sandbox::Namespaces && counts_processes_by_namespace() {
-        limits.push((Resource::Nproc, bounds.tasks));
+    if defence::on(Defence::CoreLimit) {
+        bounded.push((Resource::Core, 0));
     }
-    for (resource, bound) in limits {
+    if defence::on(Defence::AddressLimit) {
+        bounded.push((Resource::As, limits::CONTAIN_ADDRESSES_MAX));
+    }
+    let counts = sandbox == Sandbox::Namespaces && counts_processes_by_namespace();
+    if counts && defence::on(Defence::TaskLimit) {
+        bounded.push((Resource::Nproc, bounds.tasks));
+    }
+    for (resource, bound) in bounded {
         let before = rustix::process::getrlimit(resource);
         let within = |value: Option<u64>| Some(value.map_or(bound, |value| value.min(bound)));
-        let bounded = Rlimit {
+        let both = Rlimit {
             current: within(before.current),
             maximum: within(before.maximum),
         };
-        rustix::process::setrlimit(resource, bounded)?;
+        rustix::process::setrlimit(resource, both)?;
     }
     Ok(())
 }
@@ -63,7 +74,7 @@ fn counts_processes_by_namespace() -> bool {
 }
 
 /// Also out of the bounding set, from which programs of root would get them back.
-fn give_up_capabilities() -> io::Result<()> {
+pub(in crate::process) fn give_up_capabilities() -> io::Result<()> {
     let held = rustix::thread::capabilities(None)?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..64 {
@@ -92,7 +103,10 @@ const NEWEST: ABI = ABI::V6;
 fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
-    let own = [Some(spec.root.clone()), spec.home.clone()].into_iter().flatten();
+    let packages = spec.installation.as_ref().and_then(|install| install.outside.clone());
+    let own = [Some(spec.root.clone()), spec.home.clone(), packages]
+        .into_iter()
+        .flatten();
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)?

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::review::Desk;
 use crate::limits;
 use crate::session::report;
-use crate::skill::diff::FileDiff;
+use crate::skill::diff::{FileDiff, first_lines};
 
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
 const FILES_NAMED_MAX: usize = 12;
@@ -102,15 +102,6 @@ fn named(file: &FileDiff) -> String {
         (_, true) => format!("{path} (+{} -{})", file.added, file.removed),
         (_, false) => path,
     }
-}
-
-/// The whole lines at the beginning of a text that fit.
-fn first_lines(text: &str, bytes_max: usize) -> &str {
-    if text.len() <= bytes_max {
-        return text;
-    }
-    let end = text.floor_char_boundary(bytes_max);
-    &text[..text[..end].rfind('\n').map_or(end, |at| at + 1)]
 }
 
 #[cfg(test)]

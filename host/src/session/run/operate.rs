@@ -44,12 +44,12 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     let begin = begin(&job.redactor, &prepared.message, &facts);
     let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
     let mut text = report.text.clone();
-    let mut asked = 0;
+    // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
     let closing = loop {
         let answer = Answer {
             turn: &report,
             text: &text,
-            may_ask: asked < limits::FOLLOW_UPS_MAX && may_ask(&desk, &report),
+            may_ask: may_ask(&desk, &report),
         };
         let may_ask = answer.may_ask;
         let follow_up = match review.after(&desk, &answer).await {
@@ -58,7 +58,6 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             Next::Ask(_) if !may_ask => break Closing::default(),
             Next::Ask(follow_up) => follow_up,
         };
-        asked += 1;
         desk.announce(&follow_up.heading);
         let spent = Spent::of(&report);
         let mut messages = std::mem::take(&mut report.messages);

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Job;
 use super::keys::{Named, redact};
 use super::missed::{self, Denial, Kind, Missed};
-use crate::api::{self, Event, Receipt, SkillEntry, Timestamp};
+use crate::api::{self, Event, Receipt, Timestamp};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
@@ -54,7 +54,11 @@ impl Job {
 
     /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
     pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
-        let _permit = self.calls.acquire().await;
+        // Nobody closes the semaphore: the other answer is the cancellation.
+        let permit = context.cancel.run_until_cancelled(self.calls.acquire()).await;
+        let Some(_permit) = permit else {
+            return never_ended(name);
+        };
         let (engine, context) = (Arc::clone(&self.engine), Arc::clone(context));
         let skill = name.to_owned();
         let called = tokio::task::spawn_blocking(move || match &arguments {
@@ -125,10 +129,7 @@ impl Tools for SessionTools<'_> {
     }
 
     fn is_ordered(&self, name: &str) -> bool {
-        let entries = self.job.engine.entries();
-        let entry = entries.iter().find(|entry| entry.name == name);
-        let only_reads = |entry: &SkillEntry| entry.effects.iter().all(|effect| effect.starts_with("read-"));
-        entry.is_some_and(|entry| !only_reads(entry))
+        Kind::of(&self.effects(name)) != Kind::Reads
     }
 
     fn stop(&self) {
@@ -159,9 +160,7 @@ impl<'a> SessionTools<'a> {
     }
 
     fn effects(&self, skill: &str) -> Vec<String> {
-        let entries = self.job.engine.entries();
-        let entry = entries.into_iter().find(|entry| entry.name == skill);
-        entry.map(|entry| entry.effects).unwrap_or_default()
+        self.job.engine.effects(skill).unwrap_or_default()
     }
 
     /// A call that no model asked for. It is stopped at the deadline.

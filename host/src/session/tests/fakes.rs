@@ -68,7 +68,7 @@ impl FakeEngine {
                 let place = context.repository.root().join(&path);
                 let state = |content: Vec<u8>| FileState { content, mode: 0o644 };
                 let change = PreparedChange {
-                    id: new_id(),
+                    id: uuid::Uuid::new_v4().simple().to_string(),
                     root: context.repository.root().to_owned(),
                     files: vec![FileChange {
                         path: path.clone(),
@@ -155,6 +155,11 @@ impl Engine for FakeEngine {
             entry("wait", "read-repository"),
             entry("panic", "read-repository"),
         ]
+    }
+
+    fn effects(&self, name: &str) -> Option<Vec<String>> {
+        let mut entries = self.entries().into_iter();
+        entries.find(|entry| entry.name == name).map(|entry| entry.effects)
     }
 
     fn specs(&self) -> Vec<ToolSpec> {

@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use crate::session::journal::{Entry, Line, ToolEntry};
+use crate::skill::policy::Effect;
 
 /// The arguments of an installation, as far as they matter here.
 #[derive(Deserialize)]
@@ -20,29 +21,34 @@ pub(super) fn notices(lines: &[Line]) -> Vec<String> {
     ended_well.filter_map(notice).collect()
 }
 
+/// By what the call was allowed to cause, whatever the skill is called: a team has its own.
 fn notice(tool: &ToolEntry) -> Option<String> {
-    match tool.name.as_str() {
+    let grants = &tool.receipt.as_ref()?.grants;
+    let may = |effect: Effect| grants.iter().any(|granted| granted == effect.name());
+    if may(Effect::CommitGit) {
         // `git revert` refuses while the files differ from the commit, and after the undo they do.
-        "git_commit" => Some(format!(
+        return Some(format!(
             "the {} stays: commit the restored files to take it back in git as well",
-            commit(&tool.result)
-        )),
-        "install_package" => Some(format!(
+            commit(tool)
+        ));
+    }
+    may(Effect::Install).then(|| {
+        format!(
             "the installation of {} stays: uninstall what is not wanted with the package manager",
             packages(&tool.arguments)
-        )),
-        _ => None,
-    }
+        )
+    })
 }
 
 /// `Committed 0123456789ab on main: …`
-fn commit(result: &str) -> String {
-    let id = result
+fn commit(tool: &ToolEntry) -> String {
+    let id = tool
+        .result
         .strip_prefix("Committed ")
         .and_then(|rest| rest.split_whitespace().next())
         .filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     id.map_or_else(
-        || "commit that the session made".to_owned(),
+        || format!("commit that `{}` made", tool.name),
         |id| format!("commit {id}"),
     )
 }
@@ -61,7 +67,27 @@ fn packages(arguments: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Timestamp;
+    use crate::api::{Receipt, Timestamp};
+
+    fn receipt(name: &str) -> Option<Box<Receipt>> {
+        let grants = match name {
+            "git_commit" | "our_release" => vec!["read-git".to_owned(), "commit-git".to_owned()],
+            "install_package" => vec!["install".to_owned()],
+            _ => vec!["write-repository".to_owned()],
+        };
+        Some(Box::new(Receipt {
+            skill: name.into(),
+            digest: String::new(),
+            arguments: serde_json::Value::Null,
+            grants,
+            wall_us: 1,
+            peak_memory_bytes: 1,
+            bytes_in: 0,
+            bytes_out: 0,
+            files_proposed: Vec::new(),
+            verdict: "ok".into(),
+        }))
+    }
 
     fn line(name: &str, arguments: &str, result: &str, verdict: &str) -> Line {
         let at: Timestamp = serde_json::from_str("\"2025-03-01T12:00:00Z\"").expect("a time");
@@ -76,7 +102,7 @@ mod tests {
                 verdict: verdict.into(),
                 started: at,
                 duration_ms: 1,
-                receipt: None,
+                receipt: receipt(name),
             }),
         }
     }
@@ -104,13 +130,13 @@ mod tests {
                 "INSTALLED",
                 "ok",
             ),
-            line("git_commit", "{}", "Something else", "ok"),
+            line("our_release", "{}", "Something else", "ok"),
         ]);
         insta::assert_snapshot!(told.join("\n"), @r"
         the commit 0123456789ab stays: commit the restored files to take it back in git as well
         the installation of `requests`, `six==1` stays: uninstall what is not wanted with the package manager
         the installation of packages stays: uninstall what is not wanted with the package manager
-        the commit that the session made stays: commit the restored files to take it back in git as well
+        the commit that `our_release` made stays: commit the restored files to take it back in git as well
         ");
     }
 }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use super::Obstacle;
+use super::{Obstacle, moment};
 use crate::repository::{Root, mode, path};
 use crate::skill::{FileChange, FileState};
 
@@ -128,6 +128,7 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
     if !is_at(parent, name, file.before.as_ref()) {
         return given_up(changed());
     }
+    moment();
     let (swap, done): (Swap, _) = match (&file.before, &file.after) {
         (None, None) => return Ok(Done::Nothing),
         (None, Some(_)) => (rename_new, Done::Created),
@@ -155,6 +156,7 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         Done::Removed => rename_new,
         Done::Created | Done::Replaced | Done::Nothing => return Ok(done),
     };
+    moment();
     if is_at(parent, temporary, file.before.as_ref()) {
         return Ok(done);
     }
@@ -194,6 +196,7 @@ fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(parent, temporary, flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = std::fs::File::from(handle);
+    moment();
     file.write_all(&state.content)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let model = stat_at(parent, name).or_else(|_| rustix::fs::fstat(parent))?;
@@ -267,7 +270,10 @@ pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> R
     for directory in path::ancestors(path) {
         let (_, name) = path::split(directory);
         match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) => made.push(directory.to_owned()),
+            Ok(()) => {
+                made.push(directory.to_owned());
+                moment();
+            }
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed(errno)),
         }
@@ -297,8 +303,8 @@ pub(super) fn remove_directory(root: &Root, directory: &str) -> bool {
     removed.is_ok()
 }
 
-/// Removes what an interrupted change left beside a file: the old content, or the new one as far as it was written.
-/// Anything else under that name is somebody's work.
+/// Removes what an interrupted change or recovery left beside a file: the old content or the new one, as far as it was
+/// written. Anything else under that name is somebody's work.
 pub(super) fn remove_leftover(root: &Root, file: &FileChange, temporary: &str) {
     let Ok(parent) = open_parent(root, &file.path) else {
         return;
@@ -311,9 +317,8 @@ pub(super) fn remove_leftover(root: &Root, file: &FileChange, temporary: &str) {
     let Ok(left) = state_at(&parent, temporary, temporary, largest.unwrap_or(0) as u64) else {
         return;
     };
-    let is_old = super::content(file.before.as_ref()) == Some(&left.content);
-    let is_new = super::content(file.after.as_ref()).is_some_and(|after| after.starts_with(&left.content));
-    if is_old || is_new {
+    let states = [&file.before, &file.after].into_iter().flatten();
+    if states.into_iter().any(|state| state.content.starts_with(&left.content)) {
         discard(&parent, temporary);
     }
 }

@@ -32,10 +32,12 @@ pub enum UndoError {
     #[error("the undo cannot be journalled; it was taken back")]
     Journal(#[source] std::io::Error),
     /// A file could not be put in place, and another one not be taken back.
-    #[error("{obstacle}; the undo was taken back, but not wholly: the next start of the backend finishes that")]
+    #[error("{obstacle}; the undo was taken back, but not everywhere: {left}")]
     InPart {
         /// What was in the way.
         obstacle: String,
+        /// What was left as it is, and why.
+        left: String,
     },
 }
 
@@ -54,6 +56,7 @@ pub fn undo(
     let mut work = Undo {
         repository,
         journal,
+        made: made_by(changes).collect(),
         report: UndoReport::default(),
     };
     let (vanishing, returning) = work.inverse(changes);
@@ -65,7 +68,7 @@ pub fn undo(
     };
     for part in parts {
         work.put_in_place(part)?;
-        remove_directories(repository.handle(), made_by(changes));
+        work.remove_directories();
     }
     let mut report = work.report;
     report.restored.sort_unstable();
@@ -81,6 +84,8 @@ fn names(files: &[FileChange], path: &str) -> bool {
 struct Undo<'a> {
     repository: &'a Repository,
     journal: &'a dyn ChangeJournal,
+    /// Directories that the changes made.
+    made: BTreeSet<&'a str>,
     report: UndoReport,
 }
 
@@ -89,11 +94,10 @@ impl Undo<'_> {
     /// reported.
     fn inverse(&mut self, changes: &[PreparedChange]) -> (Vec<FileChange>, Vec<FileChange>) {
         let mut inverse = Vec::new();
-        let made: BTreeSet<&str> = made_by(changes).collect();
         for (path, history) in histories(changes) {
             let current = match found(self.repository.handle(), &history) {
                 // A directory of the session's own, which goes first.
-                Err(Obstacle::NotRegular { path }) if made.contains(path.as_str()) => Ok(Found::Comparable(None)),
+                Err(Obstacle::NotRegular { path }) if self.made.contains(path.as_str()) => Ok(Found::Comparable(None)),
                 found => found,
             };
             match current.map(|current| inverse_of(path, &history, current)) {
@@ -122,11 +126,12 @@ impl Undo<'_> {
             };
             self.journal.prepare(&change).map_err(UndoError::Journal)?;
             let Err((obstacle, rolled_back)) = apply(self.repository.handle(), &change) else {
+                // Before it counts: once it does, nobody comes back for them.
+                self.remove_directories();
                 return self.keep(change);
             };
             if rolled_back == RolledBack::InPart {
-                let obstacle = obstacle.to_string();
-                return Err(UndoError::InPart { obstacle });
+                self.take_back(&change, &obstacle)?;
             }
             self.journal.abandoned(&change.id).map_err(UndoError::Journal)?;
             files = change.files;
@@ -135,20 +140,40 @@ impl Undo<'_> {
             self.leave(obstacle.path(), obstacle.to_string());
             if files.len() == count {
                 // It named none of them: without this the same would happen again and again.
-                let obstacle = obstacle.to_string();
-                return Err(UndoError::InPart { obstacle });
+                return Err(UndoError::InPart {
+                    obstacle: obstacle.to_string(),
+                    left: "nothing was restored".to_owned(),
+                });
             }
         }
         Ok(())
+    }
+
+    /// Removes what the changes made, as far as nothing is left in it.
+    fn remove_directories(&self) {
+        remove_directories(self.repository.handle(), self.made.iter().copied());
+    }
+
+    /// Takes back what the rollback of a change has left. What somebody else has changed meanwhile stays theirs.
+    fn take_back(&self, change: &PreparedChange, obstacle: &Obstacle) -> Result<(), UndoError> {
+        let recovery = recover_locked(self.repository, change);
+        if recovery.is_whole() {
+            return Ok(());
+        }
+        self.journal.abandoned(&change.id).map_err(UndoError::Journal)?;
+        let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
+        Err(UndoError::InPart {
+            obstacle: obstacle.to_string(),
+            left: left.join("; "),
+        })
     }
 
     /// Notes a change that is wholly in place.
     fn keep(&mut self, change: PreparedChange) -> Result<(), UndoError> {
         if let Err(error) = self.journal.committed(&change.id) {
             // What is not noted as committed would be rolled back at the next start; better now, and said.
-            if recover_locked(self.repository, &change).is_whole() {
-                let _ = self.journal.abandoned(&change.id);
-            }
+            recover_locked(self.repository, &change);
+            let _ = self.journal.abandoned(&change.id);
             return Err(UndoError::Journal(error));
         }
         let left: Vec<&str> = self.report.left_alone.iter().map(|left| left.path.as_str()).collect();

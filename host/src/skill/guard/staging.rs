@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 
 use super::{Slot, read_at};
+use crate::defence::{self, Defence};
 use crate::repository::path::split;
 use crate::skill::Limits;
 use crate::skill::sandbox::{Stop, mebibytes};
@@ -144,7 +145,7 @@ impl Stage {
 
     fn grow(&mut self, bytes: u64, limits: &Limits) -> Result<(), StageError> {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > limits.staged_bytes {
+        if self.bytes > limits.staged_bytes && defence::on(Defence::StagedBytes) {
             let limit = format!("{} of proposed files", mebibytes(limits.staged_bytes));
             return Err(Stop::limit(limit, "stage").into());
         }
@@ -153,7 +154,7 @@ impl Stage {
 
     fn count_entry(&mut self, limits: &Limits) -> Result<(), StageError> {
         self.entries += 1;
-        if self.entries > limits.staged_entries {
+        if self.entries > limits.staged_entries && defence::on(Defence::StagedEntries) {
             let limit = format!("{} proposed files and directories", limits.staged_entries);
             return Err(Stop::limit(limit, "stage").into());
         }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::defence::{Defence, bound};
 use crate::skill::sandbox::Call;
 use crate::skill::text::{beginning, clean};
 
@@ -15,7 +16,7 @@ pub(in crate::skill) fn record(call: &Call, level: &str, message: &str) {
         return;
     }
     let before = call.logged.fetch_add(message.len() as u64, Ordering::Relaxed);
-    if before + message.len() as u64 > call.limits.log_bytes as u64 {
+    if before + message.len() as u64 > bound(Defence::Log, call.limits.log_bytes as u64) {
         call.log_dropped.fetch_add(1, Ordering::Relaxed);
         return;
     }

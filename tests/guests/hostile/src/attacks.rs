@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use skill_sdk::{DiffQuery, Failure, Host, Outcome, Query};
 
-use crate::Arguments;
+use crate::{Arguments, raw};
 
 /// Runs one.
 pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -21,9 +21,21 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
     let count = arguments.count;
     let text = match arguments.attack.as_str() {
         "nothing" => "nothing".to_owned(),
+        "present" => "got here".to_owned(),
 
         // Files
         "read" => told(fs::read_to_string(path)),
+        "read-until" => {
+            let seen = (0..count).any(|_| fs::read_to_string(path).is_ok_and(|text| text.contains(&arguments.to)));
+            match seen {
+                true => format!("got {}", arguments.to),
+                false => "refused: never".to_owned(),
+            }
+        }
+        "read-some" => told(File::open(path).and_then(|mut file| file.read(&mut [0; 16]))),
+        "raw-list" => told(raw::list()),
+        "raw-open" => told(raw::read(path)),
+        "raw-write" => told(raw::create(path).map(|()| "created")),
         "stat" => told(fs::metadata(path).map(|metadata| format!("{:?} of {}", metadata.file_type(), metadata.len()))),
         "lstat" => told(fs::symlink_metadata(path).map(|metadata| format!("link: {}", metadata.is_symlink()))),
         "readlink" => told(fs::read_link(path).map(|target| target.display().to_string())),
@@ -35,6 +47,27 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             Ok(names.join(" "))
         })),
         "write" => told(fs::write(path, "owned").map(|()| "written")),
+        "write-deep" => told(
+            std::path::Path::new(path)
+                .parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(path, "owned"))
+                .map(|()| "written"),
+        ),
+        "git-shape" => {
+            let write = |name: &str, content: &str| {
+                let file = format!("{path}/{name}");
+                fs::create_dir_all(file.rsplit_once('/').map_or("", |(parent, _)| parent))?;
+                fs::write(file, content)
+            };
+            told(
+                write("HEAD", "ref: refs/heads/main\n")
+                    .and_then(|()| write("objects/x", ""))
+                    .and_then(|()| write("refs/x", ""))
+                    .and_then(|()| write("config", "[core]\n\tfsmonitor = false\n"))
+                    .map(|()| "written"),
+            )
+        }
         "append" => told(
             OpenOptions::new()
                 .append(true)
@@ -87,6 +120,9 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             raw::wait(u64::MAX);
             "got up".to_owned()
         }
+        "wait-in-stream" => loop {
+            raw::wait_for_input();
+        },
         "nap" => {
             let before = Instant::now();
             std::thread::sleep(Duration::from_millis(count));
@@ -110,7 +146,10 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
         }
         "many-deletions" => {
             // One text, told many times: small in the guest, large in whoever copies it.
-            let text = "x".repeat(1024);
+            let text = match path {
+                "" => "x".repeat(1024),
+                path => path.to_owned(),
+            };
             return Ok(Outcome {
                 deletions: vec![text; usize::try_from(count).unwrap_or(usize::MAX)],
                 ..Outcome::default()
@@ -135,7 +174,7 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             for _ in 0..count {
                 raw::random(&mut buffer);
             }
-            "nothing".to_owned()
+            format!("got {count} KiB")
         }
         "open-files" => {
             for _ in 0..count {
@@ -203,17 +242,30 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             format!("got {count} files")
         }
 
+        "stage-directories" => {
+            for number in 0..count {
+                if let Err(error) = fs::create_dir(format!("{path}{number}")) {
+                    return Ok(Outcome::text(format!("refused: {:?}", error.kind())));
+                }
+            }
+            format!("got {count} directories")
+        }
+
         // What a guest has none of
-        "environment" => format!("{} variables", std::env::vars_os().count()),
-        "arguments" => format!("{} arguments", std::env::args_os().count()),
+        "environment" => some(
+            std::env::vars()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect(),
+        ),
+        "arguments" => some(std::env::args().collect()),
         "stdin" => {
             let mut text = String::new();
-            told(
-                std::io::stdin()
-                    .read_to_string(&mut text)
-                    .map(|bytes| format!("{bytes} bytes")),
-            )
+            // An error is as good as nothing.
+            let _ = std::io::stdin().read_to_string(&mut text);
+            some(text.lines().map(str::to_owned).collect())
         }
+        "tcp-socket" => told(raw::tcp_socket().map(|()| "a socket")),
+        "udp-socket" => told(raw::udp_socket().map(|()| "a socket")),
         "connect" => told(TcpStream::connect("127.0.0.1:80").map(|_| "connected")),
         "bind" => told(TcpListener::bind("127.0.0.1:0").map(|_| "bound")),
         "udp" => told(UdpSocket::bind("127.0.0.1:0").map(|_| "bound")),
@@ -223,10 +275,10 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
                 .map(|_| Instant::now().elapsed())
                 .filter(|step| !step.is_zero())
                 .min();
-            format!(
-                "finest step at least 1 ms: {}",
-                step.is_none_or(|step| step >= Duration::from_millis(1))
-            )
+            match step.filter(|step| *step < Duration::from_millis(1)) {
+                Some(step) => format!("got steps of {} ns", step.as_nanos()),
+                None => "refused: coarse".to_owned(),
+            }
         }
         "thread" => told(std::thread::Builder::new().spawn(|| ()).map(|_| "started")),
         "process" => told(std::process::Command::new("/bin/sh").spawn().map(|_| "started")),
@@ -260,6 +312,10 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             host.shown(path, &content);
             "shown".to_owned()
         }
+        "pretend-shown" => {
+            host.shown(path, b"something else");
+            "shown".to_owned()
+        }
         "colours" => "\u{1b}[31mred\u{1b}[0m\u{202e}\u{8}\ttab\r\n".to_owned(),
         "odd-code" => {
             return Err(Failure::new(
@@ -279,99 +335,16 @@ fn told<T: std::fmt::Display>(result: std::io::Result<T>) -> String {
     }
 }
 
+/// What there is of something that there should be nothing of.
+fn some(all: Vec<String>) -> String {
+    match all.is_empty() {
+        true => "refused: none".to_owned(),
+        false => format!("got {}", all.join(" ")),
+    }
+}
+
 #[expect(unconditional_recursion, reason = "that is the attack")]
 fn deep(depth: u64) -> u64 {
     black_box([depth; 64]);
     deep(depth + 1) + depth
-}
-
-/// What the standard library does not offer.
-#[cfg(target_family = "wasm")]
-mod raw {
-    #![expect(
-        unsafe_code,
-        reason = "calls of the C library that the standard library does not wrap"
-    )]
-    #![allow(missing_docs, reason = "generated")]
-
-    use std::ffi::{CString, c_char, c_int, c_void};
-
-    wit_bindgen::generate!({
-        inline: "
-            package guest:raw;
-            world raw {
-                import wasi:clocks/monotonic-clock@0.2.6;
-            }
-            package wasi:io@0.2.6 {
-                interface poll {
-                    resource pollable {
-                        ready: func() -> bool;
-                        block: func();
-                    }
-                    poll: func(in: list<borrow<pollable>>) -> list<u32>;
-                }
-            }
-            package wasi:clocks@0.2.6 {
-                interface monotonic-clock {
-                    use wasi:io/poll@0.2.6.{pollable};
-                    type instant = u64;
-                    type duration = u64;
-                    now: func() -> instant;
-                    resolution: func() -> duration;
-                    subscribe-instant: func(when: instant) -> pollable;
-                    subscribe-duration: func(when: duration) -> pollable;
-                }
-            }
-        ",
-        world: "guest:raw/raw",
-        generate_all,
-    });
-
-    use wasi::clocks::monotonic_clock::subscribe_duration;
-
-    unsafe extern "C" {
-        #[link_name = "symlink"]
-        fn c_symlink(old: *const c_char, new: *const c_char) -> c_int;
-        fn getentropy(buffer: *mut c_void, length: usize) -> c_int;
-    }
-
-    pub(super) fn symlink(old: &str, new: &str) -> std::io::Result<()> {
-        let (old, new) = (CString::new(old)?, CString::new(new)?);
-        // SAFETY: both are C strings that outlive the call.
-        match unsafe { c_symlink(old.as_ptr(), new.as_ptr()) } {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    }
-
-    pub(super) fn random(buffer: &mut [u8]) {
-        for chunk in buffer.chunks_mut(256) {
-            // SAFETY: the pointer and the length are those of a live buffer.
-            unsafe { getentropy(chunk.as_mut_ptr().cast(), chunk.len()) };
-        }
-    }
-
-    pub(super) fn wait(nanoseconds: u64) {
-        subscribe_duration(nanoseconds).block();
-    }
-
-    pub(super) fn hoard(count: u64) {
-        for _ in 0..count {
-            std::mem::forget(subscribe_duration(0));
-        }
-    }
-}
-
-/// Natively there is nothing to attack.
-#[cfg(not(target_family = "wasm"))]
-mod raw {
-    pub(super) fn symlink(_: &str, _: &str) -> std::io::Result<()> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-
-    pub(super) fn random(_: &mut [u8]) {}
-
-    pub(super) fn wait(_: u64) {}
-
-    pub(super) fn hoard(_: u64) {}
 }

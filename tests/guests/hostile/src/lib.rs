@@ -4,6 +4,11 @@
 //! an attack that the sandbox must end answers nothing at all.
 
 mod attacks;
+#[cfg(target_family = "wasm")]
+mod raw;
+#[cfg(not(target_family = "wasm"))]
+#[path = "raw_native.rs"]
+mod raw;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;

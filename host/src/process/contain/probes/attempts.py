@@ -125,7 +125,7 @@ def read_parent():
     return open(os.path.join("sub", "..", "..", os.path.basename(know["outside"]), "token")).read()
 
 @attempt
-def read_shadow(): return open("/etc/shadow").read()
+def read_shadow(): return "read %d characters" % len(open("/etc/shadow").read(9))
 
 @attempt
 def open_by_handle():
@@ -276,11 +276,11 @@ def signal_outside():
 
 @attempt
 def see_outside():
-    return open("/proc/%d/cmdline" % know["process"]).read()
+    return "read %d characters" % len(open("/proc/%d/cmdline" % know["process"]).read())
 
 @attempt
 def read_outside_environment():
-    return open("/proc/%d/environ" % know["process"]).read()
+    return "read %d characters" % len(open("/proc/%d/environ" % know["process"]).read())
 
 @attempt
 def use_keys():
@@ -305,7 +305,8 @@ def load_bpf():
 
 @attempt
 def watch_performance():
-    attribute = ctypes.create_string_buffer(struct.pack("IIQ", 1, 128, 0) + bytes(112))
+    # Of its own work in user space alone, which is what most systems allow.
+    attribute = ctypes.create_string_buffer(struct.pack("IIQ", 1, 128, 0) + bytes(24) + struct.pack("Q", 0x60) + bytes(80))
     call(298, 241, ctypes.cast(attribute, ctypes.c_void_p), 0, -1 & 0xffffffff, -1 & 0xffffffff, 0)
     return "opened a counter"
 
@@ -328,7 +329,12 @@ def load_module():
 def type_into_terminal():
     import fcntl
     _, slave = os.openpty()
-    fcntl.ioctl(slave, 0x5412, b"x")
+    def body():
+        # Into one's own terminal, which some systems allow.
+        os.setsid()
+        fcntl.ioctl(slave, 0x540e, 0)
+        fcntl.ioctl(slave, 0x5412, b"x")
+    fork_and(body)
     return "typed"
 
 @attempt

@@ -10,12 +10,13 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempt, Expected, ProbeResult, ProbeVerdict};
+use super::{Attempt, Expected, ProbeOutcome};
 use crate::limits;
-use crate::process::contain::{Bounds, Enclosure, Sandbox};
-use crate::process::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
+use crate::process::contain::{Bounds, Enclosure, HELPER_COMMAND, NOTHING, Sandbox};
+use crate::process::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment, run, run_contained};
 
 const SCRIPT: &str = include_str!("attempts.py");
 
@@ -25,13 +26,13 @@ pub(super) fn python() -> Option<PathBuf> {
     environment::find_programs(&path, "python3").into_iter().next()
 }
 
-/// Runs a program that does nothing in a sandbox of this kind.
+/// Runs a program that does nothing in a sandbox of this kind: this one.
 pub(in crate::process::contain) fn works(sandbox: Sandbox) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
     let command = CommandSpec {
-        program: PathBuf::from("/bin/true"),
-        arguments: Vec::new(),
+        program: own_program().map_err(|error| format!("this program's own file: {error}"))?,
+        arguments: [HELPER_COMMAND, NOTHING].map(str::to_owned).to_vec(),
         directory: root.clone(),
         environment: BTreeMap::new(),
     };
@@ -41,29 +42,37 @@ pub(in crate::process::contain) fn works(sandbox: Sandbox) -> Result<(), String>
         hidden: Vec::new(),
         state_directory: None,
         bounds: Bounds::default(),
+        installation: None,
     };
     let limits = RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX));
     let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
+    judge(run)
+}
+
+/// Where the file of this program lies, or the one that has replaced it while it runs.
+fn own_program() -> io::Result<PathBuf> {
+    let place = std::env::current_exe()?;
+    let text = place.to_string_lossy();
+    let place = text.strip_suffix(" (deleted)").map_or(place.clone(), PathBuf::from);
+    place.canonicalize()
+}
+
+fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
     match run.map_err(|error| error.to_string())?.end {
         RunEnd::Exited(0) => Ok(()),
         end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
     }
 }
 
-/// Makes one attempt.
-pub(super) fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path) -> ProbeResult {
-    let result = Scene::new().and_then(|scene| scene.play(attempt, sandbox, python));
-    let (verdict, detail) = match result {
-        Ok(Ok(detail)) => (ProbeVerdict::Pass, detail),
-        Ok(Err(detail)) => (ProbeVerdict::Fail, detail),
-        Err(error) => (ProbeVerdict::NotAvailable, error.to_string()),
-    };
-    ProbeResult {
-        name: attempt.name,
-        tries: attempt.tries,
-        verdict,
-        detail,
-    }
+/// Makes one attempt. Without a sandbox it runs with the rights of whoever runs this.
+pub(super) fn one(
+    attempt: &Attempt,
+    sandbox: Option<Sandbox>,
+    python: &Path,
+    cancel: &CancellationToken,
+) -> ProbeOutcome {
+    let result = Scene::new().and_then(|scene| scene.play(attempt, sandbox, python, cancel));
+    result.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))
 }
 
 /// What the attempts may use: little, so that they are quick and do no harm where a bound does not hold.
@@ -85,6 +94,8 @@ struct Scene {
     /// Unlike every other.
     abstract_name: String,
     tcp: TcpListener,
+    /// At the same port, where there is IPv6.
+    tcp6: Option<TcpListener>,
     udp: UdpSocket,
     sockets: Vec<UnixListener>,
     /// Stands in the command line of a process that was left behind.
@@ -123,7 +134,10 @@ impl Scene {
         ];
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let udp = UdpSocket::bind("127.0.0.1:0")?;
-        tcp.set_nonblocking(true)?;
+        let tcp6 = TcpListener::bind(("::1", tcp.local_addr()?.port())).ok();
+        for listener in std::iter::once(&tcp).chain(&tcp6) {
+            listener.set_nonblocking(true)?;
+        }
         udp.set_nonblocking(true)?;
         for socket in &sockets {
             socket.set_nonblocking(true)?;
@@ -135,6 +149,7 @@ impl Scene {
             home,
             abstract_name,
             tcp,
+            tcp6,
             udp,
             sockets,
             mark: format!("left by {number}"),
@@ -142,22 +157,36 @@ impl Scene {
     }
 
     /// Makes the attempt and says how it went: held, or not, and why.
-    fn play(&self, attempt: &Attempt, sandbox: Sandbox, python: &Path) -> io::Result<Result<String, String>> {
+    fn play(
+        &self,
+        attempt: &Attempt,
+        sandbox: Option<Sandbox>,
+        python: &Path,
+        cancel: &CancellationToken,
+    ) -> io::Result<ProbeOutcome> {
         let expected = match sandbox {
-            Sandbox::Landlock => attempt.landlock,
-            Sandbox::Namespaces | Sandbox::None => attempt.namespaces,
+            Some(Sandbox::Landlock) => attempt.landlock,
+            _ => attempt.namespaces,
         };
         let before = listing(&self.repository)?;
-        let run = self.run(attempt, sandbox, expected, python)?;
-        let after = listing(&self.repository)?;
+        let run = self.run(attempt, sandbox, expected, python, cancel);
+        let left = self.end_what_is_left();
+        let run = run?;
         let said = run.output.lines().last().unwrap_or_default().to_owned();
-        if before != after {
-            return Ok(Err(format!("the real tree has changed ({said})")));
+        if before != listing(&self.repository)? {
+            return Ok(ProbeOutcome::GotOut(format!("the real tree has changed ({said})")));
         }
-        Ok(self.judge(expected, &run, &said))
+        Ok(self.judge(expected, &run, &said, left))
     }
 
-    fn run(&self, attempt: &Attempt, sandbox: Sandbox, expected: Expected, python: &Path) -> io::Result<RunOutput> {
+    fn run(
+        &self,
+        attempt: &Attempt,
+        sandbox: Option<Sandbox>,
+        expected: Expected,
+        python: &Path,
+        cancel: &CancellationToken,
+    ) -> io::Result<RunOutput> {
         let known = serde_json::json!({
             "sandbox": sandbox,
             "repository": self.repository,
@@ -185,6 +214,15 @@ impl Scene {
             directory: self.repository.clone(),
             environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
         };
+        let seconds = if expected == Expected::TimedOut {
+            1
+        } else {
+            limits::CONTAIN_PROBE_SECONDS_MAX
+        };
+        let limits = RunLimits::within(Duration::from_secs(seconds));
+        let Some(sandbox) = sandbox else {
+            return run(&command, &limits, cancel, &|_| {}).map_err(io::Error::other);
+        };
         let enclosure = Enclosure {
             sandbox,
             root: self.repository.clone(),
@@ -193,29 +231,24 @@ impl Scene {
                 .to_vec(),
             state_directory: Some(self.outside.clone()),
             bounds: BOUNDS,
+            installation: None,
         };
-        let seconds = if expected == Expected::TimedOut {
-            1
-        } else {
-            limits::CONTAIN_PROBE_SECONDS_MAX
-        };
-        let limits = RunLimits::within(Duration::from_secs(seconds));
-        let cancel = CancellationToken::new();
-        run_contained(&command, &enclosure, &limits, &cancel, &|_| {}).map_err(io::Error::other)
+        run_contained(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
     }
 
-    fn judge(&self, expected: Expected, run: &RunOutput, said: &str) -> Result<String, String> {
+    fn judge(&self, expected: Expected, run: &RunOutput, said: &str, left: usize) -> ProbeOutcome {
+        let got_out = |how: &str| ProbeOutcome::GotOut(how.to_owned());
         if run.output.contains(SECRET) {
-            return Err("a secret was read".to_owned());
+            return got_out("a secret was read");
         }
         if self.was_reached() {
-            return Err("somebody outside was reached".to_owned());
+            return got_out("somebody outside was reached");
         }
         if fs::read_dir(&self.home).is_ok_and(|mut left| left.next().is_some()) {
-            return Err("something is left in the home directory".to_owned());
+            return got_out("something is left in the home directory");
         }
-        if let Some(process) = self.left_behind() {
-            return Err(format!("process {process} is left"));
+        if left > 0 {
+            return got_out("a process was left, and has been ended now");
         }
         let is_one_of = |errors: &[&str]| errors.iter().any(|error| said == format!("refused: {error}"));
         let is_held = match expected {
@@ -230,25 +263,34 @@ impl Scene {
             RunEnd::Exited(0) => said.to_owned(),
             end => format!("{end:?} {said}").trim_end().to_owned(),
         };
-        if is_held { Ok(detail) } else { Err(detail) }
+        match is_held {
+            true => ProbeOutcome::Held(detail),
+            false if said.starts_with("did: ") => ProbeOutcome::GotOut(detail),
+            false => ProbeOutcome::Odd(detail),
+        }
     }
 
     fn was_reached(&self) -> bool {
-        self.tcp.accept().is_ok()
+        let tcp = std::iter::once(&self.tcp).chain(&self.tcp6);
+        tcp.into_iter().any(|listener| listener.accept().is_ok())
             || self.udp.recv(&mut [0; 16]).is_ok()
             || self.sockets.iter().any(|socket| socket.accept().is_ok())
     }
 
-    /// A process of this scene.
-    fn left_behind(&self) -> Option<String> {
-        let with_mark = |entry: &fs::DirEntry| {
-            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&command).contains(&self.mark)
-        };
+    /// Ends every process of this scene, and says how many there were.
+    fn end_what_is_left(&self) -> usize {
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-        all.filter(with_mark)
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .next()
+        let ended = all.filter_map(|entry| {
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            // The handle first: the number may pass to another process, the handle does not.
+            let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            let is_ours = ["cmdline", "environ"].iter().any(|name| {
+                let text = fs::read(entry.path().join(name)).unwrap_or_default();
+                String::from_utf8_lossy(&text).contains(&self.mark)
+            });
+            (is_ours && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()).then_some(())
+        });
+        ended.count()
     }
 }
 
@@ -278,4 +320,26 @@ fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `CONTAIN_PROBE_SECONDS_MAX`.
+    #[test]
+    fn a_sandbox_in_which_nothing_ends_is_none() {
+        let ended = |end| {
+            judge(Ok(RunOutput {
+                end,
+                output: String::new(),
+                output_cut: false,
+                duration: Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX),
+            }))
+        };
+        assert_eq!(ended(RunEnd::Exited(0)), Ok(()));
+        let hung = ended(RunEnd::TimedOut).expect_err("it did not end");
+        assert_eq!(hung, "a program that does nothing ended otherwise: TimedOut");
+        ended(RunEnd::Exited(1)).expect_err("it did something");
+    }
 }

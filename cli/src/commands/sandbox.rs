@@ -1,0 +1,303 @@
+//! `tool doctor --sandbox`: the attacks of the hostile guest and the attempts of runs to get out, made on this kernel.
+//!
+//! It needs no daemon, no configuration and no key: everything happens in temporary folders of its own, and what is
+//! tried carries its own bounds. The hidden `__sandbox-probes` makes single ones, for tests. What is tried, and what
+//! counts as held, is the engine's business.
+
+use std::process::ExitCode;
+
+use host::process::contain::{self, Sandbox, probes};
+use host::process::{ProbeResult, ProbeVerdict};
+use host::skill::attacks;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use unicode_width::UnicodeWidthStr;
+
+use super::print_json;
+use crate::args::Probes;
+use crate::builtins::HOSTILE;
+use crate::error::{Error, FAILED};
+use crate::output::{Output, Status, TICK};
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Proof {
+    /// The kernel that it was tried on.
+    kernel: String,
+    /// What stood around runs.
+    sandbox: &'static str,
+    /// What a skill tried.
+    attacks: Vec<ProbeResult>,
+    /// What a run tried.
+    escapes: Vec<ProbeResult>,
+    held: usize,
+    failed: usize,
+    not_available: usize,
+}
+
+/// Everything, as a table or as JSON. Fails where something got out.
+pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
+    let sandbox = contain::available().sandbox;
+    let mut table = Table::new(json, sandbox, output);
+    make(sandbox, |_| true, output, |kind, result| table.add(kind, result))?;
+    let proof = table.proof();
+    if json {
+        print_json(&proof, output)?;
+    } else {
+        summarise(&proof, output)?;
+    }
+    Ok(exit(proof.failed))
+}
+
+/// Single ones by their names, as a list.
+pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> {
+    let sandbox = match wanted.fallback {
+        true => Sandbox::Landlock,
+        false => contain::available().sandbox,
+    };
+    let mut results = Vec::new();
+    let is_wanted = |name: &str| wanted.names.is_empty() || wanted.names.iter().any(|wanted| wanted == name);
+    make(sandbox, is_wanted, output, |kind, result| {
+        // Skills are the same in every sandbox around runs.
+        if kind == Kind::Escape || !wanted.fallback {
+            results.push(result);
+        }
+        Ok(())
+    })?;
+    let failed = results.iter().filter(|result| result.verdict == ProbeVerdict::Fail);
+    let failed = failed.count();
+    if wanted.json {
+        print_json(&results, output)?;
+    } else {
+        for result in &results {
+            row(result, output)?;
+        }
+    }
+    Ok(exit(failed))
+}
+
+fn exit(failed: usize) -> ExitCode {
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    }
+}
+
+/// Who tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A skill.
+    Attack,
+    /// A program that a skill has run.
+    Escape,
+}
+
+/// Makes what is wanted on a thread of its own, shows how far it is, and ends it where the user wants no more.
+fn make(
+    sandbox: Sandbox,
+    is_wanted: impl Fn(&str) -> bool + Sync,
+    output: Output,
+    mut each: impl FnMut(Kind, ProbeResult) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let cancel = CancellationToken::new();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new("runtime", format!("The command could not be set up: {error}")))?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = sender;
+            // Nobody listens any more where standard output is gone.
+            attacks::attack(HOSTILE, &is_wanted, &cancel, |result| {
+                drop(sender.send((Kind::Attack, result)))
+            });
+            probes::probe(sandbox, &is_wanted, &cancel, |result| {
+                drop(sender.send((Kind::Escape, result)))
+            });
+        });
+        let followed = runtime.block_on(follow(&mut receiver, &is_wanted, output, &mut each));
+        // What is under way ends, and clears its folder away, before this returns.
+        cancel.cancel();
+        followed
+    })
+}
+
+async fn follow(
+    results: &mut mpsc::UnboundedReceiver<(Kind, ProbeResult)>,
+    is_wanted: &impl Fn(&str) -> bool,
+    output: Output,
+    each: &mut impl FnMut(Kind, ProbeResult) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let names = attacks::ATTACKS.iter().map(|attack| attack.name);
+    let names = names.chain(probes::ATTEMPTS.iter().map(|attempt| attempt.name));
+    let all = names.filter(|name| is_wanted(name)).count();
+    let mut status = Status::new(output);
+    let mut tick = tokio::time::interval(TICK);
+    let mut made = 0;
+    status.wait_for(format!("trying to get out, 1 of {all}"));
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Err(Error::Interrupted),
+            result = results.recv() => {
+                let Some((kind, result)) = result else { return Ok(()) };
+                made += 1;
+                status.clear();
+                each(kind, result)?;
+                status.count(format!("trying to get out, {} of {all}", (made + 1).min(all)));
+            }
+            _ = tick.tick() => status.draw(),
+        }
+    }
+}
+
+/// The results so far: shown one by one, or kept for JSON.
+struct Table {
+    json: bool,
+    output: Output,
+    sandbox: Sandbox,
+    attacks: Vec<ProbeResult>,
+    escapes: Vec<ProbeResult>,
+}
+
+impl Table {
+    fn new(json: bool, sandbox: Sandbox, output: Output) -> Self {
+        Self {
+            json,
+            output,
+            sandbox,
+            attacks: Vec::new(),
+            escapes: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, kind: Kind, result: ProbeResult) -> Result<(), Error> {
+        let (list, heading) = match kind {
+            Kind::Attack => (&mut self.attacks, "A skill tries to …".to_owned()),
+            Kind::Escape => (
+                &mut self.escapes,
+                format!("\nA test run tries to … (sandbox: {})", self.sandbox),
+            ),
+        };
+        if !self.json {
+            if list.is_empty() {
+                self.output.line(&heading)?;
+            }
+            row(&result, self.output)?;
+        }
+        list.push(result);
+        Ok(())
+    }
+
+    fn proof(self) -> Proof {
+        let count = |verdict| {
+            let all = self.attacks.iter().chain(&self.escapes);
+            all.filter(|result| result.verdict == verdict).count()
+        };
+        Proof {
+            kernel: contain::kernel(),
+            sandbox: self.sandbox.name(),
+            held: count(ProbeVerdict::Pass),
+            failed: count(ProbeVerdict::Fail),
+            not_available: count(ProbeVerdict::NotAvailable),
+            attacks: self.attacks,
+            escapes: self.escapes,
+        }
+    }
+}
+
+fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
+    let text = format!(
+        "\n{} held, {} failed, {} not available; kernel {}, sandbox {}",
+        proof.held, proof.failed, proof.not_available, proof.kernel, proof.sandbox
+    );
+    output.line(&text)?;
+    if proof.failed > 0 {
+        output.hint("a line that says FAIL is a hole: SECURITY.md says how to report it; `--json` has the details");
+    }
+    if proof.not_available > 0 {
+        output.hint("what is not available was not tried: `tool doctor` says what this machine lacks");
+    }
+    Ok(())
+}
+
+/// Where the text of a row begins, where there is room for it beside the name.
+const NAME_COLUMNS: usize = 28;
+const VERDICT_COLUMNS: usize = 6;
+
+/// Below this a row takes two lines.
+const COLUMNS_WIDE: usize = 76;
+
+fn row(result: &ProbeResult, output: Output) -> Result<(), Error> {
+    let verdict = match result.verdict {
+        ProbeVerdict::Pass => "pass",
+        ProbeVerdict::Fail => "FAIL",
+        ProbeVerdict::NotAvailable => "n/a",
+    };
+    let text = match result.verdict {
+        ProbeVerdict::Pass => result.tries.to_owned(),
+        ProbeVerdict::Fail if result.got_out => format!("{}: it got out: {}", result.tries, result.detail),
+        ProbeVerdict::Fail => format!("{}: it ended otherwise than it should: {}", result.tries, result.detail),
+        ProbeVerdict::NotAvailable => format!("{}: not available: {}", result.tries, result.detail),
+    };
+    for line in laid_out(verdict, result.name, &text, output.columns()) {
+        output.line(&line)?;
+    }
+    Ok(())
+}
+
+/// A row within the columns of the terminal; one line where it is none.
+fn laid_out(verdict: &str, name: &str, text: &str, columns: Option<usize>) -> Vec<String> {
+    let start = format!("{verdict:VERDICT_COLUMNS$}{name:NAME_COLUMNS$}");
+    let Some(columns) = columns else {
+        return vec![format!("{start}{text}")];
+    };
+    let indent = if columns >= COLUMNS_WIDE {
+        start.width()
+    } else {
+        VERDICT_COLUMNS
+    };
+    let mut lines = match columns >= COLUMNS_WIDE {
+        true => vec![start],
+        false => vec![start.trim_end().to_owned(), " ".repeat(indent)],
+    };
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let is_fresh = lines[last].width() <= indent;
+        if !is_fresh && lines[last].width() + 1 + word.width() > columns {
+            lines.push(format!("{}{word}", " ".repeat(indent)));
+        } else if is_fresh {
+            lines[last].push_str(word);
+        } else {
+            lines[last].push(' ');
+            lines[last].push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(columns: Option<usize>) -> String {
+        let text = "read a file of which nobody knows that it is there";
+        laid_out("pass", "read_hidden", text, columns).join("\n")
+    }
+
+    #[test]
+    fn a_row_keeps_within_the_terminal() {
+        insta::assert_snapshot!(shown(None), @"pass  read_hidden                 read a file of which nobody knows that it is there");
+        insta::assert_snapshot!(shown(Some(80)), @r"
+        pass  read_hidden                 read a file of which nobody knows that it is
+                                          there
+        ");
+        insta::assert_snapshot!(shown(Some(30)), @r"
+        pass  read_hidden
+              read a file of which
+              nobody knows that it is
+              there
+        ");
+    }
+}

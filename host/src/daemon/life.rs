@@ -1,0 +1,132 @@
+//! What a running daemon watches: signals, its home, its configuration, and whether anybody still needs it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lock;
+use super::log::Level;
+use super::signals::{Asked, Signals};
+use super::state::{self, Record};
+use crate::config::Live;
+use crate::http::Traffic;
+use crate::limits;
+use crate::session::Sessions;
+
+/// Why a daemon ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Signal(&'static str),
+    /// The lock that it holds is no longer the one in its home: whoever removed the folder could not find this process
+    /// again, let alone stop it.
+    HomeGone,
+    /// Nothing ran and nobody asked for as long as `[server] idle_minutes` says.
+    Idle,
+}
+
+pub(super) struct Life {
+    pub(super) home: PathBuf,
+    pub(super) lock_inode: Option<u64>,
+    pub(super) record: Record,
+    pub(super) live: Arc<Live>,
+    pub(super) level: Level,
+    pub(super) traffic: Arc<Traffic>,
+    pub(super) sessions: Arc<Sessions>,
+    /// In place of what the configuration says.
+    pub(super) idle_time: Option<Duration>,
+}
+
+/// The inode of the lock that is held.
+pub(super) fn inode(lock: &File) -> Option<u64> {
+    lock.metadata().ok().map(|metadata| metadata.ino())
+}
+
+impl Life {
+    /// Ends when the daemon has to. From then on its record says that it is stopping.
+    pub(super) async fn until_end(self, mut signals: Signals) -> End {
+        let mut look = tokio::time::interval(self.look_time());
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let end = loop {
+            tokio::select! {
+                asked = signals.next() => match asked {
+                    Asked::End(signal) => break End::Signal(signal),
+                    Asked::Reread => self.reread(),
+                },
+                _ = look.tick() => {
+                    self.follow_configuration();
+                    if self.is_home_gone() {
+                        break End::HomeGone;
+                    }
+                    if self.is_idle() && self.leave().await {
+                        break End::Idle;
+                    }
+                }
+            }
+        };
+        tracing::info!(why = ?end, "stopping");
+        if end != End::HomeGone {
+            self.say_stopping(true);
+        }
+        end
+    }
+
+    fn look_time(&self) -> Duration {
+        let usual = Duration::from_millis(limits::HOME_LOOK_MS);
+        self.idle_time.map_or(usual, |idle| usual.min(idle / 2))
+    }
+
+    fn reread(&self) {
+        self.live.reread();
+        tracing::info!("SIGHUP: the configuration was read again");
+        self.follow_configuration();
+    }
+
+    /// What needs no client: the log's level. Who may ask is looked up with each request.
+    fn follow_configuration(&self) {
+        self.level.follow(&self.live.current().log_level);
+    }
+
+    /// A home that cannot be looked at for a while, on a network for example, is not gone.
+    fn is_home_gone(&self) -> bool {
+        match fs::metadata(lock::path(&self.home)) {
+            Ok(metadata) => self.lock_inode.is_some_and(|held| held != metadata.ino()),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
+    fn idle_time_wanted(&self) -> Option<Duration> {
+        let minutes = self.live.current().server.idle_minutes;
+        self.idle_time
+            .or_else(|| minutes.map(|minutes| Duration::from_secs(60 * u64::from(minutes.get()))))
+    }
+
+    fn is_idle(&self) -> bool {
+        let wanted = self.idle_time_wanted();
+        self.sessions.running() == 0 && wanted.is_some_and(|wanted| self.traffic.silence() >= wanted)
+    }
+
+    /// Says that it is leaving and listens on for a moment: a client that has read the record before finds somebody
+    /// who answers, and then the daemon stays. True where nobody came.
+    async fn leave(&self) -> bool {
+        self.say_stopping(true);
+        tokio::time::sleep(Duration::from_millis(limits::LEAVE_MS)).await;
+        let is_idle = self.is_idle();
+        if !is_idle {
+            self.say_stopping(false);
+        }
+        is_idle
+    }
+
+    fn say_stopping(&self, stopping: bool) {
+        let record = Record {
+            stopping,
+            ..self.record.clone()
+        };
+        if let Err(error) = state::publish(&self.home, &record) {
+            tracing::warn!(%error, "the state file could not be written");
+        }
+    }
+}

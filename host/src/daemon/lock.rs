@@ -1,0 +1,90 @@
+//! The lock that a daemon holds for as long as it lives, so that whether one runs is never guessed from a pid.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::state;
+use crate::api::Problem;
+use crate::limits;
+
+/// Code of the problem that another daemon was faster.
+pub(super) const ALREADY_RUNNING: &str = "already-running";
+
+pub(super) fn path(home: &Path) -> PathBuf {
+    home.join("backend.lock")
+}
+
+/// Takes the lock. Who looks whether it is held holds it for a moment itself, so that one refusal says nothing: it is
+/// another daemon's once that has said where it is, or holds it for longer than any look lasts.
+pub(super) fn take(home: &Path) -> Result<File, Problem> {
+    let deadline = Instant::now() + Duration::from_millis(limits::LOCK_PATIENCE_MS);
+    loop {
+        let file = state::open_private(&path(home));
+        let file = file.map_err(|error| state::start_failure("the lock of", home, &error))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_in_place(&file, home) {
+            return Ok(file);
+        }
+        if state::find(home).is_some() || Instant::now() > deadline {
+            return Err(Problem::new(ALREADY_RUNNING, "The backend is already running"));
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// True where the locked file is the one that others will look at: between opening and locking it the home may have
+/// been removed and made anew.
+fn is_in_place(file: &File, home: &Path) -> bool {
+    let inode = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let ours = file.metadata().map(inode).ok();
+    ours.is_some() && ours == fs::metadata(path(home)).map(inode).ok()
+}
+
+/// True while a daemon of this home holds its lock.
+pub(super) fn is_held(home: &Path) -> bool {
+    let Ok(file) = File::open(path(home)) else {
+        return false;
+    };
+    flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_holds_it() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let held = take(home.path()).expect("it is free");
+        assert!(is_held(home.path()));
+        assert_eq!(take(home.path()).expect_err("it is held").code, ALREADY_RUNNING);
+        drop(held);
+        assert!(!is_held(home.path()));
+        take(home.path()).expect("it is free again");
+    }
+
+    #[test]
+    fn whoever_looks_at_it_keeps_nobody_from_taking_it() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        drop(take(home.path()).expect("it is free"));
+        let look = File::open(path(home.path())).expect("it is there");
+        flock(&look, FlockOperation::NonBlockingLockShared).expect("nobody holds it");
+        let place = home.path().to_owned();
+        let taking = std::thread::spawn(move || take(&place).map(drop));
+        std::thread::sleep(Duration::from_millis(50));
+        drop(look);
+        taking.join().expect("it ends").expect("the look is over");
+    }
+
+    #[test]
+    fn a_lock_in_a_home_that_is_gone_is_none() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let held = take(home.path()).expect("it is free");
+        fs::remove_file(path(home.path())).expect("it is there");
+        assert!(!is_in_place(&held, home.path()) && !is_held(home.path()));
+        take(home.path()).expect("the new file is free");
+    }
+}

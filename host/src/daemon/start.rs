@@ -1,0 +1,112 @@
+//! Starting a daemon as a process of its own, and waiting until it answers: the client's side.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::lock::{self, ALREADY_RUNNING};
+use super::state::{self, Record};
+use super::{find, log, lost};
+use crate::api::Problem;
+use crate::config::Environment;
+use crate::limits;
+
+/// What a starting daemon tells the process that started it: one line of JSON on its standard output.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Announcement {
+    /// It answers requests.
+    Ready(Record),
+    /// It could not start.
+    Failed(Problem),
+}
+
+/// Starts a daemon as a process of its own and waits until it answers. `program` with `arguments` must call
+/// [`super::run`] and print an [`Announcement`]. Where another process was faster, its daemon is the one returned. Of
+/// the environment the daemon gets what sessions may need and nothing else: no `GIT_*` of a hook, no preloads.
+#[expect(clippy::disallowed_methods, reason = "the daemon's start")]
+pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Environment) -> Result<Record, Problem> {
+    state::check_owner(home)?;
+    state::private_folder(home).map_err(|error| state::start_failure("its folder", home, &error))?;
+    let failed = |error: &dyn std::fmt::Display| {
+        Problem::new("start-failed", "Failed to start backend service").with_hint(format!(
+            "{error}; see {}, and `tool doctor` for the rest",
+            log::path(home).display()
+        ))
+    };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(environment.forwarded())
+        .env("TOOL_HOME", home)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| failed(&error))?;
+    let announced = child.stdout.take().map_or_else(
+        || Err(io::ErrorKind::BrokenPipe.into()),
+        |stdout| first_line(stdout, Duration::from_secs(limits::START_SECONDS_MAX)),
+    );
+    let announcement = announced.and_then(|line| Ok(serde_json::from_str(&line)?));
+    match announcement {
+        Ok(Announcement::Ready(record)) => Ok(record),
+        Ok(Announcement::Failed(problem)) => {
+            // It has ended or is about to; reaping it keeps no zombie behind a long-lived caller.
+            let _ = child.wait();
+            if problem.code == ALREADY_RUNNING {
+                wait_for_record(home).ok_or_else(|| lost(home).unwrap_or(problem))
+            } else {
+                Err(pointing_at_log(problem, home))
+            }
+        }
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Why a daemon did not start is also in its log, with what came before.
+fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
+    if problem.code != "start-failed" {
+        return problem;
+    }
+    let why = problem.hint.clone().unwrap_or_default();
+    problem.with_hint(format!(
+        "{why}; see {}, and `tool doctor` for the rest",
+        log::path(home).display()
+    ))
+}
+
+/// Reads one line within a time, on a thread of its own: a pipe has no time-out.
+fn first_line(stdout: impl Read + Send + 'static, timeout: Duration) -> io::Result<String> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(stdout).read_line(&mut line).map(|_| line);
+        // The receiver is gone only after the time-out, when nobody wants the line any more.
+        let _ = sender.send(read);
+    });
+    match receiver.recv_timeout(timeout) {
+        Ok(Ok(line)) if line.is_empty() => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended at once")),
+        Ok(read) => read,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time")),
+    }
+}
+
+/// Waits for a daemon that holds the lock to say where it is.
+pub(super) fn wait_for_record(home: &Path) -> Option<Record> {
+    let deadline = Instant::now() + Duration::from_secs(limits::START_SECONDS_MAX);
+    while Instant::now() < deadline {
+        if let Some(record) = find(home) {
+            return Some(record);
+        }
+        if !lock::is_held(home) {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}

@@ -1,0 +1,245 @@
+//! What a daemon leaves in its home for others to find it by: `backend.json`, `backend.pid`, the token.
+//!
+//! `backend.json` says who and where it is; `backend.pid` holds the pid and nothing else, for scripts. Neither proves
+//! anything: whether a daemon runs is a matter of the lock, and whether a process is it, of [`super::Proved`].
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::lock;
+use crate::api::{self, Problem, Timestamp};
+use crate::config;
+use crate::process::start_ticks;
+
+/// Who and where the daemon is: the content of `backend.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Process id.
+    pub pid: u32,
+    /// When the kernel started that process, in clock ticks since boot: with the pid, an identity.
+    pub start_ticks: u64,
+    /// Address it listens on.
+    #[serde(default = "loopback")]
+    pub address: IpAddr,
+    /// Port it listens on.
+    pub port: u16,
+    /// Version of the binary.
+    pub version: String,
+    /// When it started.
+    pub started: Timestamp,
+    /// True once it is about to end: it takes nothing new, and the lock says when it is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopping: bool,
+}
+
+fn loopback() -> IpAddr {
+    Ipv4Addr::LOCALHOST.into()
+}
+
+impl Record {
+    pub(super) fn of_this_process(listening: SocketAddr, version: String) -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            start_ticks: start_ticks(pid).unwrap_or_default(),
+            address: listening.ip(),
+            port: listening.port(),
+            version,
+            started: api::now(),
+            stopping: false,
+        }
+    }
+
+    /// Where this machine reaches it: a daemon that listens on every address is reached on loopback.
+    pub fn reachable_at(&self) -> SocketAddr {
+        let address = match self.address {
+            IpAddr::V4(address) if address.is_unspecified() => loopback(),
+            IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            address => address,
+        };
+        SocketAddr::new(address, self.port)
+    }
+
+    /// True where other machines may reach it.
+    pub fn is_exposed(&self) -> bool {
+        !self.address.is_loopback()
+    }
+
+    /// True where the process that this record names is there, and the one that wrote it.
+    pub(super) fn is_alive(&self) -> bool {
+        !cfg!(target_os = "linux") || start_ticks(self.pid) == Some(self.start_ticks)
+    }
+}
+
+/// The daemon of this home, where one runs and has said where it listens.
+pub fn find(home: &Path) -> Option<Record> {
+    if !lock::is_held(home) {
+        return None;
+    }
+    let record: Record = serde_json::from_slice(&fs::read(record_path(home)).ok()?).ok()?;
+    // A record of a process that is gone was left behind by a crash; the lock's holder has not written its own yet.
+    record.is_alive().then_some(record)
+}
+
+/// Refuses a home that is somebody else's: its daemon would work as that user, or ours would leave files there that
+/// they could not touch. One that does not exist yet is nobody's.
+pub fn check_owner(home: &Path) -> Result<(), Problem> {
+    let us = rustix::process::geteuid().as_raw();
+    match fs::metadata(home) {
+        Ok(metadata) if metadata.uid() != us => Err(Problem::new(
+            "foreign-home",
+            format!("`{}` belongs to another user (uid {})", home.display(), metadata.uid()),
+        )
+        .with_hint("set TOOL_HOME to a folder of yours; with sudo, `sudo -H` gives root a home of its own")),
+        _ => Ok(()),
+    }
+}
+
+fn record_path(home: &Path) -> PathBuf {
+    home.join("backend.json")
+}
+
+pub(super) fn pid_path(home: &Path) -> PathBuf {
+    home.join("backend.pid")
+}
+
+/// Where the token lies that proves the user to the daemon and the daemon to the user.
+pub fn token_path(home: &Path) -> PathBuf {
+    home.join("token")
+}
+
+/// The token of this home, made at first use: 32 random bytes, hexadecimal.
+pub(super) fn token(home: &Path) -> io::Result<String> {
+    let place = token_path(home);
+    if let Ok(token) = read_token(home) {
+        return Ok(token);
+    }
+    let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    write_whole(&place, token.as_bytes())?;
+    Ok(token)
+}
+
+/// Reads the token; an empty file counts as none.
+pub fn read_token(home: &Path) -> io::Result<String> {
+    let token = fs::read_to_string(token_path(home))?.trim().to_owned();
+    if token.is_empty() {
+        Err(io::ErrorKind::NotFound.into())
+    } else {
+        Ok(token)
+    }
+}
+
+pub(super) fn publish(home: &Path, record: &Record) -> io::Result<()> {
+    write_whole(&record_path(home), &serde_json::to_vec(record)?)?;
+    write_whole(&pid_path(home), record.pid.to_string().as_bytes())
+}
+
+/// Removes what [`publish`] wrote. A file that cannot be removed is stale, and readers check the lock.
+pub(super) fn withdraw(home: &Path) {
+    for place in [record_path(home), pid_path(home)] {
+        if let Err(error) = fs::remove_file(&place) {
+            tracing::warn!(path = %place.display(), %error, "could not remove");
+        }
+    }
+}
+
+/// Writes a private file so that a reader sees the old content or the new, never a part.
+fn write_whole(place: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = place.parent().expect("a state file lies in a folder");
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content)?;
+    file.persist(place)?;
+    Ok(())
+}
+
+pub(super) fn private_folder(place: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(place)
+}
+
+pub(super) fn open_private(place: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(place)
+}
+
+/// Why a daemon does not start that could not use something of its home.
+pub(super) fn start_failure(what: &str, home: &Path, error: &io::Error) -> Problem {
+    let mut hint = format!("{what} `{}` could not be used: {error}", home.display());
+    if config::is_unwritable(error) {
+        hint = format!("{hint}; {}", config::SET_HOME);
+    }
+    Problem::new("start-failed", "Failed to start backend service").with_hint(hint)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::daemon) fn record() -> Record {
+        let listening = SocketAddr::new(loopback(), 1);
+        Record::of_this_process(listening, "0.0.1".to_owned())
+    }
+
+    #[test]
+    fn a_record_counts_only_while_its_process_holds_the_lock() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let record = record();
+        publish(home.path(), &record).expect("the folder is writable");
+        assert_eq!(find(home.path()), None, "nobody holds the lock");
+        let held = lock::take(home.path()).expect("the lock is free");
+        assert_eq!(find(home.path()), Some(record.clone()));
+        let stale = Record {
+            start_ticks: record.start_ticks + 1,
+            ..record
+        };
+        publish(home.path(), &stale).expect("the folder is writable");
+        assert_eq!(find(home.path()), None, "the record is of another process");
+        drop(held);
+    }
+
+    #[test]
+    fn a_record_of_an_older_version_is_on_loopback() {
+        let text = r#"{"pid":1,"start_ticks":2,"port":8000,"version":"0.0.1","started":"2026-01-01T00:00:00Z"}"#;
+        let record: Record = serde_json::from_str(text).expect("it is a record");
+        assert_eq!(record.reachable_at().to_string(), "127.0.0.1:8000");
+        assert!(!record.is_exposed() && !record.stopping);
+    }
+
+    #[test]
+    fn a_daemon_on_every_address_is_reached_on_loopback() {
+        let at = |address: &str| {
+            let record = Record {
+                address: address.parse().expect("an address"),
+                ..record()
+            };
+            (record.reachable_at().to_string(), record.is_exposed())
+        };
+        assert_eq!(at("0.0.0.0"), ("127.0.0.1:1".to_owned(), true));
+        assert_eq!(at("::"), ("[::1]:1".to_owned(), true));
+        assert_eq!(at("192.0.2.7"), ("192.0.2.7:1".to_owned(), true));
+        assert_eq!(at("127.0.0.2"), ("127.0.0.2:1".to_owned(), false));
+    }
+
+    #[test]
+    fn the_token_is_made_once_and_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let first = token(home.path()).expect("the folder is writable");
+        assert_eq!(first.len(), 64);
+        assert_eq!(token(home.path()).expect("it is there"), first);
+        let mode = fs::metadata(token_path(home.path()))
+            .expect("it is there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,95 @@
+//! Ending a daemon from outside: only a process that has proved to be it is ever signalled.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::lock;
+use super::state::Record;
+use crate::api::Problem;
+use crate::process::start_ticks;
+use crate::{http, limits};
+
+/// A daemon that has answered with what only the holder of the home's token can know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proved {
+    record: Record,
+}
+
+impl Proved {
+    /// Believes a record once the server at its port has answered `nonce`, which was made for this question alone, with
+    /// the right proof, and as the process that the record names.
+    pub fn by_answer(record: &Record, token: &str, nonce: &str, proof: &str, pid: u32) -> Option<Self> {
+        let is_right = proof == http::proof(token, record.port, nonce) && pid == record.pid;
+        is_right.then(|| Self { record: record.clone() })
+    }
+
+    /// Who and where it is.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+}
+
+/// Stops a daemon and waits until it is gone.
+pub fn stop(home: &Path, daemon: &Proved) -> Result<(), Problem> {
+    let Proved { record } = daemon;
+    let refuse = |why: &str| {
+        Err(
+            Problem::new("stop-failed", format!("The backend was not stopped: {why}"))
+                .with_hint(format!("its process id is said to be {}", record.pid)),
+        )
+    };
+    let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
+    // The handle is taken before the start time is compared: from then on it can mean no other process.
+    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        return refuse("its process is gone");
+    };
+    if start_ticks(record.pid) != Some(record.start_ticks) {
+        return refuse("its process id belongs to another process now");
+    }
+    if let Err(error) = pidfd_send_signal(&process, Signal::TERM) {
+        return refuse(&error.to_string());
+    }
+    match wait_until_gone(home) {
+        true => Ok(()),
+        false => refuse("it did not end in time"),
+    }
+}
+
+/// Waits for a daemon that is stopping; true once the lock is free.
+pub fn wait_until_gone(home: &Path) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(limits::STOP_SECONDS_MAX * 2 + 1);
+    while lock::is_held(home) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::tests::record;
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_not_proved_itself_is_not_signalled() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let record = record();
+        let right = http::proof("t", record.port, "00");
+        assert_eq!(Proved::by_answer(&record, "t", "00", "wrong", record.pid), None);
+        assert_eq!(Proved::by_answer(&record, "u", "00", &right, record.pid), None);
+        assert_eq!(Proved::by_answer(&record, "t", "01", &right, record.pid), None);
+        let other = Proved::by_answer(&record, "t", "00", &right, record.pid + 1);
+        assert_eq!(other, None, "the right server, and not the process of the record");
+        let stale = Record {
+            start_ticks: record.start_ticks + 1,
+            ..record
+        };
+        let proved = Proved::by_answer(&stale, "t", "00", &right, stale.pid).expect("the answer is right");
+        let problem = stop(home.path(), &proved).expect_err("this process would have been ended");
+        assert!(problem.message.contains("belongs to another process"), "{problem}");
+    }
+}

@@ -1,0 +1,372 @@
+//! The access log: one line for each request, written when the last byte of its answer has gone or the client has.
+//!
+//! Whoever asks decides what an address holds, so that nothing of it is written but printable ASCII, of its query only
+//! the values that are known to be no secret, and none of it without end. The same bookkeeping knows for how long
+//! nobody has asked anything.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, HeaderName, Method, Request, Response, Uri, header};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+use super::auth::Caller;
+use super::error::Code;
+use crate::api::{self, Timestamp};
+use crate::limits;
+
+/// Query parameters whose values are shown.
+const SHOWN: [&str; 6] = ["session_id", "form", "strict", "operation", "status", "limit"];
+
+/// Characters of a Host or Origin that is shown because it was refused.
+const NAME_BYTES_MAX: usize = 128;
+
+/// What is written of requests, and when the last one was.
+pub struct Traffic {
+    log: Mutex<Box<dyn Write + Send>>,
+    open: AtomicUsize,
+    last: Mutex<Instant>,
+}
+
+impl Traffic {
+    /// Writes each line at once, with one call.
+    pub fn new(log: impl Write + Send + 'static) -> Self {
+        Self {
+            log: Mutex::new(Box::new(log)),
+            open: AtomicUsize::new(0),
+            last: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// For how long no request has been under way.
+    pub fn silence(&self) -> Duration {
+        match self.open.load(Ordering::SeqCst) {
+            0 => self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Begins the line of a request.
+    pub(super) fn begin<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<SocketAddr>) -> Entry {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        Entry {
+            traffic: Arc::clone(self),
+            at: api::now(),
+            begun: Instant::now(),
+            peer,
+            method: request.method().clone(),
+            target: target(request.uri()),
+            host: name(request.headers(), &header::HOST),
+            origin: name(request.headers(), &header::ORIGIN),
+            caller: None,
+            status: None,
+            code: None,
+            bytes: 0,
+            is_whole: false,
+        }
+    }
+
+    /// Writes the line of what never became a request.
+    pub(super) fn no_request(&self, peer: SocketAddr, status: Option<u16>, code: &str) {
+        let (at, status) = (timestamp(api::now()), shown(status));
+        self.write(&format!(
+            "{at} - - status={status} bytes=0 ms=0 caller=- peer={peer} code={code}\n"
+        ));
+    }
+
+    fn write(&self, line: &str) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        // A line that cannot be written, on a full disk for example, must cost nobody an answer.
+        let _ = log.write_all(line.as_bytes());
+    }
+}
+
+/// A request, from its head to the last byte of its answer.
+pub(super) struct Entry {
+    traffic: Arc<Traffic>,
+    at: Timestamp,
+    begun: Instant,
+    peer: Option<SocketAddr>,
+    method: Method,
+    target: String,
+    host: String,
+    origin: String,
+    caller: Option<Caller>,
+    status: Option<u16>,
+    code: Option<String>,
+    bytes: u64,
+    is_whole: bool,
+}
+
+impl Entry {
+    /// Takes note of who asks.
+    pub(super) fn is_by(&mut self, caller: Option<Caller>) {
+        self.caller = caller;
+    }
+
+    /// Follows the answer to its end.
+    pub(super) fn follow(mut self, response: Response<Body>) -> Response<Body> {
+        self.status = Some(response.status().as_u16());
+        self.code = response.extensions().get::<Code>().map(|Code(code)| code.clone());
+        // The head of an answer is all of it.
+        self.is_whole = self.method == Method::HEAD;
+        response.map(|body| Body::new(Followed { body, entry: self }))
+    }
+
+    fn line(&self) -> String {
+        let Self {
+            method, target, bytes, ..
+        } = self;
+        let at = timestamp(self.at);
+        let status = shown(self.status);
+        let ms = self.begun.elapsed().as_millis();
+        let caller = match self.caller {
+            Some(Caller::Token) => "token",
+            Some(Caller::SameUser) => "same-user",
+            None => "-",
+        };
+        let peer = shown(self.peer);
+        let mut line =
+            format!("{at} {method} {target} status={status} bytes={bytes} ms={ms} caller={caller} peer={peer}");
+        if let Some(code) = &self.code {
+            line.push_str(&format!(" code={code}"));
+            match code.as_str() {
+                "host-not-allowed" => line.push_str(&format!(" host={}", self.host)),
+                "origin-not-allowed" => line.push_str(&format!(" origin={}", self.origin)),
+                _ => {}
+            }
+        }
+        if !self.is_whole {
+            line.push_str(" cut");
+        }
+        line.push('\n');
+        line
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.traffic.write(&self.line());
+        *self.traffic.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.traffic.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A body whose bytes are counted.
+struct Followed {
+    body: Body,
+    entry: Entry,
+}
+
+impl HttpBody for Followed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
+        match &frame {
+            Some(Ok(frame)) => this.entry.bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
+            Some(Err(_)) => {}
+            None => this.entry.is_whole = true,
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        // Whoever knows that nothing more can come does not ask for it.
+        self.entry.is_whole |= self.body.is_end_stream();
+    }
+}
+
+/// A value, or a sign that there is none.
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn timestamp(at: Timestamp) -> String {
+    at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+}
+
+/// The path, and of the query what is no secret.
+fn target(uri: &Uri) -> String {
+    let mut target = printable(uri.path(), limits::LOGGED_TARGET_BYTES_MAX);
+    for (index, parameter) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
+        if target.len() >= limits::LOGGED_TARGET_BYTES_MAX {
+            break;
+        }
+        target.push(if index == 0 { '?' } else { '&' });
+        let (name, value) = parameter.split_once('=').unwrap_or(("", parameter));
+        target.push_str(&match SHOWN.contains(&name) {
+            true => format!("{name}={}", printable(value, NAME_BYTES_MAX)),
+            false => "*".to_owned(),
+        });
+    }
+    target
+}
+
+fn name(headers: &HeaderMap, name: &HeaderName) -> String {
+    match headers.get(name) {
+        Some(value) => printable(&String::from_utf8_lossy(value.as_bytes()), NAME_BYTES_MAX),
+        None => "-".to_owned(),
+    }
+}
+
+/// Text that neither ends a line or a field nor steers a terminal: everything but printable ASCII as `%` and digits.
+fn printable(text: &str, bytes_max: usize) -> String {
+    let mut shown = String::new();
+    for byte in text.bytes() {
+        if shown.len() >= bytes_max {
+            shown.push_str("...");
+            break;
+        }
+        match byte {
+            b'!'..=b'~' => shown.push(byte.into()),
+            _ => shown.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt;
+
+    /// What was written to it, for whoever holds the other one.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logging() -> (Arc<Traffic>, impl Fn() -> String) {
+        let shared = Shared::default();
+        let traffic = Arc::new(Traffic::new(shared.clone()));
+        let time = regex::Regex::new(r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (.*) ms=\d+ ").expect("a constant");
+        let written = move || {
+            let text = shared.0.lock().expect("nobody panicked").clone();
+            let text = String::from_utf8(text).expect("it is ASCII");
+            time.replace_all(&text, "TIME $1 ms=N ").into_owned()
+        };
+        (traffic, written)
+    }
+
+    fn request(method: &str, uri: &str) -> Request<()> {
+        let request = Request::builder().method(method).uri(uri).header("host", "h\u{202e}:1");
+        request.body(()).expect("it is a request")
+    }
+
+    fn peer() -> Option<SocketAddr> {
+        Some("127.0.0.1:5".parse().expect("an address"))
+    }
+
+    #[tokio::test]
+    async fn a_line_says_who_asked_what_and_what_came_of_it() {
+        let (traffic, written) = logging();
+        let mut entry = traffic.begin(&request("GET", "/tasks?limit=3"), peer());
+        entry.is_by(Some(Caller::SameUser));
+        let response = entry.follow(Response::new(Body::from("12345")));
+        assert_eq!(
+            response.body().size_hint().exact(),
+            Some(5),
+            "an answer keeps its length"
+        );
+        assert_eq!(traffic.silence(), Duration::ZERO, "it is under way");
+        axum::body::to_bytes(response.into_body(), 10).await.expect("it ends");
+        let pieces = futures_util::stream::iter(["abc", "de"].map(Ok::<_, std::convert::Infallible>));
+        let streamed = traffic.begin(&request("POST", "/stream"), peer());
+        axum::body::to_bytes(
+            streamed.follow(Response::new(Body::from_stream(pieces))).into_body(),
+            10,
+        )
+        .await
+        .expect("it ends");
+        drop(
+            traffic
+                .begin(&request("HEAD", "/tasks"), None)
+                .follow(Response::new(Body::from("12345"))),
+        );
+        drop(
+            traffic
+                .begin(&request("DELETE", "/sessions/x"), peer())
+                .follow(Response::new(Body::empty())),
+        );
+        insta::assert_snapshot!(written(), @r"
+        TIME GET /tasks?limit=3 status=200 bytes=5 ms=N caller=same-user peer=127.0.0.1:5
+        TIME POST /stream status=200 bytes=5 ms=N caller=- peer=127.0.0.1:5
+        TIME HEAD /tasks status=200 bytes=0 ms=N caller=- peer=-
+        TIME DELETE /sessions/x status=200 bytes=0 ms=N caller=- peer=127.0.0.1:5
+        ");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_away_and_one_that_is_refused_are_told_apart() {
+        let (traffic, written) = logging();
+        let endless = futures_util::stream::repeat(Ok::<_, std::convert::Infallible>("abc"));
+        let entry = traffic.begin(&request("GET", "/stream?session_id=a&key=b"), peer());
+        let mut body = entry
+            .follow(Response::new(Body::from_stream(endless)))
+            .into_body()
+            .into_data_stream();
+        body.next().await.expect("it is endless").expect("it cannot fail");
+        drop(body);
+        drop(traffic.begin(&request("GET", "/never/answered"), peer()));
+        let mut refused = Response::new(Body::empty());
+        refused.extensions_mut().insert(Code("host-not-allowed".to_owned()));
+        *refused.status_mut() = axum::http::StatusCode::FORBIDDEN;
+        drop(traffic.begin(&request("GET", "/tasks"), peer()).follow(refused));
+        traffic.no_request("127.0.0.1:6".parse().expect("an address"), Some(431), "head-too-large");
+        insta::assert_snapshot!(written(), @r"
+        TIME GET /stream?session_id=a&* status=200 bytes=3 ms=N caller=- peer=127.0.0.1:5 cut
+        TIME GET /never/answered status=- bytes=0 ms=N caller=- peer=127.0.0.1:5 cut
+        TIME GET /tasks status=403 bytes=0 ms=N caller=- peer=127.0.0.1:5 code=host-not-allowed host=h%E2%80%AE:1
+        TIME - - status=431 bytes=0 ms=N caller=- peer=127.0.0.1:6 code=head-too-large
+        ");
+    }
+
+    #[test]
+    fn an_address_forges_no_line_and_shows_no_secret() {
+        let shown = |uri: &str| target(&uri.parse().expect("an address"));
+        assert_eq!(shown("/a%0Ab%1b[2J"), "/a%0Ab%1b[2J", "what is encoded stays so");
+        assert_eq!(shown("/caf\u{e9}\u{202e}"), "/caf%C3%A9%E2%80%AE");
+        assert_eq!(printable("a b\n\u{7f}\u{1b}[2J", 99), "a%20b%0A%7F%1B[2J");
+        assert_eq!(
+            shown("/x?token=secret&secret&form=a%20b&repo_path=/home"),
+            "/x?*&*&form=a%20b&*"
+        );
+        let long = shown(&format!("/{}?{}", "x".repeat(10_000), "form=y&".repeat(10_000)));
+        assert!(long.len() < limits::LOGGED_TARGET_BYTES_MAX + 10, "{}", long.len());
+        let many = shown(&format!("/x?{}", "a&".repeat(10_000)));
+        assert!(
+            many.len() < limits::LOGGED_TARGET_BYTES_MAX + NAME_BYTES_MAX,
+            "{}",
+            many.len()
+        );
+    }
+}

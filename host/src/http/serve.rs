@@ -1,0 +1,110 @@
+//! Serving connections: accepted one by one, each with its bounds, until the daemon stops.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use super::access::Traffic;
+use super::listener::{Closed, Connection, Listener, Peer};
+use super::{AppState, router};
+use crate::limits;
+
+/// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
+pub async fn serve(
+    socket: tokio::net::TcpListener,
+    state: AppState,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let sessions = Arc::clone(state.sessions());
+    let served = Served {
+        router: router(state.clone()),
+        traffic: Arc::clone(state.traffic()),
+        closing: CancellationToken::new(),
+    };
+    let connections = TaskTracker::new();
+    let mut listener = Listener::new(socket);
+    let stopping = async move {
+        stop.await;
+        sessions.drain().await;
+    };
+    tokio::pin!(stopping);
+    loop {
+        tokio::select! {
+            (connection, peer) = listener.accept() => {
+                connections.spawn(served.clone().connection(connection, peer));
+            }
+            () = &mut stopping => break,
+        }
+    }
+    // From here on a new connection is refused, not left waiting.
+    drop(listener);
+    served.closing.cancel();
+    connections.close();
+    let patience = Duration::from_millis(limits::CONNECTIONS_DRAIN_MS);
+    // Whoever has not taken its last bytes by then comes back with `Last-Event-ID`.
+    let _ = tokio::time::timeout(patience, connections.wait()).await;
+    Ok(())
+}
+
+#[derive(Clone)]
+struct Served {
+    router: Router,
+    traffic: Arc<Traffic>,
+    closing: CancellationToken,
+}
+
+impl Served {
+    /// One connection to its end.
+    async fn connection(self, connection: Connection, peer: Peer) {
+        let (router, address) = (self.router, peer.address());
+        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer.clone()));
+            let router = router.clone();
+            async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
+        });
+        let mut builder = http1::Builder::new();
+        // The time for a head is the connection's own business: it also counts before the first byte.
+        builder
+            .max_headers(limits::HEADERS_MAX)
+            .max_header_size(limits::HEAD_BYTES_MAX)
+            .header_read_timeout(None);
+        let serving = builder.serve_connection(TokioIo::new(connection), service);
+        tokio::pin!(serving);
+        let ended = tokio::select! {
+            ended = serving.as_mut() => ended,
+            () = self.closing.cancelled() => {
+                serving.as_mut().graceful_shutdown();
+                serving.as_mut().await
+            }
+        };
+        if let Some((status, code)) = ended.err().as_ref().and_then(refusal) {
+            tracing::warn!(peer = %address, code, "a connection was closed");
+            self.traffic.no_request(address, status, code);
+        }
+    }
+}
+
+/// What to say of a connection that was ended from this side, and not in the course of a request that says so itself.
+fn refusal(error: &hyper::Error) -> Option<(Option<u16>, &'static str)> {
+    if error.is_parse_too_large() {
+        return Some((Some(431), "head-too-large"));
+    }
+    if error.is_parse() {
+        return Some((Some(400), "not-http"));
+    }
+    let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
+    source.get_ref()?.downcast_ref::<Closed>()?.refusal()
+}

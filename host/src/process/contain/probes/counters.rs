@@ -1,0 +1,129 @@
+//! How each attempt was seen to succeed: with which defences off, or why it cannot be seen.
+//!
+//! Where the machine itself refuses an attempt to everybody, which the test finds out without any sandbox, it counts as
+//! not available there.
+
+use crate::defence::Counter::{self, Fallback, Off, Unseen};
+use crate::defence::Defence;
+
+/// Reading and reaching what a root of the run's own hides.
+const ROOT: Counter = Off(&[Defence::OwnRoot]);
+const SYSTEM: Counter = Off(&[Defence::ReadOnlySystem, Defence::Landlock]);
+const OWN_ROOT: Counter = Off(&[Defence::ReadOnlyRoot, Defence::Landlock]);
+const PROC: Counter = Off(&[Defence::ReadOnlyProc]);
+const CALLS: Counter = Off(&[Defence::SystemCalls]);
+const CALLS_AND_RIGHTS: Counter = Off(&[Defence::SystemCalls, Defence::Capabilities]);
+const MOUNTS: Counter = Off(&[Defence::SystemCalls, Defence::Capabilities, Defence::Landlock]);
+const NETWORK: Counter = Off(&[Defence::OwnNetwork]);
+const DISKS: Counter = Off(&[Defence::BoundedDisks]);
+const TREE: Counter = Off(&[Defence::CoveredTree]);
+const HIDDEN: Counter = Off(&[Defence::HiddenEntries]);
+
+/// Without a namespace of processes its own `/proc` cannot be mounted, and everything on the machine would be counted.
+const PROCESSES: Counter = Off(&[
+    Defence::OwnProcesses,
+    Defence::OwnRoot,
+    Defence::OwnProc,
+    Defence::Counting,
+    Defence::Strays,
+]);
+
+const MACHINE_ROOT: Counter = Unseen("the kernel gives it to the machine's root alone, and to no namespace");
+
+/// In the order of the attempts.
+pub(super) const COUNTERS: &[(&str, Counter)] = &[
+    ("write_system", SYSTEM),
+    ("write_etc", OWN_ROOT),
+    ("write_root", OWN_ROOT),
+    ("write_interpreter", SYSTEM),
+    ("write_outside", Off(&[Defence::OwnRoot, Defence::Landlock])),
+    ("write_home", Off(&[Defence::OwnHome])),
+    ("change_repository", TREE),
+    ("delete_repository", TREE),
+    ("read_hidden", HIDDEN),
+    ("read_hidden_link", HIDDEN),
+    ("read_git", HIDDEN),
+    (
+        "uncover_hidden",
+        Unseen("what is removed from an overlay leaves a mark that hides what lies under it: no setting changes that"),
+    ),
+    ("read_outside", ROOT),
+    ("read_through_link", ROOT),
+    ("read_through_proc", Off(&[Defence::OwnRoot, Defence::NotDumpable])),
+    ("read_parent", ROOT),
+    ("read_shadow", ROOT),
+    ("open_by_handle", MACHINE_ROOT),
+    ("make_device", MACHINE_ROOT),
+    ("leave_root", CALLS_AND_RIGHTS),
+    ("keep_rights", Off(&[Defence::Capabilities])),
+    ("inherit_handles", Off(&[Defence::NoInput])),
+    ("inherit_environment", Off(&[Defence::ClearedEnvironment])),
+    ("new_user_namespace", CALLS),
+    ("clone_user_namespace", CALLS),
+    ("clone3_user_namespace", Off(&[Defence::NewerClone])),
+    ("join_namespace", CALLS_AND_RIGHTS),
+    ("mount", MOUNTS),
+    ("mount_anew", CALLS_AND_RIGHTS),
+    ("unmount", MOUNTS),
+    ("write_kernel_settings", PROC),
+    ("write_sysrq", PROC),
+    ("read_kernel_memory", MACHINE_ROOT),
+    ("trace", CALLS),
+    ("trace_me", CALLS),
+    ("read_memory", CALLS),
+    ("write_first_process", Off(&[Defence::NotDumpable])),
+    ("take_handle", Off(&[Defence::SystemCalls, Defence::NotDumpable])),
+    (
+        "signal_outside",
+        Off(&[
+            Defence::OwnProcesses,
+            Defence::OwnRoot,
+            Defence::OwnProc,
+            Defence::Counting,
+            Defence::Landlock,
+        ]),
+    ),
+    (
+        "see_outside",
+        Off(&[Defence::OwnRoot, Defence::OwnProc, Defence::Counting]),
+    ),
+    (
+        "read_outside_environment",
+        Fallback(&[Defence::Landlock, Defence::Capabilities]),
+    ),
+    ("use_keys", CALLS),
+    ("add_key", CALLS),
+    ("use_io_uring", CALLS),
+    ("load_bpf", MACHINE_ROOT),
+    ("watch_performance", CALLS),
+    ("handle_faults", CALLS),
+    ("change_personality", CALLS),
+    ("load_module", MACHINE_ROOT),
+    ("type_into_terminal", CALLS),
+    ("open_terminal", Off(&[Defence::OwnSession])),
+    ("reach_host", NETWORK),
+    ("reach_host_udp", NETWORK),
+    ("reach_host_ipv6", NETWORK),
+    (
+        "reach_out",
+        Unseen("whether somebody answers is up to the network; `reach_out_udp` goes the same way"),
+    ),
+    ("reach_out_udp", NETWORK),
+    ("reach_abstract", Off(&[Defence::OwnNetwork, Defence::Landlock])),
+    ("reach_socket", ROOT),
+    ("reach_socket_inside", Off(&[Defence::CoveredTree])),
+    ("use_packets", Off(&[Defence::SocketFamilies, Defence::Capabilities])),
+    ("use_raw", Off(&[Defence::Capabilities])),
+    ("use_vsock", Off(&[Defence::SocketFamilies])),
+    ("use_netlink", Off(&[Defence::SocketFamilies])),
+    ("fill_tree", DISKS),
+    ("fill_temporary", DISKS),
+    ("fill_memory_disk", DISKS),
+    ("fill_names", DISKS),
+    ("fork_bomb", Off(&[Defence::Counting, Defence::TaskLimit])),
+    ("use_memory", Off(&[Defence::Counting])),
+    ("use_addresses", Off(&[Defence::AddressLimit])),
+    ("dump_core", Off(&[Defence::CoreLimit])),
+    ("outlive", PROCESSES),
+    ("outlast", PROCESSES),
+];

@@ -1,0 +1,48 @@
+//! Moments at which the process may die while a change is put in place or taken back.
+//!
+//! Each is one call in the code that changes files or the journal, and costs nothing. Tests make the process "die" at
+//! the n-th of them: everything that was under way is left exactly as it lies, and nobody cleans up.
+
+/// Here the process may die.
+#[inline]
+pub(crate) fn moment() {
+    #[cfg(test)]
+    tests::pass();
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    thread_local! {
+        /// How many moments this thread still lives through; absent where it is not to die.
+        static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    struct Died;
+
+    pub(super) fn pass() {
+        match LEFT.get() {
+            None => {}
+            Some(0) => {
+                // Whoever catches it on the way must not die again.
+                LEFT.set(None);
+                resume_unwind(Box::new(Died));
+            }
+            Some(left) => LEFT.set(Some(left - 1)),
+        }
+    }
+
+    /// Does some work and dies at the moment of this number, from 0 on. Gives nothing where it died.
+    pub(crate) fn dying_at<T>(moment: u32, work: impl FnOnce() -> T) -> Option<T> {
+        LEFT.set(Some(moment));
+        let done = catch_unwind(AssertUnwindSafe(work));
+        LEFT.set(None);
+        match done {
+            Ok(done) => Some(done),
+            Err(died) if died.is::<Died>() => None,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}

@@ -1,0 +1,557 @@
+//! The daemon's life: started once by whoever needs it, found, replaced, told things, ended, and never left behind.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use host::provider::script::{Round, Step};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::conformance::http::{self, Connection};
+use crate::conformance::world::{SHOP, World, says};
+use crate::support::{Finished, Home, finish, folder, holds, is_alive, until};
+
+const NOWHERE: &str = "/";
+
+/// Runs the command line where no repository is.
+fn tool(home: &Home, arguments: &[&str]) -> Finished {
+    home.run(Path::new(NOWHERE), arguments)
+}
+
+/// Runs it with more of an environment.
+fn tool_with(home: &Home, variables: &[(&str, &str)], arguments: &[&str]) -> Finished {
+    let mut command = home.tool(Path::new(NOWHERE), arguments);
+    finish(
+        command
+            .envs(variables.iter().copied())
+            .output()
+            .expect("the binary runs"),
+    )
+}
+
+fn signal(pid: Pid, signal: Signal) {
+    kill_process(pid, signal).expect("it is ours");
+}
+
+/// The daemon's log.
+fn log(home: &Home) -> String {
+    fs::read_to_string(home.path().join("logs/backend.log")).expect("it is there")
+}
+
+/// The processes that are daemons of this home.
+fn daemons(home: &Home) -> BTreeSet<String> {
+    let mark = format!("TOOL_HOME={}", home.path().display());
+    let entries = fs::read_dir("/proc").expect("it can be listed").flatten();
+    let is_daemon = |place: &Path| {
+        let read = |name: &str| String::from_utf8_lossy(&fs::read(place.join(name)).unwrap_or_default()).into_owned();
+        read("cmdline").contains("\0__daemon\0") && read("environ").split('\0').any(|variable| variable == mark)
+    };
+    let daemons = entries.filter(|entry| is_daemon(&entry.path()));
+    daemons
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// A model that waits at a gate after its first words.
+fn waiting() -> World {
+    let steps = [
+        Step::Text("It counts".into()),
+        Step::Gate("go on".into()),
+        Step::Text(" crates (app.py:1).".into()),
+    ];
+    World::repeating(SHOP, Round::new(steps))
+}
+
+/// Starts a session over HTTP and waits for its first words.
+fn begin(world: &World, address: &str) -> (String, Connection) {
+    let start = http::post(address, "/execute", &world.body("explain", "."))
+        .expect(200)
+        .json();
+    let id = start["session_id"].as_str().expect("an identifier").to_owned();
+    let mut stream = Connection::send(address, "GET", &format!("/stream?session_id={id}"), &[], None);
+    stream.until("It counts");
+    (id, stream)
+}
+
+#[test]
+fn twenty_commands_at_once_start_one_daemon() {
+    let home = Home::offline();
+    let commands: Vec<_> = (0..20)
+        .map(|index| {
+            // Half of them start it by the way.
+            let arguments: &[&str] = if index % 2 == 0 {
+                &["service", "start"]
+            } else {
+                &["history", "--json"]
+            };
+            let mut command = home.tool(Path::new(NOWHERE), arguments);
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the binary runs")
+        })
+        .collect();
+    let mut pids = BTreeSet::new();
+    for command in commands {
+        let finished = finish(command.wait_with_output().expect("it ends")).expect(0);
+        let (_, said) = finished.stdout.rsplit_once("process ").unwrap_or_default();
+        pids.insert(said.trim_end_matches(".\n").to_owned());
+    }
+    pids.remove("");
+    assert_eq!(
+        pids,
+        BTreeSet::from([home.record()["pid"].to_string()]),
+        "they all found the same one"
+    );
+    until("those who came late have gone", || daemons(&home) == pids);
+    assert_eq!(log(&home).matches(" ready ").count(), 1, "{}", log(&home));
+}
+
+#[test]
+fn an_idle_daemon_of_another_version_is_replaced() {
+    let home = Home::offline();
+    home.serve_with(&[("TOOL_TEST_VERSION", "0.0.9")]);
+    let old = home.pid();
+    let finished = tool(&home, &["history"]).expect(0);
+    holds(
+        &finished.stderr,
+        &["The backend of version 0.0.9 was idle and has ended; this is "],
+    );
+    assert_eq!(home.record()["version"], env!("CARGO_PKG_VERSION"));
+    assert!(!is_alive(old) && home.pid() != old);
+    let again = tool(&home, &["history"]).expect(0);
+    assert!(!again.stderr.contains("version"), "{}", again.stderr);
+}
+
+#[test]
+fn a_busy_daemon_of_another_version_is_left_alone_and_told_of() {
+    let world = waiting();
+    let address = world.home.serve_with(&[("TOOL_TEST_VERSION", "0.0.9")]);
+    let old = world.home.pid();
+    let (id, stream) = begin(&world, &address);
+    let finished = world.run(&["history"]).expect(0);
+    let said = "[warning] The running backend is of version 0.0.9, this is 0.1.0. It is busy (1 session under way) and \
+                was left alone.\nhint: once it is idle the next command replaces it";
+    holds(&finished.stderr, &[said]);
+    assert_eq!(world.home.pid(), old);
+    world.server.release("go on");
+    holds(&stream.finish().body, &["crates (app.py:1)", "\"complete\""]);
+    until("it is idle", || {
+        http::get(&address, "/api/status").json()["sessions_running"] == 0
+    });
+    let results = world.run(&["results", &id]).expect(0);
+    holds(&results.stdout, &["It counts crates"]);
+    holds(&results.stderr, &["was idle and has ended"]);
+    assert_ne!(world.home.pid(), old);
+}
+
+/// An update puts another file in the place of the binary; a daemon of the old one goes on.
+#[test]
+fn a_daemon_whose_binary_was_replaced_works_on() {
+    let home = Home::offline();
+    let repository = folder(SHOP);
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let copy = place.path().join("tool");
+    let install = || {
+        let fresh = place.path().join("tool.new");
+        fs::copy(env!("CARGO_BIN_EXE_tool"), &fresh).expect("the folder is writable");
+        fs::rename(fresh, &copy).expect("the folder is writable");
+    };
+    install();
+    let run = |arguments: &[&str]| {
+        let known = home.tool(repository.path(), arguments);
+        #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
+        let mut command = Command::new(&copy);
+        command
+            .args(arguments)
+            .current_dir(repository.path())
+            .env_clear()
+            .stdin(Stdio::null());
+        for (name, value) in known.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        finish(command.output().expect("the binary runs")).expect(0)
+    };
+    run(&["service", "start"]);
+    let pid = home.pid();
+    install();
+    holds(&run(&["explain", "."]).stdout, &["Counts and prices crates."]);
+    holds(&run(&["service", "status"]).stdout, &["is running"]);
+    assert_eq!(home.pid(), pid, "the same version is the same daemon");
+}
+
+#[test]
+fn a_port_of_another_process_of_the_user_is_said_to_be_that() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("it is bound").port().to_string();
+    let home = Home::offline();
+    let refused = tool_with(&home, &[("TOOL_BACKEND_PORT", &port)], &["service", "start"]).expect(3);
+    let said = format!("[error] Failed to start backend: Port {port} already in use\nhint: free the port");
+    holds(&refused.stderr, &[&said, "a process of yours holds it"]);
+    let doctor = tool_with(&home, &[("TOOL_BACKEND_PORT", &port)], &["doctor"]).expect(1);
+    holds(
+        &doctor.stdout,
+        &["is taken by somebody else", "a process of yours holds it"],
+    );
+}
+
+/// A record that names a process which has nothing to do with it, at a port where somebody else answers.
+#[test]
+fn a_process_that_has_not_proved_to_be_the_daemon_is_never_signalled() {
+    let home = Home::offline();
+    home.serve();
+    let (mut record, token) = (home.record(), home.path().join("token"));
+    tool(&home, &["service", "stop"]).expect(0);
+    assert!(token.exists());
+    #[expect(clippy::disallowed_methods, reason = "a process that must survive")]
+    let mut innocent = Command::new("sleep").arg("60").spawn().expect("there is `sleep`");
+    let stranger = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let stat = fs::read_to_string(format!("/proc/{}/stat", innocent.id())).expect("it runs");
+    let (_, fields) = stat.rsplit_once(") ").expect("a command in parentheses");
+    let start_ticks: u64 = fields
+        .split(' ')
+        .nth(19)
+        .and_then(|field| field.parse().ok())
+        .expect("a time");
+    record["pid"] = innocent.id().into();
+    record["start_ticks"] = start_ticks.into();
+    record["port"] = stranger.local_addr().expect("it is bound").port().into();
+    fs::write(home.path().join("backend.json"), record.to_string()).expect("the folder is writable");
+    let lock = fs::File::open(home.path().join("backend.lock")).expect("it is there");
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("nobody holds it");
+    // Whoever asks is answered at once, and wrongly.
+    let answers = std::thread::spawn(move || {
+        for mut connection in stranger.incoming().take(4).flatten() {
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 30\r\n\r\n{\"proof\":\"00\",\"pid\":1,\"x\":123}";
+            let _ = std::io::Read::read(&mut connection, &mut [0; 4096]);
+            let _ = std::io::Write::write_all(&mut connection, answer);
+        }
+    });
+    for arguments in [
+        &["service", "stop"][..],
+        &["service", "restart"],
+        &["service", "status"],
+        &["history"],
+    ] {
+        let refused = tool(&home, arguments).expect(3);
+        holds(
+            &refused.stderr,
+            &["is not the backend of this user; nothing was sent to it"],
+        );
+        assert!(innocent.try_wait().expect("it can be asked").is_none(), "{arguments:?}");
+    }
+    answers.join().expect("four were answered");
+    innocent.kill().expect("it is ours");
+    innocent.wait().expect("it ends");
+}
+
+/// What a shell or a hook gives a command is nothing to the daemon that the command starts.
+#[test]
+fn a_daemon_keeps_nothing_of_where_it_was_started() {
+    let (home, repository) = (Home::offline(), folder(SHOP));
+    let hook = [
+        ("GIT_DIR", "/elsewhere/.git"),
+        ("GIT_WORK_TREE", "/elsewhere"),
+        ("GIT_INDEX_FILE", "/elsewhere/index"),
+        ("LD_LIBRARY_PATH", "/elsewhere"),
+        ("PYTHONPATH", "/elsewhere"),
+    ];
+    let mut command = home.tool(repository.path(), &["explain", "."]);
+    let finished = finish(command.envs(hook).output().expect("the binary runs")).expect(0);
+    holds(
+        &finished.stdout,
+        &["Counts and prices crates. (README.md:3)", "shop/cart.py"],
+    );
+    let process = format!("/proc/{}", home.record()["pid"]);
+    let environment = fs::read(format!("{process}/environ")).expect("it is ours");
+    let environment = String::from_utf8_lossy(&environment);
+    assert!(!environment.contains("elsewhere"), "{environment}");
+    let directory = fs::read_link(format!("{process}/cwd")).expect("it is ours");
+    assert_eq!(directory, Path::new("/"));
+    let stat = fs::read_to_string(format!("{process}/stat")).expect("it is ours");
+    let (_, fields) = stat.rsplit_once(") ").expect("a command in parentheses");
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let pid = home.record()["pid"].to_string();
+    assert_eq!(
+        [fields[2], fields[3]],
+        [&pid, &pid],
+        "a group and a session of its own: no key reaches it"
+    );
+    for handle in fs::read_dir(format!("{process}/fd")).expect("it is ours").flatten() {
+        let target = fs::read_link(handle.path()).unwrap_or_default();
+        assert!(!target.starts_with(repository.path()), "{}", target.display());
+    }
+}
+
+#[test]
+fn a_working_directory_that_is_gone_stops_nothing_but_what_needs_it() {
+    let home = Home::offline();
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let gone = |arguments: &str| {
+        let known = home.tool(place.path(), &[]);
+        #[expect(clippy::disallowed_methods, reason = "a shell stays where nothing is any more")]
+        let mut command = Command::new("sh");
+        let line = format!("mkdir gone && cd gone && rmdir ../gone && exec \"$TOOL\" {arguments}");
+        command
+            .args(["-c", &line])
+            .current_dir(place.path())
+            .env_clear()
+            .stdin(Stdio::null());
+        for (name, value) in known.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        finish(
+            command
+                .env("TOOL", env!("CARGO_BIN_EXE_tool"))
+                .output()
+                .expect("there is a shell"),
+        )
+    };
+    gone("service start").expect(0);
+    for arguments in [
+        "service status",
+        "history",
+        "skill list",
+        "service restart",
+        "service status",
+    ] {
+        gone(arguments).expect(0);
+    }
+    let refused = gone("explain .");
+    assert!(refused.code == 1 || refused.code == 2, "{refused:?}");
+    assert!(
+        refused.stderr.starts_with("[error] ") && !refused.stderr.contains("panicked"),
+        "{refused:?}"
+    );
+    let repository = folder(SHOP);
+    holds(
+        &home.run(repository.path(), &["explain", "."]).expect(0).stdout,
+        &["Counts and prices crates."],
+    );
+    gone("service stop").expect(0);
+}
+
+/// What is under way is closed, and told to whoever reads; its report is written; nothing stays behind.
+#[test]
+fn a_signal_to_end_closes_what_is_under_way() {
+    for how in [Signal::TERM, Signal::INT, Signal::QUIT] {
+        let world = waiting();
+        let address = world.home.serve();
+        let pid = world.home.pid();
+        let (id, stream) = begin(&world, &address);
+        signal(pid, how);
+        let events = stream.finish().events();
+        assert_eq!(
+            events.last().map(|event| &event["type"]),
+            Some(&json!("error")),
+            "{events:?}"
+        );
+        let time = until("it has ended", || !is_alive(pid));
+        assert!(time < Duration::from_secs(12), "{time:?}");
+        for file in ["backend.json", "backend.pid"] {
+            assert!(!world.home.path().join(file).exists(), "{file}");
+        }
+        let report = crate::conformance::world::report(world.root(), "session_latest.md");
+        holds(&report, &["It counts", &id]);
+        world.run(&["service", "status"]).expect(3);
+        let history: Value = serde_json::from_str(&world.run(&["history", "--json"]).expect(0).stdout).expect("JSON");
+        let session = &history["sessions"][0];
+        assert_eq!(
+            (&session["id"], &session["status"]),
+            (&json!(id), &json!("cancelled")),
+            "{history}"
+        );
+        assert_eq!(log(&world.home).matches("was left unended").count(), 0);
+    }
+}
+
+#[test]
+fn stopping_says_what_was_under_way() {
+    let world = waiting();
+    let address = world.home.serve();
+    let (_, stream) = begin(&world, &address);
+    let stopped = world.run(&["service", "stop"]).expect(0);
+    holds(
+        &stopped.stdout,
+        &["The backend has stopped, with 1 session under way: what there is of them is kept."],
+    );
+    holds(&stream.finish().body, &["\"error\""]);
+}
+
+/// A command that meets a daemon on its way out waits for it, and starts the next one.
+#[test]
+fn a_command_that_comes_while_the_daemon_ends_gets_the_next_one() {
+    let world = World::repeating(SHOP, says(&["It counts crates (app.py:1)."]));
+    for _ in 0..5 {
+        world.home.serve();
+        let pid = world.home.pid();
+        signal(pid, Signal::TERM);
+        holds(&world.run(&["explain", "."]).expect(0).stdout, &["It counts crates"]);
+        assert_ne!(world.home.pid(), pid);
+    }
+}
+
+#[test]
+fn a_hangup_reads_the_configuration_again() {
+    let home = Home::offline();
+    home.serve();
+    let (pid, place) = (home.pid(), home.path().join("config.toml"));
+    assert!(!log(&home).contains("DEBUG"));
+    let text = fs::read_to_string(&place).expect("it is there");
+    fs::write(&place, format!("{text}[logging]\nlevel = \"DEBUG\"\n")).expect("it is writable");
+    signal(pid, Signal::HUP);
+    until("it was read", || {
+        log(&home).contains("the configuration was read again")
+    });
+    holds(&log(&home), &["the level of the log has changed level=\"DEBUG\""]);
+    fs::write(&place, "[logging]\nlevel = ").expect("it is writable");
+    signal(pid, Signal::HUP);
+    until("it was refused", || {
+        log(&home).contains("what held before stays in force")
+    });
+    holds(&log(&home), &["Failed to parse config: Invalid TOML syntax"]);
+    assert!(is_alive(pid), "a daemon outlives its terminal");
+}
+
+/// The next session has what the file says then; a file that cannot be understood is said to be that, costs nothing that
+/// is under way, and is forgotten once it is mended.
+#[test]
+fn a_configuration_that_changes_under_a_running_daemon() {
+    let world = waiting();
+    let address = world.home.serve();
+    let (pid, place) = (world.home.pid(), world.home.path().join("config.toml"));
+    let good = fs::read_to_string(&place).expect("it is there");
+    let (_, stream) = begin(&world, &address);
+    fs::write(&place, "[providers.local\nmodel = ").expect("it is writable");
+    let refused = world.run(&["explain", "."]).expect(2);
+    holds(
+        &refused.stderr,
+        &["[error] Failed to parse config: Invalid TOML syntax\nhint: line 1"],
+    );
+    let refused = http::post(&address, "/execute", &world.body("explain", ".")).expect(503);
+    assert_eq!(refused.json()["error"]["code"], "config-invalid");
+    world.server.release("go on");
+    holds(&stream.finish().body, &["crates (app.py:1)", "\"complete\""]);
+    assert_eq!(
+        http::get(&address, "/history").expect(200).json()["sessions"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+
+    fs::write(&place, good.replace("\"scripted\"", "\"another\"")).expect("it is writable");
+    world.run(&["explain", "."]).expect(0);
+    let last = world.server.requests().pop().expect("the model was asked");
+    assert_eq!(last.body["model"], "another");
+    fs::write(&place, format!("{good}[server]\nauth = \"token\"\n")).expect("it is writable");
+    http::get(&address, "/tasks").expect(401);
+    world.run(&["history"]).expect(0);
+    fs::write(&place, good).expect("it is writable");
+    http::get(&address, "/tasks").expect(200);
+    assert_eq!(world.home.pid(), pid, "it was the same daemon all the time");
+}
+
+#[test]
+fn a_daemon_that_was_started_with_a_broken_configuration_recovers_when_it_is_mended() {
+    let home = Home::configured("[server]\nauth = ");
+    tool(&home, &["service", "start"]).expect(0);
+    let address = format!("http://127.0.0.1:{}", home.record()["port"]);
+    let refused = http::get(&address, "/tasks").expect(503).json();
+    assert_eq!(
+        refused["error"]["message"],
+        "Failed to parse config: Invalid TOML syntax"
+    );
+    fs::write(home.path().join("config.toml"), "").expect("it is writable");
+    http::get(&address, "/tasks").expect(200);
+}
+
+#[test]
+fn an_idle_daemon_ends_where_that_is_wanted_and_the_next_command_starts_another() {
+    let world = waiting();
+    let address = world.home.serve_with(&[("TOOL_TEST_IDLE_MS", "300")]);
+    let pid = world.home.pid();
+    let (_, stream) = begin(&world, &address);
+    std::thread::sleep(Duration::from_millis(1_000));
+    assert!(is_alive(pid), "a session is under way");
+    world.server.release("go on");
+    holds(&stream.finish().body, &["\"complete\""]);
+    let ended = Instant::now();
+    while ended.elapsed() < Duration::from_millis(1_000) {
+        http::get(&address, "/api/status").expect(200);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    until("nobody asks any more", || !is_alive(pid));
+    holds(&log(&world.home), &["stopping why=Idle"]);
+    assert!(!world.home.path().join("backend.json").exists());
+    world.run(&["service", "status"]).expect(3);
+    holds(&world.run(&["history"]).expect(0).stdout, &["explain"]);
+    assert_ne!(world.home.pid(), pid);
+}
+
+/// Commands come at every moment of a daemon that leaves as soon as it may: each is served.
+#[test]
+fn no_command_is_lost_to_a_daemon_that_leaves() {
+    let home = Home::offline();
+    for round in 0..6 {
+        home.serve_with(&[("TOOL_TEST_IDLE_MS", "20")]);
+        std::thread::sleep(Duration::from_millis(40 * round));
+        tool(&home, &["history", "--json"]).expect(0);
+        tool(&home, &["service", "stop"]);
+    }
+}
+
+#[test]
+fn staying_is_the_default_and_leaving_a_key() {
+    let shown = |home: &Home| {
+        let shown: Value = serde_json::from_str(&tool(home, &["config", "--json"]).stdout).expect("JSON");
+        let settings = shown["settings"].as_array().expect("a list").clone();
+        let idle = settings
+            .into_iter()
+            .find(|setting| setting["key"] == "server.idle_minutes");
+        idle.expect("it is listed")["value"].clone()
+    };
+    assert_eq!(shown(&Home::offline()), Value::Null);
+    let local = "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n";
+    let home = Home::configured(&format!("{local}[server]\nidle_minutes = 90\n"));
+    assert_eq!(shown(&home), 90);
+    let refused = tool(
+        &Home::configured(&format!("{local}[server]\nidle_minutes = 0\n")),
+        &["config"],
+    )
+    .expect(2);
+    holds(&refused.stderr, &["Failed to parse config", "nonzero"]);
+}
+
+#[test]
+fn a_home_that_was_removed_takes_its_daemon_along() {
+    let home = Home::offline();
+    home.serve();
+    let pid = home.pid();
+    fs::rename(home.path(), home.path().with_extension("moved")).expect("the folder is ours");
+    until("nobody could find it any more", || !is_alive(pid));
+    fs::rename(home.path().with_extension("moved"), home.path()).expect("the folder is ours");
+}
+
+#[test]
+fn what_a_daemon_leaves_in_its_home_is_the_users_alone() {
+    let home = Home::offline();
+    home.serve();
+    for name in [
+        "token",
+        "backend.json",
+        "backend.pid",
+        "backend.lock",
+        "logs/backend.log",
+        "logs/access.log",
+    ] {
+        let mode = fs::metadata(home.path().join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}");
+    }
+}
