@@ -21,4 +21,5 @@ mod sandbox;
 mod selection;
 mod skills;
 mod support;
+mod survival;
 mod terminal;

@@ -127,7 +127,6 @@ impl Scene {
                 seen: seen.into_iter().collect(),
                 ..SessionFiles::default()
             }),
-            conversation: Conversation::default(),
             cancel: CancellationToken::new(),
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),

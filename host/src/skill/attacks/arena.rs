@@ -128,7 +128,6 @@ impl Arena {
             changes: Arc::new(NoJournal),
             conversation: Conversation::default(),
             files: Mutex::new(SessionFiles::default()),
-            conversation: Conversation::default(),
             cancel: CancellationToken::new(),
             environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),
             progress: Arc::new(|_| ()),
