@@ -10,6 +10,7 @@ mod many;
 
 use std::path::Path;
 
+use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Home, is_alive, until};
@@ -19,6 +20,11 @@ fn kill(home: &Home) {
     let pid = home.pid();
     kill_process(pid, Signal::KILL).expect("it is ours");
     until("the daemon is gone", || !is_alive(pid));
+    // Its other threads may take a moment longer, and with them what it holds.
+    let lock = std::fs::File::open(home.path().join("backend.lock")).expect("it is there");
+    until("the lock is free", || {
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    });
 }
 
 /// How many entries a directory of `/proc` has for a process: `task`, its threads, or `fd`, its open files.

@@ -57,7 +57,9 @@ impl Scene {
 
 /// A model that speaks, pauses for as long as a script needs to do something to it, and goes on.
 fn pausing() -> Value {
-    json!([{"steps": [{"text": "Before. "}, {"delay_ms": 2500}, {"text": "After (app.py:1)."}]}])
+    // More than the page of the disk that the journal has already.
+    let long = "and on ".repeat(3_000);
+    json!([{"steps": [{"text": "Before. "}, {"delay_ms": 2500}, {"text": long}, {"text": "After (app.py:1)."}]}])
 }
 
 #[test]
@@ -216,7 +218,7 @@ fn a_repository_that_is_deleted_during_a_session_costs_neither_the_answer_nor_th
     let gone = http::post(&address, "/execute", &world.body("explain", "."));
     assert_eq!(
         (gone.status, &gone.json()["error"]["code"]),
-        (400, &json!("invalid-repository"))
+        (404, &json!("invalid-repository"))
     );
     // It comes back, and so does the work.
     for (path, text) in SHOP {
@@ -239,7 +241,7 @@ fn a_configuration_that_changes_is_the_next_sessions_and_a_broken_one_is_said() 
     let good = std::fs::read_to_string(&place).expect("it is there");
     std::fs::write(&place, "[providers.local\n").expect("it can be written");
     let refused = http::post(&address, "/execute", &world.body("explain", "."));
-    assert!((400..500).contains(&refused.status), "{}", refused.body);
+    assert_eq!(refused.status, 503, "{}", refused.body);
     holds(&refused.body, &["Failed to parse config: Invalid TOML syntax"]);
     let finished = world.run(&["explain", "."]).expect(2);
     holds(

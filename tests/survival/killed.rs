@@ -33,7 +33,7 @@ fn state(proposals: usize) -> Tree {
     let mut tree = Tree::new();
     for file in 0..FILES {
         let line = format!("file {file} as of proposal {proposals}\n");
-        tree.insert(format!("pkg/f{file}.txt"), line.repeat(300 + 200 * file));
+        tree.insert(format!("pkg/f{file}.txt"), line.repeat(60 + 20 * file));
     }
     // One file comes and goes with its directories.
     if proposals % 2 == 1 {
