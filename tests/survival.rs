@@ -37,7 +37,7 @@ fn count(pid: Pid, what: &str) -> usize {
 fn kibibytes(pid: Pid, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.unwrap_or(0)
 }
 

@@ -114,6 +114,23 @@ impl Bench {
             .json()
     }
 
+    /// Waits for a moment within a session: what has just been said of it, and how long after that.
+    fn moment(&self, id: &str, dice: &mut Dice) -> String {
+        let reached = dice.below(PROPOSALS as u64 + 3);
+        let said = match reached {
+            0 => "\r\n\r\n".to_owned(),
+            1 => "\"name\":\"read_file\"".to_owned(),
+            reached if reached < PROPOSALS as u64 + 2 => format!("as of proposal {}", reached - 1),
+            _ => "renewed".to_owned(),
+        };
+        let path = format!("/stream?session_id={id}");
+        let mut stream = http::Connection::send(&self.address, "GET", &path, &[], None);
+        stream.until(&said);
+        let after = Duration::from_micros(dice.below(60_000));
+        std::thread::sleep(after);
+        format!("killed {after:?} after {said:?}")
+    }
+
     /// The files of the repository, without reports; temporaries of ours too.
     fn tree(&self) -> Tree {
         let mut tree = Tree::new();
@@ -226,15 +243,11 @@ impl Bench {
     /// The daemon dies while it takes the session back; then it is done in peace.
     fn dies_in_undo(&mut self, id: &str, proposals: usize, delay: Duration) {
         let (address, path) = (self.address.clone(), format!("/sessions/{id}/undo"));
-        let asking = std::thread::spawn(move || {
-            let headers = [("content-type", "application/json")];
-            let _ = std::panic::catch_unwind(|| {
-                http::Connection::send(&address, "POST", &path, &headers, Some("{}")).finish()
-            });
-        });
+        let headers = [("content-type", "application/json")];
+        let asking = http::Connection::send(&address, "POST", &path, &headers, Some("{}"));
         std::thread::sleep(delay);
         self.die();
-        asking.join().expect("it is caught");
+        drop(asking);
         let reached = self.proposals();
         assert!([0, proposals].contains(&reached), "an undo in part: {reached}");
         if reached > 0 {
@@ -244,15 +257,13 @@ impl Bench {
     }
 }
 
-/// One refactor without a death: how long it takes from its start to its end.
-fn undisturbed(bench: &mut Bench) -> Duration {
+/// One refactor without a death.
+fn undisturbed(bench: &mut Bench) {
     bench.begin_script();
-    let begun = Instant::now();
     let id = bench.start();
     let events = http::get(&bench.address, &format!("/stream?session_id={id}"))
         .expect(200)
         .events();
-    let took = begun.elapsed();
     assert_eq!(
         events.last().map(|event| event["type"].clone()),
         Some("complete".into()),
@@ -261,7 +272,6 @@ fn undisturbed(bench: &mut Bench) -> Duration {
     assert_eq!(bench.proposals(), PROPOSALS);
     bench.is_closed(&id, PROPOSALS);
     bench.undoes(&id, PROPOSALS);
-    took
 }
 
 #[test]
@@ -271,23 +281,20 @@ fn a_daemon_that_is_killed_at_any_moment_loses_and_tears_nothing() {
     let mut dice = Dice(seed);
     let mut reached = [0_usize; PROPOSALS + 1];
     let begun = Instant::now();
-    let (mut bench, mut usual) = (Bench::new(), Duration::ZERO);
+    let mut bench = Bench::new();
     for round in 0..rounds {
         if round % ROUNDS_PER_HOME == 0 {
             if round > 0 {
                 bench = Bench::new();
             }
-            usual = undisturbed(&mut bench);
+            undisturbed(&mut bench);
         }
         bench.begin_script();
         let id = bench.start();
-        // The beginning is over soon and holds no change; the end is as good a moment as any.
-        let moment = Duration::from_micros(dice.below(usual.as_micros() as u64 * 11 / 10));
-        std::thread::sleep(moment);
-        let shown = Shown(format!(
-            "seed {seed}, round {round}, killed after {moment:?} of {usual:?}"
-        ));
+        let shown = Shown(format!("seed {seed}, round {round}"));
+        let moment = bench.moment(&id, &mut dice);
         kill(&bench.world.home);
+        let shown = Shown(format!("{}, {moment}", shown.take()));
         bench.is_never_torn();
         // A third of the daemons die again while they start.
         if dice.below(3) == 0 {
@@ -329,9 +336,15 @@ fn killed_at_start(bench: &Bench, delay: Duration) {
 /// Tells where a round was when it fails.
 struct Shown(String);
 
+impl Shown {
+    fn take(mut self) -> String {
+        std::mem::take(&mut self.0)
+    }
+}
+
 impl Drop for Shown {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.0.is_empty() {
             say(&self.0);
         }
     }
