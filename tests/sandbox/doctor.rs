@@ -1,0 +1,170 @@
+//! `tool doctor --sandbox`: the engine's attacks and escapes as a user makes them, and what the product is built of.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use host::defence;
+use host::process::contain::probes::ATTEMPTS;
+use host::skill::attacks::ATTACKS;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Home, finish};
+
+/// The command for somebody who has nothing: no home, no configuration, and a place for temporary files.
+fn doctor(places: &TempDir, arguments: &[&str]) -> Command {
+    let home = places.path().join("home");
+    fs::create_dir_all(places.path().join("tmp")).expect("the folder is writable");
+    fs::create_dir_all(&home).expect("the folder is writable");
+    #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tool"));
+    command
+        .args(["doctor", "--sandbox"])
+        .args(arguments)
+        .current_dir("/")
+        .env_clear()
+        .env("HOME", home)
+        .env("TMPDIR", places.path().join("tmp"))
+        .stdin(Stdio::null());
+    command
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder is readable");
+    entries.map(|entry| entry.expect("it is readable").path()).collect()
+}
+
+#[track_caller]
+fn names(list: &Value) -> Vec<&str> {
+    let list = list.as_array().expect("it is a list");
+    list.iter()
+        .map(|entry| entry["name"].as_str().expect("a name"))
+        .collect()
+}
+
+#[test]
+fn every_attack_and_every_escape_is_held_on_this_machine() {
+    let places = TempDir::new().expect("a temporary folder");
+    let finished = finish(doctor(&places, &["--json"]).output().expect("the binary runs"));
+    let proof: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
+    let lists = [&proof["attacks"], &proof["escapes"]];
+    let lost: Vec<&Value> = lists
+        .iter()
+        .flat_map(|list| list.as_array().expect("it is a list"))
+        .filter(|entry| entry["verdict"] != "pass")
+        .collect();
+    assert!(lost.is_empty(), "{lost:#?}");
+    assert_eq!(
+        names(lists[0]),
+        ATTACKS.iter().map(|attack| attack.name).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        names(lists[1]),
+        ATTEMPTS.iter().map(|attempt| attempt.name).collect::<Vec<_>>()
+    );
+    assert!(
+        ATTACKS.len() >= 40,
+        "the specification of this proof wants as many by name"
+    );
+    let all = ATTACKS.len() + ATTEMPTS.len();
+    assert_eq!((&proof["held"], &proof["failed"]), (&all.into(), &0.into()));
+    assert_eq!((finished.code, &proof["sandbox"]), (0, &"namespaces".into()));
+    // It needed nothing and left nothing.
+    assert_eq!(entries(&places.path().join("tmp")), [""; 0].map(PathBuf::from));
+    assert_eq!(entries(&places.path().join("home")), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn an_interrupted_proof_clears_its_folders_away() {
+    let places = TempDir::new().expect("a temporary folder");
+    let mut child = doctor(&places, &[])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
+    let mut next = || lines.next().expect("it goes on").expect("it is text");
+    assert_eq!(next(), "A skill tries to …");
+    assert_eq!(next(), "pass  read_hidden_file            read a hidden file");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    // What is still in the pipe must not keep it.
+    lines.for_each(drop);
+    assert_eq!(child.wait().expect("it is ours").code(), Some(130));
+    assert_eq!(entries(&places.path().join("tmp")), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn the_hostile_guest_is_no_skill() {
+    let home = Home::offline();
+    let listed = home.run(Path::new("/"), &["skill", "list", "--json"]).expect(0).stdout;
+    assert!(listed.contains("list_files") && !listed.contains("hostile"), "{listed}");
+    let repository = crate::support::folder(&[("a.txt", "a\n")]);
+    let refused = home.run(
+        repository.path(),
+        &["skill", "call", "hostile", r#"{"attack": "nothing"}"#],
+    );
+    assert!(
+        refused.stderr.contains("There is no skill named `hostile`"),
+        "{refused:?}"
+    );
+}
+
+// ---- what the product is built of ----
+
+#[test]
+fn no_defence_of_the_product_can_be_switched_off() {
+    let binary = fs::read(env!("CARGO_BIN_EXE_tool")).expect("it is there");
+    let mark = defence::MARKER.as_bytes();
+    assert!(!binary.windows(mark.len()).any(|window| window == mark));
+
+    let manifest = |name: &str| -> toml::Table {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+        let text = fs::read_to_string(path).expect("it is there");
+        text.parse().expect("cargo reads it")
+    };
+    let host = manifest("host/Cargo.toml");
+    let features = host["features"].as_table().expect("a table");
+    let named: BTreeSet<&str> = features.keys().map(String::as_str).collect();
+    assert_eq!(
+        named,
+        BTreeSet::from(["counterproof"]),
+        "a default or another feature could bring it in"
+    );
+    let workspace = manifest("Cargo.toml");
+    let dependency = workspace["workspace"]["dependencies"]["host"]
+        .as_table()
+        .expect("a table");
+    assert_eq!(
+        dependency.keys().collect::<Vec<_>>(),
+        ["path"],
+        "nobody depends on it with a feature"
+    );
+    let cli = manifest("cli/Cargo.toml");
+    assert!(!cli.contains_key("features") && cli["dependencies"]["host"].get("features").is_none());
+}
+
+#[test]
+fn the_feature_that_switches_defences_off_compiles_in_no_release() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/src/defence.rs");
+    let folder = TempDir::new().expect("a temporary folder");
+    let said = |assertions: &str| {
+        #[expect(clippy::disallowed_methods, reason = "the compiler is asked")]
+        let output = Command::new("rustc")
+            .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata"])
+            .args(["--cfg", r#"feature="counterproof""#, "-C"])
+            .arg(format!("debug-assertions={assertions}"))
+            .arg("--out-dir")
+            .arg(folder.path())
+            .arg(&source)
+            .output()
+            .expect("the compiler is there");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // Alone the file lacks its crates, so it never compiles; what counts is whether this is among the reasons.
+    let refusal = "error: the feature `counterproof` switches defences off";
+    assert!(said("no").contains(refusal), "{}", said("no"));
+    assert!(!said("yes").contains(refusal), "{}", said("yes"));
+}
