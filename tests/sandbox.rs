@@ -22,8 +22,8 @@ use host::api::{Operation, PolicyRequest, SkillEntry};
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{
-    Approver, Arguments, CallContext, CallReport, ChangeJournal, Conversation, Limits, PreparedChange, Question, SessionFiles,
-    SkillHost,
+    Approver, Arguments, CallContext, CallReport, ChangeJournal, Conversation, Limits, PreparedChange, Question,
+    SessionFiles, SkillHost,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
