@@ -1,6 +1,7 @@
 //! The sandbox around test runs: attempts to get out by name, test suites that behave badly, and those that do not.
 
 mod escapes;
+mod hostile;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,10 +36,10 @@ fn run_tests(home: &Home, repository: &Path, arguments: &str) -> Finished {
 }
 
 /// Kind and mode, inode, time and content of an entry.
-type Entry = (u32, u64, i64, Vec<u8>);
+pub(crate) type Entry = (u32, u64, i64, Vec<u8>);
 
 /// Every entry of a tree.
-fn everything(root: &Path) -> BTreeMap<PathBuf, Entry> {
+pub(crate) fn everything(root: &Path) -> BTreeMap<PathBuf, Entry> {
     use std::os::unix::fs::MetadataExt;
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -59,95 +60,41 @@ fn everything(root: &Path) -> BTreeMap<PathBuf, Entry> {
     found
 }
 
+/// Fails where anything but reports differs from before, in kind, mode, inode, time or content.
+#[track_caller]
+pub(crate) fn unchanged(root: &Path, before: &BTreeMap<PathBuf, Entry>) {
+    let mut after = everything(root);
+    after.retain(|path, _| !path.starts_with(root.join("session-reports")));
+    let all: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let changed: Vec<_> = all
+        .into_iter()
+        .filter(|path| before.get(*path) != after.get(*path))
+        .collect();
+    assert!(changed.is_empty(), "{changed:?}");
+}
+
+/// What the last session showed of its runs while they ran.
+pub(crate) fn live(home: &Home) -> Vec<String> {
+    let sessions = std::fs::read_dir(home.path().join("sessions")).expect("there is one");
+    let newest = sessions
+        .flatten()
+        .map(|entry| entry.path())
+        .max()
+        .expect("there is one");
+    let journal = std::fs::read_to_string(newest.join("journal.jsonl")).expect("it is written");
+    let line = |line: &str| {
+        let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+        entry["entry"]["event"]["line"].as_str().map(str::to_owned)
+    };
+    journal.lines().filter_map(line).collect()
+}
+
 /// Processes whose command line holds this.
-fn processes(mark: &str) -> Vec<String> {
+pub(crate) fn processes(mark: &str) -> Vec<String> {
     let all = std::fs::read_dir("/proc").expect("there is a /proc").flatten();
     let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
     lines.filter(|line| line.contains(mark)).collect()
-}
-
-/// What issue by issue a hostile suite tries; each test fails with the error that it names.
-const HOSTILE: &str = r#"
-import os, pathlib, shutil, signal, socket, subprocess, sys, time
-
-HOME = pathlib.Path(os.environ["HOME"])
-
-def test_write_outside():
-    pathlib.Path("../escaped.txt").write_text("x")
-    (HOME / "escaped.txt").write_text("x")
-    pathlib.Path("/usr/escaped.txt").write_text("x")
-
-def test_delete_repository():
-    subprocess.run(["rm", "-rf", os.getcwd() + "/src", os.getcwd() + "/kept.txt"], check=True)
-    assert not os.path.exists("kept.txt")
-    raise RuntimeError("deleted")
-
-def test_read_hidden():
-    print(pathlib.Path(".env").read_text())
-
-def test_read_token():
-    print((HOME / "token").read_text())
-
-def test_reach_daemon():
-    import json
-    port = int(pathlib.Path("port.txt").read_text())
-    socket.create_connection(("127.0.0.1", port), timeout=2)
-
-def test_reach_out():
-    socket.create_connection(("192.0.2.1", 80), timeout=2)
-
-def test_kill_daemon():
-    os.kill(int(pathlib.Path("pid.txt").read_text()), signal.SIGKILL)
-
-def test_leave_a_process():
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(60) # MARK"], {})
-        os._exit(0)
-    time.sleep(0.2)
-    raise RuntimeError("left")
-"#;
-
-#[test]
-fn a_hostile_suite_fails_test_by_test_and_leaves_nothing() {
-    let mark = format!("left-behind-{}", uuid());
-    let files = [
-        ("src/a.py", "x = 1\n"),
-        ("kept.txt", "kept\n"),
-        (".env", "KEY=hunter2\n"),
-        ("test_hostile.py", &HOSTILE.replace("MARK", &mark)),
-    ];
-    let (home, repository) = (Home::offline(), repository(&files));
-    home.serve();
-    let record = home.record();
-    for (name, field) in [("port.txt", "port"), ("pid.txt", "pid")] {
-        std::fs::write(repository.path().join(name), record[field].to_string()).expect("the folder is writable");
-    }
-    let before = everything(repository.path());
-    let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
-    holds(
-        &text,
-        &[
-            "FAILED: 8 failed",
-            "sandbox: namespaces",
-            "Read-only file system",
-            "deleted",
-            "No such file or directory: '.env'",
-            "/token'",
-            "Connection refused",
-            "Network is unreachable",
-            "No such process",
-            "left",
-        ],
-    );
-    assert!(!text.contains("hunter2"), "{text}");
-    assert_eq!(everything(repository.path()), before);
-    assert!(!home.path().join("escaped.txt").exists());
-    assert_eq!(processes(&mark), Vec::<String>::new());
-    assert_eq!(home.record(), record, "the daemon lives");
-    home.run(Path::new("/"), &["service", "status"]).expect(0);
 }
 
 #[test]
@@ -176,7 +123,7 @@ fn endless(mark: &str) -> String {
 
 /// Waits until the condition holds; how long that took.
 #[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
     let started = Instant::now();
     while !holds() {
         assert!(started.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
@@ -209,6 +156,55 @@ fn nothing_outlives_a_daemon_that_is_killed() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is ours");
     until("everything is gone", || processes(&mark).is_empty());
     child.wait().expect("it ends as well");
+}
+
+/// Without a sandbox nothing of the kernel ties a run to its daemon; the next one ends what is left.
+#[test]
+fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
+    let (home, other) = (Home::offline(), Home::offline());
+    home.serve();
+    let suite = "import time\ndef test_endless():\n    time.sleep(60)\n";
+    let repository = repository(&[("test_endless.py", suite)]);
+    let call = [
+        "skill",
+        "call",
+        "run_tests",
+        "{}",
+        "--allow",
+        "run-process",
+        "--unsandboxed",
+    ];
+    let mut command = home.tool(repository.path(), &call);
+    let command = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut child = command.spawn().expect("the binary runs");
+    let daemon = home.record()["pid"].clone();
+    let runs = || runs_of(&daemon.to_string());
+    until("the suite runs", || !runs().is_empty());
+    other.serve();
+    assert!(!runs().is_empty(), "a run whose daemon lives is let alone");
+    rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");
+    child.wait().expect("it ends as well");
+    assert!(!runs().is_empty(), "nobody has ended it yet");
+    home.serve();
+    until("it is gone", || runs().is_empty());
+}
+
+/// The processes of runs that a daemon has started.
+fn runs_of(daemon: &str) -> Vec<String> {
+    let mark = format!("TOOL_RUN={daemon}-");
+    let entries = std::fs::read_dir("/proc").expect("it can be listed").flatten();
+    let is_marked = |place: &Path| {
+        let environment = std::fs::read(place.join("environ")).unwrap_or_default();
+        environment
+            .split(|&byte| byte == 0)
+            .any(|variable| variable.starts_with(mark.as_bytes()))
+    };
+    let marked = entries.filter(|entry| is_marked(&entry.path()));
+    marked
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 #[test]
@@ -340,7 +336,7 @@ test('write', () => { fs.mkdirSync('out'); fs.writeFileSync('out/x', '1'); fs.rm
 }
 
 /// The binary where the kernel gives no more namespaces, as in some containers.
-fn without_namespaces(home: &Home, repository: &Path, arguments: &[&str]) -> Finished {
+pub(crate) fn without_namespaces(home: &Home, repository: &Path, arguments: &[&str]) -> Finished {
     let command = home.tool(repository, arguments);
     #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
     let mut outer = Command::new("unshare");
@@ -468,7 +464,7 @@ fn a_refactoring_runs_the_tests_without_asking() {
     holds(&answer, &["PASSED: 1 passed", "sandbox: namespaces"]);
 }
 
-fn uuid() -> String {
+pub(crate) fn uuid() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     format!(
         "{}-{}",

@@ -248,6 +248,15 @@ pub(crate) fn tree(root: &Path) -> std::collections::BTreeMap<PathBuf, (u32, Vec
     tree
 }
 
+/// Runs a program to its good end: what a user would have done before.
+#[expect(clippy::disallowed_methods, reason = "the tests do what a user does")]
+#[track_caller]
+pub(crate) fn run(directory: &Path, program: &Path, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).current_dir(directory).output();
+    let said = finish(output.unwrap_or_else(|error| panic!("{}: {error}", program.display())));
+    assert_eq!(said.code, 0, "{arguments:?}: {}{}", said.stdout, said.stderr);
+}
+
 /// The paths in which two trees differ.
 pub(crate) fn differences(root: &Path, before: &std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>) -> Vec<PathBuf> {
     let now = tree(root);

@@ -37,7 +37,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 /// Runs `tool` on a terminal.
 #[expect(clippy::disallowed_methods, reason = "a terminal is made by a program of its own")]
-fn on_terminal(
+pub(crate) fn on_terminal(
     home: &Home,
     directory: &Path,
     columns: u16,

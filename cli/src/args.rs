@@ -199,6 +199,11 @@ Examples:
     Skill(Skill),
 
     /// Start, stop, restart or look at the backend
+    ///
+    /// Commands that need the backend start it by themselves, on port 8000 or TOOL_BACKEND_PORT, and it keeps running;
+    /// `idle_minutes` in [server] of config.toml lets it end. An idle one of another version is replaced, a busy one left
+    /// alone. SIGTERM closes what is under way and ends it; SIGHUP makes it read its configuration again. Its logs are
+    /// backend.log and access.log in ~/.tool/logs.
     #[command(
         subcommand,
         after_help = "\
@@ -271,7 +276,14 @@ Examples:
         /// The part that runs inside of the namespaces
         #[arg(long)]
         inner: bool,
+        /// A program inside that does nothing, by which it is tried out whether anything can run there
+        #[arg(long)]
+        nothing: bool,
     },
+
+    /// Do one piece of work with nothing else in reach, as standard input says
+    #[command(name = "__confine", hide = true)]
+    Confine,
 
     /// Try to get out of the sandbox for runs, in many ways, and print what came of it
     #[command(name = "__sandbox-probes", hide = true)]
@@ -526,11 +538,15 @@ Examples:
   TOOL_BACKEND_PORT=9000 tool service start")]
     Start,
     /// Stop the backend
+    ///
+    /// Sessions under way are closed as cancelled, with what there is of them in their reports.
     #[command(after_help = "\
 Examples:
   tool service stop")]
     Stop,
     /// Stop the backend, where it runs, and start it
+    ///
+    /// Takes a new port, address and version at once, also where sessions are under way.
     #[command(after_help = "\
 Examples:
   TOOL_BACKEND_PORT=9000 tool service restart")]

@@ -82,6 +82,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         | Command::Man { .. }
         | Command::Reference
         | Command::Dev(_)
+        | Command::Confine
         | Command::Contain { .. }
         | Command::SandboxProbes(_)
         | Command::Daemon { .. } => {

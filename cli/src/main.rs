@@ -42,7 +42,9 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     contain::offer_helper();
     // These need nothing of the user's: no home, no configuration.
     match &arguments.command {
-        Command::Contain { inner } => return Ok(contain::helper(*inner)),
+        Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
+        Command::Contain { inner, .. } => return Ok(contain::helper(*inner)),
+        Command::Confine => return Ok(host::skill::helper::run()),
         Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
         Command::Doctor {
             sandbox: true, json, ..

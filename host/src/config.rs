@@ -333,7 +333,7 @@ struct FileContext {
 
 /// Names of the environment variables that configure the product or that recipes may see. A client sends these, and
 /// only these, with a session.
-pub const FORWARDED: [&str; 19] = [
+pub const FORWARDED: [&str; 35] = [
     "HOSTED_API_KEY",
     "VENDOR_B_API_KEY",
     "VENDOR_C_API_KEY",
@@ -351,8 +351,24 @@ pub const FORWARDED: [&str; 19] = [
     "http_proxy",
     "https_proxy",
     "no_proxy",
+    "ALL_PROXY",
+    "all_proxy",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_NO_INDEX",
+    "PIP_TRUSTED_HOST",
+    "PIP_PROXY",
+    "NPM_CONFIG_REGISTRY",
+    "NPM_CONFIG_USERCONFIG",
+    "npm_config_registry",
+    "npm_config_userconfig",
 ];
 
 /// A snapshot of the process environment.

@@ -130,6 +130,10 @@ async fn serve(options: Options, parts: Parts, ready: impl FnOnce(&Record)) -> R
         traffic,
         lock_inode,
     } = parts;
+    match crate::process::end_orphans() {
+        0 => {}
+        count => tracing::warn!(count, "ended what a killed backend had left running"),
+    }
     let listener = port::listen(SocketAddr::new(live.current().server.address, port)).await?;
     let listening = listener
         .local_addr()

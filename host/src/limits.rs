@@ -108,6 +108,13 @@ pub const COMPONENT_FUNCTION_BYTES_MAX: usize = 1024 * 1024;
 /// Time for compiling one foreign component. The largest known take 8 s on two cores.
 pub const COMPILE_MS_MAX: u64 = 120_000;
 
+/// Memory of one compilation, all its threads together; on a machine with less than twice this, half of what it has. The
+/// largest known components take about 1 GiB on eight cores.
+pub const COMPILE_MEMORY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Largest compiled component that is taken; native code is a few times larger than wasm.
+pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
+
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
@@ -397,8 +404,57 @@ pub const CONNECTIONS_DRAIN_MS: u64 = 500;
 /// call's own limit ends it earlier.
 pub const GIT_SECONDS_MAX: u64 = 60;
 
-/// Git operations that were given up and still hang (a FIFO in place of an ignore file): no more are started then.
-pub const GIT_THREADS_MAX: usize = 16;
+/// Git operations at the same time. Where no helper does them, those that were given up and still hang count.
+pub const GIT_OPERATIONS_MAX: usize = 16;
+
+/// Memory of one helper for git. Storing a file of the largest size with its line ends changed takes three times it.
+pub const GIT_MEMORY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Addresses of one helper for git: its memory, this program, and windows into packs and their indices.
+pub const GIT_ADDRESS_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// What of a pack is mapped at once, and of all packs together.
+pub const GIT_PACK_WINDOW_BYTES: usize = 32 * 1024 * 1024;
+
+/// What of all packs is mapped together.
+pub const GIT_PACK_MAPPED_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Objects that a helper keeps unpacked.
+pub const GIT_CACHE_BYTES_MAX: isize = 64 * 1024 * 1024;
+
+/// Changes that are looked at for one diff or one commit, hidden ones included: a checkout of a very large project whose
+/// every file was touched.
+pub const GIT_DELTAS_MAX: usize = 500_000;
+
+/// Changes on one page of a helper's answer.
+pub const GIT_PAGE: usize = 256;
+
+/// Largest file that a helper writes: a stored file, or an index.
+pub const GIT_FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Objects of one commit, and their bytes: half a million files, and a disk's worth of room.
+pub const GIT_OBJECTS_MAX: usize = 1_000_000;
+
+/// Bytes of all new objects of one commit.
+pub const GIT_OBJECT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// A file of a few lines in a git directory: `HEAD`, `commondir`, a branch. Paths are not longer.
+pub const GIT_LINE_FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Configuration and lists of alternates that are looked at by the engine itself.
+pub const GIT_CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Object directories that a repository may borrow from, directly and through each other.
+pub const GIT_ALTERNATES_MAX: usize = 32;
+
+/// Files of the user's own git configuration, with what they include.
+pub const GIT_CONFIG_FILES_MAX: usize = 64;
+
+/// What a helper may say in an error.
+pub const GIT_MESSAGE_SHOWN_BYTES_MAX: usize = 2 * 1024;
+
+/// A piece of a file on its way into git's objects.
+pub const GIT_CHUNK_BYTES: usize = 1024 * 1024;
 
 /// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
 pub const GIT_CHANGES_MAX: usize = 5_000;
@@ -627,7 +683,7 @@ pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a helper says in a run: some lines.
-pub const CONTAIN_MESSAGES_BYTES_MAX: u64 = 64 * 1024;
+pub const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// The root file system of a run: mount points and some files of `/etc`.
 pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -673,6 +729,59 @@ pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
 
 /// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
 pub const CONTAIN_ROUNDS_MAX: u32 = 200;
+
+// ---- process: proxy ----
+
+/// Connections of an installation at a time. npm opens 15, pip fewer.
+pub const PROXY_OPEN_MAX: usize = 64;
+
+/// Connections of an installation in all: one for each of the packages of a large tree, twice.
+pub const PROXY_CONNECTIONS_MAX: u64 = 20_000;
+
+/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
+/// little can be carried out.
+pub const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Bytes that it gets from them: more than fits where it unpacks them.
+pub const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The head of a request: what servers accept.
+pub const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Time to reach one address, and to say what is wanted.
+pub const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// Addresses of one name that are tried.
+pub const PROXY_ADDRESSES_MAX: usize = 4;
+
+/// Silence on a connection. Installers give up earlier.
+pub const PROXY_IDLE_SECONDS_MAX: u64 = 120;
+
+/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
+pub const PROXY_REFUSALS_NAMED_MAX: usize = 20;
+// ---- process: confine ----
+
+/// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
+pub const CONFINE_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Second part of a frame, as a helper takes it: a component, or the two sides of a change.
+pub const CONFINE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How often the engine looks at the clock and the session's token while a helper works: what a cancellation takes.
+pub const CONFINE_TICK_MS: u64 = 5;
+
+/// How long a helper that has hung up gets to end, so that its status can say why.
+pub const CONFINE_LAST_WORD_MS: u64 = 200;
+
+/// After this a call of a helper that waits in the kernel is interrupted: opening a FIFO. No disk needs as long.
+pub const CONFINE_WAKE_MS: i64 = 500;
+
+/// Open files of a helper. A repository that has never been packed anew has some hundred packs.
+pub const CONFINE_FILES_OPEN_MAX: u64 = 1024;
+
+/// Memory of a helper that tries to get out: little, so that trying to take more than it may harms nobody.
+pub const CONFINE_PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 // ---- answers ----
 
 /// Citations of one answer that are checked. The longest honest answers have some hundred.
@@ -713,7 +822,3 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
-// ---- process::toolchain ----
-
-/// Seconds that an interpreter may take to say its version: a start from a cold disk takes one or two.
-pub const VERSION_SECONDS_MAX: u64 = 10;

@@ -5,10 +5,13 @@
 //! by cancellation), everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's
 //! rights. [`run_contained`] is one.
 
+pub mod confine;
 pub mod contain;
 pub(crate) mod environment;
 mod group;
+mod orphans;
 mod output;
+pub(crate) mod proxy;
 pub mod toolchain;
 
 use std::collections::BTreeMap;
@@ -25,9 +28,11 @@ use tokio_util::sync::CancellationToken;
 use crate::defence::{self, Defence};
 use crate::limits;
 pub use contain::probes::{ProbeOutcome, ProbeResult, ProbeVerdict};
-use contain::{Control, Enclosure, Message};
+use contain::{Control, Enclosure, Left, Message};
 use group::Group;
+pub use orphans::{end_orphans, start_ticks};
 use output::{LiveLines, Output};
+use proxy::{Proxy, Way};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +154,7 @@ pub fn run(
 ) -> Result<RunOutput, ProcessError> {
     let started = Instant::now();
     let leader = start(command).map_err(|source| not_started(command, source))?;
-    follow(command, leader, started, limits, cancel, progress)
+    follow(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
 }
 
 /// Like [`run`], in a sandbox. When this returns, everything that was inside is gone.
@@ -166,7 +171,31 @@ pub fn run_contained(
 ) -> Result<RunOutput, ProcessError> {
     let started = Instant::now();
     let leader = start_contained(command, enclosure).map_err(|source| not_started(command, source))?;
+    follow(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
+}
+
+/// Like [`run_contained`], with a way to the package registries that the enclosure names, and with what the run has
+/// written handed back where the program exited with 0.
+pub(crate) fn run_installation(
+    command: &CommandSpec,
+    enclosure: &Enclosure,
+    limits: &RunLimits,
+    cancel: &CancellationToken,
+    progress: &dyn Fn(&str),
+) -> Result<Ended, ProcessError> {
+    let started = Instant::now();
+    let leader = start_contained(command, enclosure).map_err(|source| not_started(command, source))?;
     follow(command, leader, started, limits, cancel, progress)
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) run: RunOutput,
+    /// What an installation has left, where it ended well.
+    pub(crate) left: Option<Left>,
+    /// What it wanted to reach and was not let to, one sentence each.
+    pub(crate) refused: Vec<String>,
 }
 
 fn not_started(command: &CommandSpec, source: io::Error) -> ProcessError {
@@ -180,6 +209,8 @@ struct Leader {
     reader: PipeReader,
     group: Group,
     control: Option<Control>,
+    /// What an installation may reach.
+    way: Way,
 }
 
 fn follow(
@@ -189,12 +220,13 @@ fn follow(
     limits: &RunLimits,
     cancel: &CancellationToken,
     progress: &dyn Fn(&str),
-) -> Result<RunOutput, ProcessError> {
+) -> Result<Ended, ProcessError> {
     let Leader {
         mut child,
         reader,
         group,
-        control,
+        mut control,
+        way,
     } = leader;
     let mut run = Running {
         reader,
@@ -203,8 +235,10 @@ fn follow(
         live: LiveLines::new(progress),
         deadline: started + limits.time,
         output_bytes_max: limits.output_bytes_max,
+        way: Some(way),
+        proxy: None,
     };
-    let stopped = run.follow(&group, cancel);
+    let stopped = run.follow(&group, &mut control, cancel);
     if !matches!(stopped, Ok(None)) {
         run.stop(&group, control.as_ref());
     }
@@ -216,36 +250,43 @@ fn follow(
         program: command.program.display().to_string(),
         source,
     };
-    let end = match (stopped.map_err(watch)?, control) {
-        (Some(end), _) => end,
-        (None, None) => own_end(status),
+    let (end, left) = match (stopped.map_err(watch)?, control) {
+        (Some(end), _) => (end, None),
+        (None, None) => (own_end(status), None),
         (None, Some(control)) => contained_end(command, control.said())?,
     };
     run.live.finish();
+    let refused = run.proxy.map(|proxy| proxy.refusals()).unwrap_or_default();
     let (output, output_cut) = run.output.finish();
-    Ok(RunOutput {
+    let run = RunOutput {
         end,
         output,
         output_cut,
         duration: started.elapsed(),
-    })
+    };
+    Ok(Ended { run, left, refused })
 }
 
-/// What the helper said about the program's end.
-fn contained_end(command: &CommandSpec, said: io::Result<Message>) -> Result<RunEnd, ProcessError> {
+/// What the helper said about the program's end, and what it handed back.
+fn contained_end(
+    command: &CommandSpec,
+    said: io::Result<(Message, Option<Left>)>,
+) -> Result<(RunEnd, Option<Left>), ProcessError> {
     let failed = |reason| ProcessError::Contain {
         program: command.program.display().to_string(),
         reason,
     };
-    match said {
-        Ok(Message::Exited(code)) => Ok(RunEnd::Exited(code)),
-        Ok(Message::Signalled(signal)) => Ok(RunEnd::Signalled(signal)),
-        Ok(Message::Tasks) => Ok(RunEnd::TaskLimit),
-        Ok(Message::Memory) => Ok(RunEnd::MemoryLimit),
-        Ok(Message::NotStarted(errno)) => Err(not_started(command, io::Error::from_raw_os_error(errno))),
-        Ok(Message::Failed { step, reason }) => Err(failed(format!("{step}: {reason}"))),
-        Err(error) => Err(failed(error.to_string())),
-    }
+    let (message, left) = said.map_err(|error| failed(error.to_string()))?;
+    let end = match message {
+        Message::Exited(code) => RunEnd::Exited(code),
+        Message::Signalled(signal) => RunEnd::Signalled(signal),
+        Message::Tasks => RunEnd::TaskLimit,
+        Message::Memory => RunEnd::MemoryLimit,
+        Message::NotStarted(errno) => return Err(not_started(command, io::Error::from_raw_os_error(errno))),
+        Message::Failed { step, reason } => return Err(failed(format!("{step}: {reason}"))),
+        Message::Listening => return Err(failed("the sandbox ended without saying why".to_owned())),
+    };
+    Ok((end, left))
 }
 
 /// Starts the program with one pipe for both of its outputs, so that their order is kept.
@@ -261,7 +302,7 @@ fn start(command: &CommandSpec) -> io::Result<Leader> {
         .env_clear()
         .envs(&command.environment)
         .stdin(Stdio::null());
-    lead(builder, group::Cookie::new(), None)
+    lead(builder, group::Cookie::new(), None, Way::default())
 }
 
 /// Starts the helper, which learns on its standard input what to start in turn. It runs somewhere that always is, and
@@ -286,11 +327,13 @@ fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<L
     if defence::on(Defence::ClearedEnvironment) {
         builder.env_clear();
     }
-    lead(builder, cookie, Some(control))
+    let installation = enclosure.installation.as_ref();
+    let way = installation.map(|installation| installation.way.clone());
+    lead(builder, cookie, Some(control), way.unwrap_or_default())
 }
 
 /// Starts a group with one pipe for both outputs.
-fn lead(mut builder: Command, cookie: group::Cookie, control: Option<Control>) -> io::Result<Leader> {
+fn lead(mut builder: Command, cookie: group::Cookie, control: Option<Control>, way: Way) -> io::Result<Leader> {
     let (reader, writer) = io::pipe()?;
     builder
         .env(group::Cookie::VARIABLE, cookie.value())
@@ -305,6 +348,7 @@ fn lead(mut builder: Command, cookie: group::Cookie, control: Option<Control>) -
         reader,
         group,
         control,
+        way,
     })
 }
 
@@ -328,11 +372,19 @@ struct Running<'a> {
     live: LiveLines<'a>,
     deadline: Instant,
     output_bytes_max: u64,
+    /// What the proxy will serve, once there is one.
+    way: Option<Way>,
+    proxy: Option<Proxy>,
 }
 
 impl Running<'_> {
     /// Reads until the leader has exited (`None`) or something else must end the run.
-    fn follow(&mut self, group: &Group, cancel: &CancellationToken) -> io::Result<Option<RunEnd>> {
+    fn follow(
+        &mut self,
+        group: &Group,
+        control: &mut Option<Control>,
+        cancel: &CancellationToken,
+    ) -> io::Result<Option<RunEnd>> {
         loop {
             if cancel.is_cancelled() {
                 return Ok(Some(RunEnd::Cancelled));
@@ -347,8 +399,24 @@ impl Running<'_> {
                 self.drain()?;
                 return Ok(None);
             }
+            if let Some(control) = control {
+                self.serve(control)?;
+            }
             self.read_within(TICK)?;
         }
+    }
+
+    /// Starts the proxy of an installation when its listener has come, and shows what it refuses.
+    fn serve(&mut self, control: &mut Control) -> io::Result<()> {
+        if let Some(listener) = control.listener()?
+            && let Some(way) = self.way.take()
+        {
+            self.proxy = Some(Proxy::start(listener, way)?);
+        }
+        for sentence in self.proxy.iter().flat_map(Proxy::fresh_refusals) {
+            self.live.say(&sentence);
+        }
+        Ok(())
     }
 
     /// Asks the group to end, and reads on for a moment so that a last word is neither lost nor in the way.

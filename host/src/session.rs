@@ -725,11 +725,14 @@ fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repo
         return Err(Problem::new("invalid-request", message));
     }
     let repository = Repository::open(root, options).map_err(|error| {
+        let of_root_file = matches!(&error, RepositoryError::Pattern(pattern) if pattern.of_repository);
         let hint = match &error {
+            _ if of_root_file => Some(repository::ROOT_FILE_HINT.to_owned()),
             RepositoryError::RootFile(_) => Some(repository::ROOT_FILE_HINT.to_owned()),
             error => std::error::Error::source(error).map(ToString::to_string),
         };
         let code = match &error {
+            _ if of_root_file => "config-repository",
             RepositoryError::Open { .. } => "invalid-repository",
             RepositoryError::Pattern(_) => "config-invalid",
             RepositoryError::RootFile(_) => "config-repository",

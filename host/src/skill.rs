@@ -10,12 +10,14 @@ pub(crate) mod bindings;
 mod cache;
 mod call;
 pub mod changes;
+mod compile;
 mod component;
 pub mod diff;
 mod engine;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod guard;
+pub mod helper;
 mod imports;
 pub mod policy;
 mod registry;
@@ -26,7 +28,7 @@ pub(crate) mod taint;
 pub(crate) mod text;
 mod wasi;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -118,6 +120,8 @@ pub struct Limits {
     pub parts: usize,
     /// Time for compiling a foreign component.
     pub compile: Duration,
+    /// Memory for compiling a foreign component.
+    pub compile_memory_bytes: u64,
     /// Wall time of `describe`.
     pub describe: Duration,
 }
@@ -145,6 +149,7 @@ impl Default for Limits {
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
+            compile_memory_bytes: limits::COMPILE_MEMORY_BYTES_MAX,
             describe: Duration::from_millis(limits::DESCRIBE_WALL_MS_MAX),
         }
     }
@@ -260,6 +265,18 @@ impl CallContext {
                 format!("The effect `{effect}` is not granted any more: {because}."),
                 format!("the user can grant it all the same with `--allow {effect}:tainted`"),
             ),
+            None if self
+                .repository
+                .narrowing()
+                .deny
+                .iter()
+                .any(|denied| denied == effect.name()) =>
+            {
+                (
+                    format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
+                    "only who may change that file can grant it".to_owned(),
+                )
+            }
             None => (
                 format!("The effect `{effect}` is not granted here."),
                 format!("the user can grant it with `--allow {effect}`"),
@@ -275,6 +292,8 @@ pub struct SessionFiles {
     pub seen: BTreeMap<String, String>,
     /// Paths that the session created, replaced or deleted.
     pub changed: BTreeMap<String, ChangeKind>,
+    /// Places outside the root that the user lets git read: a worktree's repository, and what it borrows objects from.
+    pub git_elsewhere: BTreeSet<PathBuf>,
 }
 
 /// What a session did to a file, compared with its start.

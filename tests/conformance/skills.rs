@@ -272,7 +272,11 @@ fn install_with_pip() -> Finished {
     environment(root);
     let fixture = fixture_path("click-8.1.8");
     let pip = site_packages(&fixture).join("pip");
-    std::os::unix::fs::symlink(pip, site_packages(root).join("pip")).expect("the folder is writable");
+    run(
+        root,
+        "cp",
+        &["-r", &pip.to_string_lossy(), &site_packages(root).to_string_lossy()],
+    );
     let wheels = tempfile::tempdir().expect("a temporary folder");
     let wheel = "import zipfile\n\
         w = zipfile.ZipFile('tinypackage-1.0-py3-none-any.whl', 'w')\n\

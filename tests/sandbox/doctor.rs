@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use host::defence;
+use host::process::confine;
 use host::process::contain::probes::ATTEMPTS;
 use host::skill::attacks::ATTACKS;
 use serde_json::Value;
@@ -50,7 +51,7 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
     let places = TempDir::new().expect("a temporary folder");
     let finished = finish(doctor(&places, &["--json"]).output().expect("the binary runs"));
     let proof: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
-    let lists = [&proof["attacks"], &proof["escapes"]];
+    let lists = [&proof["attacks"], &proof["escapes"], &proof["helpers"]];
     let lost: Vec<&Value> = lists
         .iter()
         .flat_map(|list| list.as_array().expect("it is a list"))
@@ -69,7 +70,11 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
         ATTACKS.len() >= 40,
         "the specification of this proof wants as many by name"
     );
-    let all = ATTACKS.len() + ATTEMPTS.len();
+    assert_eq!(
+        names(lists[2]),
+        confine::ATTEMPTS.iter().map(|attempt| attempt.name).collect::<Vec<_>>()
+    );
+    let all = ATTACKS.len() + ATTEMPTS.len() + confine::ATTEMPTS.len();
     assert_eq!((&proof["held"], &proof["failed"]), (&all.into(), &0.into()));
     assert_eq!((finished.code, &proof["sandbox"]), (0, &"namespaces".into()));
     // It needed nothing and left nothing.
@@ -143,6 +148,7 @@ fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
         .iter()
         .map(|attack| attack.name)
         .chain(ATTEMPTS.iter().map(|attempt| attempt.name))
+        .chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name))
         .map(str::to_owned)
         .collect();
     assert_eq!(named(&text, "Tried by: "), known);

@@ -409,11 +409,16 @@ fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
         ),
     };
     let python = match toolchain::python(&root, &environment) {
-        Some(python) => Check::ok("python", format!("{} ({})", python.version, python.path.display())),
-        None => Check::warn(
+        Ok(python) => {
+            let version = python
+                .version
+                .unwrap_or_else(|| "chosen by the project's tool".to_owned());
+            Check::ok("python", format!("{version} ({})", python.program.display()))
+        }
+        Err(missing) => Check::warn(
             "python",
-            "Python 3.10+ required but not found: tests of Python projects cannot run",
-            "install Python 3.10 or newer, or make `.venv` with it",
+            format!("{missing}: tests of Python projects cannot run"),
+            missing.hint,
         ),
     };
     let node = match toolchain::program("node", &root, &environment) {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::lock;
 use crate::api::{self, Problem, Timestamp};
 use crate::config;
+use crate::process::start_ticks;
 
 /// Who and where the daemon is: the content of `backend.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,14 +74,6 @@ impl Record {
     pub(super) fn is_alive(&self) -> bool {
         !cfg!(target_os = "linux") || start_ticks(self.pid) == Some(self.start_ticks)
     }
-}
-
-/// When the kernel started a process, from `/proc`; absent where there is no such process or no such file.
-pub(super) fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command in parentheses and may hold anything; the 22nd is the start time.
-    let (_, after_command) = stat.rsplit_once(')')?;
-    after_command.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 /// The daemon of this home, where one runs and has said where it listens.

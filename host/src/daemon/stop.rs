@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::lock;
-use super::state::{Record, start_ticks};
+use super::state::Record;
 use crate::api::Problem;
+use crate::process::start_ticks;
 use crate::{http, limits};
 
 /// A daemon that has answered with what only the holder of the home's token can know.

@@ -422,10 +422,10 @@ pub fn listener_of(port: u16) -> Option<u32> {
 
 /// What is found in the kernel's tables of sockets; elsewhere than on Linux there are none.
 fn in_tables(find: impl Fn(&str) -> Option<u32>) -> Option<u32> {
-    let read = |place: &&str| std::fs::read_to_string(place).ok();
+    let read = |place: &str| std::fs::read_to_string(place).ok();
     let mut tables = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
-        .filter_map(|place| read(&place));
+        .filter_map(|place| read(place));
     tables.find_map(|table| find(&table))
 }
 

@@ -12,6 +12,7 @@
 mod copy;
 #[cfg(target_os = "linux")]
 mod filter;
+mod handover;
 #[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
@@ -33,7 +34,8 @@ mod walls;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -42,11 +44,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::CommandSpec;
+use super::proxy::Way;
 use crate::limits;
+use handover::Inbox;
 pub(super) use spec::Message;
+#[cfg(target_os = "linux")]
+pub(super) use walls::give_up_capabilities;
 
 /// The hidden command that is the helper.
 pub const HELPER_COMMAND: &str = "__contain";
+
+/// Its argument to do nothing, by which it is tried out whether anything can run inside.
+#[cfg(target_os = "linux")]
+const NOTHING: &str = "--nothing";
 
 /// What stands around a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -88,9 +98,15 @@ pub struct Available {
 
 static OFFERED: AtomicBool = AtomicBool::new(false);
 
-/// Says that this process's binary runs [`helper`] for [`HELPER_COMMAND`]. Without it there is no sandbox.
+/// Says that this process's binary runs [`helper`] for [`HELPER_COMMAND`], and `skill::helper::run` for
+/// [`super::confine::HELPER_COMMAND`]. Without it there is no sandbox.
 pub fn offer_helper() {
     OFFERED.store(true, Ordering::Relaxed);
+}
+
+/// True where [`offer_helper`] was called.
+pub(super) fn helper_offered() -> bool {
+    OFFERED.load(Ordering::Relaxed)
 }
 
 /// What works here: tried once with a program that does nothing, then remembered.
@@ -153,6 +169,28 @@ pub struct Enclosure {
     pub state_directory: Option<PathBuf>,
     /// What the run may use.
     pub bounds: Bounds,
+    /// Set for an installation, which needs [`Sandbox::Namespaces`].
+    pub(crate) installation: Option<Installation>,
+}
+
+/// What is different for an installation: it has a way to the package registries, and what it writes is handed back.
+#[derive(Debug, Clone)]
+pub(crate) struct Installation {
+    /// Real path of the folder of packages, where it lies outside of the repository.
+    pub(crate) outside: Option<PathBuf>,
+    /// Files and folders of the user that the installer's configuration names.
+    pub(crate) shown: Vec<PathBuf>,
+    /// What may be reached.
+    pub(crate) way: Way,
+}
+
+/// What an installation that ended well has left: trees that nothing writes to any more.
+#[derive(Debug)]
+pub(crate) struct Left {
+    /// The repository.
+    pub(crate) repository: OwnedFd,
+    /// The folder of packages, where it lies outside.
+    pub(crate) outside: Option<OwnedFd>,
 }
 
 /// What a contained run may use. [`Default`] is what `limits` argues for; probes make it smaller.
@@ -188,7 +226,12 @@ impl Default for Bounds {
 
 /// The daemon's end of a contained run.
 #[derive(Debug)]
-pub(super) struct Control(UnixStream);
+pub(super) struct Control {
+    socket: UnixStream,
+    inbox: Inbox,
+    /// True while the handle of a listener is still to come.
+    awaits_listener: bool,
+}
 
 impl Control {
     /// A pair: this end, and the one that becomes the helper's standard input. The spec is already under way in it.
@@ -202,24 +245,46 @@ impl Control {
             // A helper that ended early says so itself.
             let _ = spec::send(&mut writer, &text);
         })?;
-        Ok((Self(own), helpers))
+        let control = Self {
+            socket: own,
+            inbox: Inbox::default(),
+            awaits_listener: enclosure.installation.is_some(),
+        };
+        Ok((control, helpers))
     }
 
     /// Asks the program to end.
     pub(super) fn terminate(&self) {
         // An error means that nobody is there any more.
-        let _ = (&self.0).write_all(&[spec::TERMINATE]);
+        let _ = (&self.socket).write_all(&[spec::TERMINATE]);
     }
 
     /// Ends everything at once.
     pub(super) fn end(&self) {
-        let _ = self.0.shutdown(Shutdown::Write);
+        let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// What the helper said, once it has ended.
-    pub(super) fn said(mut self) -> io::Result<Message> {
-        self.0.set_nonblocking(true)?;
-        spec::last_message(&mut self.0)
+    /// The listener of an installation's own network, once it has come.
+    pub(super) fn listener(&mut self) -> io::Result<Option<TcpListener>> {
+        if !self.awaits_listener {
+            return Ok(None);
+        }
+        self.inbox.receive(&self.socket)?;
+        let listener = self.inbox.handles.pop_front().map(TcpListener::from);
+        self.awaits_listener = listener.is_none();
+        Ok(listener)
+    }
+
+    /// What the helper said, once it has ended, and the trees that came with it.
+    pub(super) fn said(mut self) -> io::Result<(Message, Option<Left>)> {
+        self.inbox.receive(&self.socket)?;
+        let message = spec::last_message(&self.inbox.bytes)?;
+        let mut handles = self.inbox.handles.into_iter().skip(usize::from(self.awaits_listener));
+        let left = handles.next().map(|repository| Left {
+            repository,
+            outside: handles.next(),
+        });
+        Ok((message, left))
     }
 }
 

@@ -55,6 +55,15 @@ const NETWORK: [&str; 17] = [
     "npm_config_registry",
 ];
 
+/// Where certificates are that a user added to those of the machine.
+pub(crate) const CERTIFICATES: [&str; 5] = [
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+];
+
 /// The environment of a run that stays on this machine.
 pub(crate) fn for_run(starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut environment = pick(starter, &COMMON);
@@ -75,7 +84,8 @@ pub(crate) fn for_install(starter: &BTreeMap<String, String>) -> BTreeMap<String
     environment
 }
 
-fn pick(starter: &BTreeMap<String, String>, names: &[&str]) -> BTreeMap<String, String> {
+/// The variables of these names.
+pub(crate) fn pick(starter: &BTreeMap<String, String>, names: &[&str]) -> BTreeMap<String, String> {
     starter
         .iter()
         .filter(|(name, _)| names.contains(&name.as_str()))
@@ -104,10 +114,15 @@ pub(crate) fn executable(path: &Path) -> bool {
 /// What a virtual environment says of itself in its `pyvenv.cfg`; absent where a folder is none. It may be the
 /// repository's own: neither a FIFO of that name nor an endless file is waited for.
 pub(crate) fn venv_record(folder: &Path) -> Option<String> {
+    small_file(&folder.join("pyvenv.cfg"))
+}
+
+/// The text of a small file of a repository, read without waiting: what is none, or not one any more, is absent.
+pub(crate) fn small_file(path: &Path) -> Option<String> {
     use rustix::fs::{Mode, OFlags};
     use std::io::Read;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = std::fs::File::from(rustix::fs::open(folder.join("pyvenv.cfg"), flags, Mode::empty()).ok()?);
+    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
         return None;
     }

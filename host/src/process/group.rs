@@ -5,6 +5,7 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
+use super::orphans;
 use crate::defence::{self, Defence};
 
 /// A mark in the environment of a run, by which processes that left its group are found.
@@ -18,8 +19,10 @@ impl Cookie {
     /// The variable that carries it.
     pub(super) const VARIABLE: &'static str = "TOOL_RUN";
 
+    /// It names this process too, so that the next daemon knows what one that was killed has left.
     pub(super) fn new() -> Self {
-        Self(uuid::Uuid::new_v4().to_string())
+        let id = uuid::Uuid::new_v4().simple();
+        Self(format!("{}-{id}", orphans::ours()))
     }
 
     pub(super) fn value(&self) -> &str {

@@ -112,6 +112,11 @@ impl<'a> LiveLines<'a> {
         }
     }
 
+    /// Shows a line of the host's own between the others.
+    pub(super) fn say(&self, line: &str) {
+        (self.progress)(line);
+    }
+
     /// Shows a last line that has no end.
     pub(super) fn finish(&mut self) {
         if !self.ended && !self.partial.is_empty() {

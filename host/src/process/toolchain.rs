@@ -1,7 +1,9 @@
-//! Which Python and which Node a test run of this user would find, for `tool doctor`.
+//! Which Python and which Node a project is worked on with.
 //!
 //! Only programs on the user's `PATH` outside the repository are asked for their version; of a virtual environment in
 //! the repository its own record is read, because nothing of a repository runs before somebody agreed to it.
+
+mod python;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CommandSpec, RunEnd, RunLimits, environment, run};
 use crate::limits;
-
-/// The oldest Python that runs tests (specification).
-const OLDEST_PYTHON: (u32, u32) = (3, 10);
+pub use python::{Home, Missing, Python, python};
+pub(crate) use python::{choose, pythons_on_path};
 
 /// A program that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,26 +25,6 @@ pub struct Program {
     pub version: String,
 }
 
-/// The Python for tests in `root`: its virtual environment, else the first on the `PATH` that is new enough. Blocks.
-pub fn python(root: &Path, starter: &BTreeMap<String, String>) -> Option<Program> {
-    let own = [".venv", "venv"].map(|name| root.join(name));
-    let starters = starter.get("VIRTUAL_ENV").map(PathBuf::from);
-    let in_environment = own
-        .into_iter()
-        .chain(starters)
-        .find_map(|folder| virtual_environment(&folder));
-    in_environment.or_else(|| {
-        let names = ["python3", "python"];
-        let found = names
-            .into_iter()
-            .flat_map(|name| environment::find_programs(starter, name));
-        found
-            .filter(|path| !path.starts_with(root))
-            .filter_map(|path| ask(path, starter))
-            .find(|program| is_new_enough(&program.version))
-    })
-}
-
 /// The first program of this name on the `PATH`, where it answers `--version`. Blocks.
 pub fn program(name: &str, root: &Path, starter: &BTreeMap<String, String>) -> Option<Program> {
     let mut found = environment::find_programs(starter, name).into_iter();
@@ -52,36 +33,18 @@ pub fn program(name: &str, root: &Path, starter: &BTreeMap<String, String>) -> O
         .and_then(|path| ask(path, starter))
 }
 
-fn virtual_environment(folder: &Path) -> Option<Program> {
-    let path = folder.join("bin/python");
-    if !environment::executable(&path) {
-        return None;
-    }
-    let record = environment::venv_record(folder)?;
-    let version = record.lines().find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        matches!(key.trim(), "version" | "version_info").then(|| value.trim().to_owned())
-    })?;
-    is_new_enough(&version).then_some(Program { path, version })
-}
-
-fn is_new_enough(version: &str) -> bool {
-    let mut numbers = version.split('.').map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= OLDEST_PYTHON,
-        _ => false,
-    }
-}
-
 fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
+    ask_within(path, starter, Duration::from_secs(limits::PROBE_SECONDS_MAX))
+}
+
+fn ask_within(path: PathBuf, starter: &BTreeMap<String, String>, time: Duration) -> Option<Program> {
     let command = CommandSpec {
         program: path.clone(),
         arguments: vec!["--version".to_owned()],
         directory: PathBuf::from("/"),
         environment: environment::for_run(starter),
     };
-    let bounds = RunLimits::within(Duration::from_secs(limits::VERSION_SECONDS_MAX));
-    let answer = run(&command, &bounds, &CancellationToken::new(), &|_| ()).ok()?;
+    let answer = run(&command, &RunLimits::within(time), &CancellationToken::new(), &|_| ()).ok()?;
     if answer.end != RunEnd::Exited(0) {
         return None;
     }
@@ -92,62 +55,127 @@ fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
+mod testing {
+    //! A machine whose programs are small shell scripts.
 
-    use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A folder with a program that prints this.
-    fn program_that_prints(name: &str, text: &str) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let place = folder.path().join(name);
-        fs::write(&place, format!("#!/bin/sh\necho '{text}'\n")).expect("the folder is writable");
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        folder
+    use super::*;
+
+    pub(super) struct Machine {
+        folder: tempfile::TempDir,
+        pub(super) starter: BTreeMap<String, String>,
     }
 
-    fn path_of(folders: &[&Path]) -> BTreeMap<String, String> {
-        let joined: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        [("PATH".to_owned(), joined.join(":"))].into()
+    impl Machine {
+        /// A repository, and a `PATH` with nothing on it.
+        pub(super) fn new() -> Self {
+            let folder = tempfile::tempdir().expect("there is room for a folder");
+            for name in ["root", "bin"] {
+                fs::create_dir(folder.path().join(name)).expect("folders can be made");
+            }
+            let mut machine = Self {
+                folder,
+                starter: BTreeMap::new(),
+            };
+            machine.set("PATH", &machine.outside("bin").to_string_lossy());
+            machine
+        }
+
+        pub(super) fn root(&self) -> PathBuf {
+            self.outside("root")
+        }
+
+        pub(super) fn outside(&self, name: &str) -> PathBuf {
+            self.folder.path().canonicalize().expect("it is there").join(name)
+        }
+
+        pub(super) fn path(&self) -> &str {
+            &self.starter["PATH"]
+        }
+
+        pub(super) fn set(&mut self, name: &str, value: &str) {
+            self.starter.insert(name.to_owned(), value.to_owned());
+        }
+
+        pub(super) fn write(&self, path: &str, content: &str) {
+            fs::write(self.root().join(path), content).expect("files can be written");
+        }
+
+        /// A virtual environment whose Python is `script`.
+        pub(super) fn environment(&self, place: &str, version: &str, script: &str) -> PathBuf {
+            fs::create_dir_all(self.root().join(place)).expect("folders can be made");
+            let folder = self.root().join(place).canonicalize().expect("it is there");
+            let record = format!("home = /usr/bin\nversion = {version}\n");
+            fs::write(folder.join("pyvenv.cfg"), record).expect("files can be written");
+            program(&folder.join("bin/python"), script);
+            folder
+        }
+
+        /// A Python on the `PATH` that answers the question for its version and does `script` otherwise.
+        pub(super) fn python(&self, name: &str, version: &str, script: &str) {
+            let answer =
+                format!("if [ \"$1 $2\" = '-I -c' ]; then echo {version}; echo /machine/site-packages; exit; fi");
+            self.tool(name, &format!("{answer}\n{script}"));
+        }
+
+        /// A program on the `PATH`.
+        pub(super) fn tool(&self, name: &str, script: &str) {
+            program(&self.outside("bin").join(name), script);
+        }
+
+        /// A program inside the repository.
+        pub(super) fn repository_program(&self, path: &str, script: &str) {
+            program(&self.root().join(path), script);
+        }
     }
+
+    fn program(path: &Path, script: &str) {
+        fs::create_dir_all(path.parent().expect("it has a parent")).expect("folders can be made");
+        fs::write(path, format!("#!/bin/sh\n{script}\n")).expect("files can be written");
+        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("modes can be set");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Machine;
+    use super::*;
 
     #[test]
-    fn an_old_python_is_passed_over() {
-        let root = tempfile::tempdir().expect("a temporary folder");
-        let old = program_that_prints("python3", "Python 3.9.2");
-        let new = program_that_prints("python3", "Python 3.11.4");
-        let found = python(root.path(), &path_of(&[old.path(), new.path()])).expect("one is new enough");
-        assert_eq!(
-            (found.version.as_str(), found.path),
-            ("3.11.4", new.path().join("python3"))
-        );
-        assert_eq!(python(root.path(), &path_of(&[old.path()])), None);
-    }
-
-    #[test]
-    fn the_projects_environment_comes_first_and_is_not_run() {
-        let root = tempfile::tempdir().expect("a temporary folder");
-        let bin = root.path().join(".venv/bin");
-        fs::create_dir_all(&bin).expect("the folder is writable");
-        fs::write(bin.join("python"), "#!/bin/sh\ntouch ran\n").expect("the folder is writable");
-        fs::set_permissions(bin.join("python"), fs::Permissions::from_mode(0o755)).expect("it is ours");
-        fs::write(
-            root.path().join(".venv/pyvenv.cfg"),
-            "home = /usr/bin\nversion = 3.12.3\n",
-        )
-        .expect("writable");
-        let found = python(root.path(), &BTreeMap::new()).expect("it is there");
-        assert_eq!(found.version, "3.12.3");
-        assert!(!root.path().join("ran").exists() && !Path::new("/ran").exists());
+    fn the_projects_environment_says_its_version_and_is_not_run() {
+        let machine = Machine::new();
+        let marker = machine.outside("ran");
+        machine.environment(".venv", "3.12.3", &format!("touch '{}'", marker.display()));
+        let found = python(&machine.root(), &machine.starter).expect("it is there");
+        assert_eq!(found.version.as_deref(), Some("3.12.3"));
+        assert!(!marker.exists());
     }
 
     #[test]
     fn a_program_of_the_repository_is_never_asked() {
-        let root = program_that_prints("node", "v22.1.0");
-        assert_eq!(program("node", root.path(), &path_of(&[root.path()])), None);
-        let elsewhere = tempfile::tempdir().expect("a temporary folder");
-        let found = program("node", elsewhere.path(), &path_of(&[root.path()])).expect("it is there");
+        let mut machine = Machine::new();
+        machine.repository_program("bin/node", "echo v22.1.0");
+        machine.set("PATH", &machine.root().join("bin").to_string_lossy());
+        assert_eq!(program("node", &machine.root(), &machine.starter), None);
+        let elsewhere = machine.outside("bin");
+        let found = program("node", &elsewhere, &machine.starter).expect("it is there");
         assert_eq!(found.version, "22.1.0");
+    }
+
+    /// `PROBE_SECONDS_MAX`.
+    #[test]
+    fn a_program_that_does_not_say_its_version_is_not_waited_for() {
+        let machine = Machine::new();
+        machine.tool("node", "PATH=/usr/bin:/bin; echo v22.1.0; sleep 600");
+        let started = std::time::Instant::now();
+        let asked = ask_within(
+            machine.outside("bin/node"),
+            &machine.starter,
+            Duration::from_millis(300),
+        );
+        assert_eq!(asked, None);
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     }
 }

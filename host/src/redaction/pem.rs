@@ -9,31 +9,35 @@ use crate::limits;
 /// A first line of a key in armour is at least that long; code below a mention of the armour is not.
 const FIRST_BYTES_MIN: usize = 32;
 
+/// What stands before and after the words `PRIVATE KEY` in a mark, at most.
+const MARK_BYTES_MAX: usize = 48;
+
 /// What is left of a key in its last line, at least.
 const LAST_BYTES_MIN: usize = 4;
 
 /// The key that the mention of a private key at `mention` opens, line by line; nothing where it opens none.
 pub(super) fn lines(text: &str, mention: usize) -> Vec<Range<usize>> {
-    let line_start = text[..mention].rfind('\n').map_or(0, |at| at + 1);
-    let line_end = end_of_line(text, mention);
-    let opens = text[line_start..mention]
-        .rfind("BEGIN")
-        .is_some_and(|at| text[line_start..line_start + at].contains("----"));
-    let Some(mark) = text[mention..line_end].find("----") else {
+    let Some(body) = opened(text, mention) else {
         return Vec::new();
     };
-    if !opens {
-        return Vec::new();
-    }
-    let dashes = text[mention + mark..line_end]
-        .bytes()
-        .take_while(|byte| *byte == b'-')
-        .count();
-    let rest = mention + mark + dashes..line_end;
-    match in_one_line(text, rest) {
+    let line_end = end_of_line(text, body);
+    match in_one_line(text, body..line_end) {
         Some(key) => vec![key],
         None => below(text, line_end),
     }
+}
+
+/// Where the mark ends that is around the mention: `-----BEGIN EC PRIVATE KEY-----`, `---- BEGIN SSH2 … PRIVATE KEY ----`.
+fn opened(text: &str, mention: usize) -> Option<usize> {
+    let before = &text[text.ceil_char_boundary(mention.saturating_sub(MARK_BYTES_MAX))..mention];
+    let before = before.rsplit('\n').next().unwrap_or_default();
+    let begin = before.rfind("BEGIN")?;
+    before[..begin].contains("----").then_some(())?;
+    let after = &text[mention..text.floor_char_boundary(mention + MARK_BYTES_MAX)];
+    let after = after.split('\n').next().unwrap_or_default();
+    let dashes = after.find("----")?;
+    let count = after[dashes..].bytes().take_while(|byte| *byte == b'-').count();
+    Some(mention + dashes + count)
 }
 
 /// A key whose line breaks are written as `\n`, up to its end mark or the end of the line.
@@ -54,7 +58,8 @@ fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     // Headers, and blank lines below them.
     let mut others = 0;
     for _ in 0..limits::REDACTION_KEY_LINES_MAX {
-        if at >= text.len() {
+        // The end of the text, or of a line that is too long for a key.
+        if text.as_bytes().get(at) != Some(&b'\n') {
             break;
         }
         let line = at + 1..end_of_line(text, at + 1);
@@ -105,6 +110,8 @@ fn longest_run(line: &str) -> Option<Range<usize>> {
     best
 }
 
+/// The end of the line, or of as much of it as a key can fill.
 fn end_of_line(text: &str, from: usize) -> usize {
-    text[from..].find('\n').map_or(text.len(), |at| from + at)
+    let end = text.floor_char_boundary(from + limits::REDACTION_KEY_BYTES_MAX);
+    text[from..end].find('\n').map_or(end, |at| from + at)
 }

@@ -380,7 +380,11 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     for hit in anchors.automaton.find_overlapping_iter(text) {
         let rule = anchors.rules[hit.pattern().as_usize()];
-        if !enabled.has(rule) {
+        // What lies inside a key belongs to it, however many anchors it holds.
+        if found
+            .last()
+            .is_some_and(|last| last.range.start < hit.start() && hit.start() < last.range.end)
+        {
             continue;
         }
         if RULES[rule].pattern.is_empty() {
@@ -403,7 +407,8 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
     found.retain(|found| {
         let is_apart = found.range.start >= end;
         end = end.max(found.range.end);
-        is_apart
+        // What a rule that is switched off has found is no other rule's, either.
+        is_apart && enabled.has(found.rule)
     });
     found
 }
@@ -425,8 +430,8 @@ fn key_at(text: &str, anchor: usize, at: usize) -> Option<Range<usize>> {
     let mut end = from + key.end();
     if key.end() == window.len() {
         // A key that is longer than the window is one all the same.
-        let more = text[end..].bytes().take_while(|byte| is_key_byte(*byte)).count();
-        end += more;
+        let more = text[end..].bytes().take(limits::REDACTION_KEY_BYTES_MAX);
+        end += more.take_while(|byte| is_key_byte(*byte)).count();
     }
     let is_key = !text[start..].starts_with(START) && (rule.is_key)(&text[start..end]);
     is_key.then_some(start..end)

@@ -1,20 +1,14 @@
-//! Compiled code: built-in, cached on disk by digest, or compiled now.
+//! Compiled code: built-in, or cached on disk by digest. Making it is `compile`'s.
 //!
 //! Compiled code is native code, and loading it is trusting it. It is loaded at one place, [`deserialize`], from the
 //! program itself or from a file of ours in a folder that only this user can write (mode 0700), whose content is the
-//! one that we wrote (a digest stands in front of it). What does not load is compiled again. A foreign component is
-//! compiled on a thread of its own, one at a time, within a time; the thread of a compilation that takes longer cannot
-//! be stopped, so until it ends no other is begun. The compiler's memory is bounded by the component's size and by the
-//! size of its functions, and by nothing else.
+//! one that we wrote (a digest stands in front of it). What does not load is compiled again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
@@ -30,9 +24,6 @@ const HEADER_BYTES: usize = MAGIC.len() + 32;
 
 /// Files that stay in the cache: what a team has, with a few versions of each.
 const FILES_MAX: usize = 64;
-
-/// Largest compiled component that is read back; native code is a few times larger than wasm.
-const COMPILED_BYTES_MAX: u64 = 8 * limits::COMPONENT_BYTES_MAX;
 
 /// The folder of compiled code.
 #[derive(Debug)]
@@ -68,13 +59,9 @@ impl Cache {
     }
 
     /// Keeps compiled code. A cache that cannot be written costs time and nothing else, so a failure is only logged.
-    pub(super) fn store(&self, engine: &Engine, digest: &str, component: &Component) {
+    pub(super) fn store(&self, engine: &Engine, digest: &str, code: &[u8]) {
         let path = self.path(engine, digest);
-        let stored = component
-            .serialize()
-            .map_err(std::io::Error::other)
-            .and_then(|code| self.write(&path, &code));
-        match stored {
+        match self.write(&path, code) {
             Ok(()) => self.prune(),
             Err(error) => tracing::warn!(path = %path.display(), %error, "compiled code is not kept"),
         }
@@ -131,11 +118,11 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     check_private(&fs::symlink_metadata(folder)?)?;
     let metadata = file.metadata()?;
     check_private(&metadata)?;
-    if !metadata.is_file() || metadata.len() > COMPILED_BYTES_MAX {
+    if !metadata.is_file() || metadata.len() > limits::COMPILED_BYTES_MAX {
         return Err(std::io::Error::other("it is not a cache file"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    file.take(COMPILED_BYTES_MAX).read_to_end(&mut bytes)?;
+    file.take(limits::COMPILED_BYTES_MAX).read_to_end(&mut bytes)?;
     let Some((header, code)) = bytes.split_at_checked(HEADER_BYTES) else {
         return Err(std::io::Error::other("it is cut short"));
     };
@@ -170,45 +157,12 @@ pub(super) fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Comp
         unsafe_code,
         reason = "loading compiled code means trusting it; where it comes from is checked above"
     )]
-    // SAFETY: `code` was made by wasmtime. It is either embedded in this program by its own build, or it was read from
-    // a file that only this user can write and whose digest is the one that we wrote in front of it. wasmtime checks
-    // that its own version, configuration and the processor's features fit.
+    // SAFETY: `code` was made by wasmtime. It is either embedded in this program by its own build, or it came over a
+    // socket from a helper that this process started for it, or it was read from a file that only this user can write
+    // and whose digest is the one that we wrote in front of it. wasmtime checks that its own version, configuration and
+    // the processor's features fit.
     unsafe {
         Component::deserialize(engine, code)
-    }
-}
-
-/// True while a compilation runs, also one that nobody waits for any more.
-static COMPILING: AtomicBool = AtomicBool::new(false);
-
-/// Compiles a foreign component within its time.
-pub(super) fn compile(engine: &Engine, wasm: Arc<[u8]>, time: Duration) -> Result<Component, String> {
-    let turn = std::time::Instant::now();
-    while COMPILING.swap(true, Ordering::AcqRel) {
-        if turn.elapsed() >= time {
-            return Err("another skill is still being compiled".to_owned());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let (sender, receiver) = mpsc::channel();
-    let engine = engine.clone();
-    let work = move || {
-        let compiled = Component::from_binary(&engine, &wasm);
-        COMPILING.store(false, Ordering::Release);
-        // Nobody listens any more where the time is up.
-        let _ = sender.send(compiled);
-    };
-    if let Err(error) = std::thread::Builder::new().name("skill-compile".to_owned()).spawn(work) {
-        COMPILING.store(false, Ordering::Release);
-        return Err(format!("no thread could be started: {error}"));
-    }
-    match receiver.recv_timeout(time) {
-        Ok(compiled) => compiled.map_err(|error| format!("it does not compile: {error:#}")),
-        Err(mpsc::RecvTimeoutError::Timeout) => Err(format!("compiling it took longer than {} s", time.as_secs())),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            COMPILING.store(false, Ordering::Release);
-            Err("the compiler ended unexpectedly".to_owned())
-        }
     }
 }
 
@@ -226,7 +180,7 @@ mod tests {
         let engine = &Runtime::global().expect("the engine starts").engine;
         let component = Component::new(engine, b"\0asm\x0d\0\x01\0").expect("an empty component compiles");
         let cache = Cache::new(home.path());
-        cache.store(engine, DIGEST, &component);
+        cache.store(engine, DIGEST, &component.serialize().expect("it is compiled"));
         let path = cache.path(engine, DIGEST);
         (home, cache, path, engine)
     }

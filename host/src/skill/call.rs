@@ -18,7 +18,7 @@ use super::policy::Effect;
 use super::sandbox::{self, Call, Grants, State, mebibytes};
 use super::stage::commit;
 use super::text::{beginning, clean};
-use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, wasi};
+use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, taint, wasi};
 use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
 use crate::limits;
@@ -257,7 +257,8 @@ impl Job<'_> {
             Err(CallError::Failure { code, .. }) => code == "failed",
             Err(_) => false,
         };
-        if runs && is_output {
+        let is_verdict = |outcome: &CallOutcome| self.is_builtin && taint::is_verdict_alone(&outcome.text);
+        if runs && is_output && !result.as_ref().is_ok_and(is_verdict) {
             foreign.push(format!("the output of `{}`", self.name));
         }
         if self.is_builtin && self.name == LOGS && is_output {

@@ -115,6 +115,11 @@ fn baseline_available() -> bool {
     true
 }
 
+/// An engine that only compiles, with what [`Runtime`] would load: for a helper, which runs nothing.
+pub(super) fn compiler() -> wasmtime::Result<Engine> {
+    Engine::new(&config(baseline_available())?)
+}
+
 /// Compiles a component for every machine that has the baseline. For the build of the product.
 pub(super) fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     Engine::new(&config(true)?)?.precompile_component(wasm)

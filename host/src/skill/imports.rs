@@ -28,6 +28,8 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::Effect;
 use super::sandbox::State;
 use super::taint;
+pub(crate) use git::talk::GitTask;
+pub(in crate::skill) use git::worker::{prepare as prepare_git, serve as serve_git};
 
 /// Adds the contract's imports.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -110,7 +112,11 @@ impl wit::repository::Host for State {
 impl wit::git_read::Host for State {
     fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
         let context = granted!(self, Effect::ReadGit);
-        let diff = git_read::changes(&context, &query);
+        let changes = || git_read::changes(&context, &query);
+        let diff = match git::must_ask(&context) {
+            true => self.call.unclocked(changes),
+            false => changes(),
+        };
         if let Ok(diff) = &diff {
             diff.changes
                 .iter()

@@ -181,6 +181,8 @@ pub struct Policy {
     writes: Writes,
     allow_paths: Vec<String>,
     sandbox: Sandbox,
+    /// Effects that the user allowed by name without a sandbox.
+    unsandboxed: Vec<Effect>,
     require_sandbox: bool,
 }
 
@@ -211,6 +213,7 @@ impl Policy {
             },
             allow_paths: request.allow_paths.clone(),
             sandbox: Sandbox::None,
+            unsandboxed: Vec::new(),
             require_sandbox: request.require_sandbox,
         })
     }
@@ -227,29 +230,38 @@ impl Policy {
         request: &PolicyRequest,
         available: impl FnOnce() -> &'a Available,
     ) -> Result<Self, Problem> {
-        let run = Effect::RunProcess as usize;
         if request.unsandboxed {
-            check_unsandboxed(request)?;
+            self.unsandboxed = unsandboxed(request)?;
         }
-        if self.decisions[run] == Decision::Deny {
+        let [run, install] = CONTAINED.map(|effect| self.decisions[effect as usize]);
+        if run == Decision::Deny && install == Decision::Deny {
             return Ok(self);
         }
         let available = available();
-        if !request.unsandboxed {
-            self.sandbox = available.sandbox;
-        }
-        if self.require_sandbox && self.sandbox != Sandbox::Namespaces {
+        self.sandbox = available.sandbox;
+        if self.require_sandbox && self.sandbox != Sandbox::Namespaces && run != Decision::Deny {
             return Err(sandbox_missing(available));
         }
-        if self.sandbox != Sandbox::None && self.decisions[run] == Decision::Ask {
-            self.decisions[run] = Decision::Allow;
+        if self.sandbox(Effect::RunProcess) != Sandbox::None && run == Decision::Ask {
+            self.decisions[Effect::RunProcess as usize] = Decision::Allow;
         }
         Ok(self)
     }
 
-    /// What stands around a test run.
-    pub fn sandbox(&self) -> Sandbox {
-        self.sandbox
+    /// What stands around a run that causes this effect. An installation needs a network of its own, so it has the full
+    /// sandbox or none.
+    pub fn sandbox(&self, effect: Effect) -> Sandbox {
+        match effect {
+            _ if self.unsandboxed.contains(&effect) => Sandbox::None,
+            Effect::RunProcess => self.sandbox,
+            Effect::Install if self.sandbox == Sandbox::Namespaces => self.sandbox,
+            _ => Sandbox::None,
+        }
+    }
+
+    /// True where the user said that this effect may do without a sandbox.
+    pub fn is_unsandboxed(&self, effect: Effect) -> bool {
+        self.unsandboxed.contains(&effect)
     }
 
     /// True where nothing may run without a full sandbox.
@@ -298,18 +310,28 @@ fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
     names.iter().map(|name| name.parse()).collect()
 }
 
-fn check_unsandboxed(request: &PolicyRequest) -> Result<(), Problem> {
+/// Effects that run programs.
+const CONTAINED: [Effect; 2] = [Effect::RunProcess, Effect::Install];
+
+/// Those that the request allows by name without a sandbox.
+fn unsandboxed(request: &PolicyRequest) -> Result<Vec<Effect>, Problem> {
     if request.require_sandbox {
         let message = "A sandbox is required and refused at the same time";
         return Err(Problem::new("invalid-policy", message).with_hint(
             "leave out `--unsandboxed`, or `--require-sandbox` and `require_sandbox` in the configuration",
         ));
     }
-    if !request.allow.iter().any(|effect| effect == Effect::RunProcess.name()) {
-        return Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing")
-            .with_hint("add `--allow run-process` to run tests with your own rights"));
+    let allowed: Vec<Effect> = grants(&request.allow)?.into_iter().map(Grant::effect).collect();
+    let effects: Vec<Effect> = CONTAINED
+        .into_iter()
+        .filter(|effect| allowed.contains(effect))
+        .collect();
+    match effects.is_empty() {
+        true => Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing").with_hint(
+            "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights",
+        )),
+        false => Ok(effects),
     }
-    Ok(())
 }
 
 fn sandbox_missing(available: &Available) -> Problem {
@@ -462,6 +484,33 @@ mod tests {
     }
 
     #[test]
+    fn an_installation_has_the_full_sandbox_or_none_and_is_never_allowed_by_having_one() {
+        let with = |allow: &[&str], unsandboxed, sandbox| {
+            let request = PolicyRequest {
+                allow: allow.iter().map(|effect| (*effect).to_owned()).collect(),
+                unsandboxed,
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
+                .and_then(|policy| policy.contained(&request, || machine(sandbox)))
+                .expect("the request is right");
+            let (install, run) = (Effect::Install, Effect::RunProcess);
+            (
+                policy.sandbox(install),
+                policy.decide(install, true),
+                policy.sandbox(run),
+            )
+        };
+        use Decision::{Allow, Ask};
+        use Sandbox::{Landlock, Namespaces, None};
+        assert_eq!(with(&[], false, Namespaces), (Namespaces, Ask, Namespaces));
+        assert_eq!(with(&["install"], false, Namespaces), (Namespaces, Allow, Namespaces));
+        assert_eq!(with(&["install"], false, Landlock), (None, Allow, Landlock));
+        assert_eq!(with(&["install"], true, Namespaces), (None, Allow, Namespaces));
+        assert_eq!(with(&["run-process"], true, Namespaces), (Namespaces, Ask, None));
+    }
+
+    #[test]
     fn to_run_without_a_sandbox_takes_two_words_of_the_user() {
         let request = |allow: &[&str], require_sandbox| PolicyRequest {
             allow: allow.iter().map(|effect| (*effect).to_owned()).collect(),
@@ -476,7 +525,10 @@ mod tests {
         };
         let granted = policy(&request(&["run-process"], false)).expect("both were said");
         assert_eq!(
-            (granted.sandbox(), granted.decide(Effect::RunProcess, false)),
+            (
+                granted.sandbox(Effect::RunProcess),
+                granted.decide(Effect::RunProcess, false)
+            ),
             (Sandbox::None, Decision::Allow)
         );
         assert_eq!(

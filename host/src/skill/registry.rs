@@ -23,6 +23,7 @@ use wasmtime::component::Component;
 use super::bindings::tool::skill::types as wit;
 use super::cache::{self, Cache};
 use super::call::{Job, Loaded, Turns};
+use super::compile;
 use super::component::{self, Surface};
 use super::engine::{self, Runtime};
 use super::policy::Effect;
@@ -269,7 +270,9 @@ impl SkillHost {
             };
             let schema = skill.schema().map_err(not_ready)?;
             let arguments = arguments::check(name, schema, &arguments)?;
-            let loaded = self.loaded(&skill, context.progress.as_ref()).map_err(not_ready)?;
+            let loaded = self
+                .loaded(&skill, context.progress.as_ref(), &context.cancel)
+                .map_err(not_ready)?;
             let _turn = self.turns.take(name, context)?;
             Ok(Job {
                 runtime: self.runtime,
@@ -314,19 +317,24 @@ impl SkillHost {
     }
 
     /// The skill's code, loaded once.
-    fn loaded(&self, skill: &Skill, progress: &dyn Fn(&str)) -> Result<Arc<Loaded>, String> {
+    fn loaded(
+        &self,
+        skill: &Skill,
+        progress: &dyn Fn(&str),
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Loaded>, String> {
         let mut loaded = skill.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = &*loaded {
             return Ok(Arc::clone(loaded));
         }
         let component = match &skill.source {
-            Source::Builtin(builtin) => self.builtin_component(builtin, progress)?,
+            Source::Builtin(builtin) => self.builtin_component(builtin, progress, cancel)?,
             Source::Team(path) => {
                 let wasm = read_component(path).map_err(|error| format!("it cannot be read: {error}"))?;
                 if digest(&wasm) != skill.digest {
                     return Err("its file has changed since it was added".to_owned());
                 }
-                self.compiled(&skill.digest, wasm, &skill.descriptor.name, progress)?
+                self.compiled(&skill.digest, wasm, &skill.descriptor.name, progress, cancel)?
             }
         };
         let new = Arc::new(Loaded::new(self.runtime, &component)?);
@@ -334,12 +342,17 @@ impl SkillHost {
         Ok(new)
     }
 
-    fn builtin_component(&self, builtin: &Builtin, progress: &dyn Fn(&str)) -> Result<Component, String> {
+    fn builtin_component(
+        &self,
+        builtin: &Builtin,
+        progress: &dyn Fn(&str),
+        cancel: &CancellationToken,
+    ) -> Result<Component, String> {
         match cache::deserialize(&self.runtime.engine, builtin.compiled) {
             Ok(component) => Ok(component),
             Err(error) => {
                 tracing::info!(skill = builtin.name, %error, "built-in code does not load here and is compiled");
-                self.compiled(builtin.digest, builtin.wasm.into(), builtin.name, progress)
+                self.compiled(builtin.digest, builtin.wasm.into(), builtin.name, progress, cancel)
             }
         }
     }
@@ -350,13 +363,20 @@ impl SkillHost {
         wasm: Arc<[u8]>,
         name: &str,
         progress: &dyn Fn(&str),
+        cancel: &CancellationToken,
     ) -> Result<Component, String> {
         if let Some(component) = self.cache.load(&self.runtime.engine, digest) {
             return Ok(component);
         }
         progress(&format!("compiling the skill `{name}`, once"));
-        let component = cache::compile(&self.runtime.engine, wasm, self.limits.compile)?;
-        self.cache.store(&self.runtime.engine, digest, &component);
+        let bounds = compile::Bounds {
+            time: self.limits.compile,
+            memory_bytes: self.limits.compile_memory_bytes,
+        };
+        let code = compile::compile(&self.runtime.engine, wasm, bounds, cancel)?;
+        let component = cache::deserialize(&self.runtime.engine, &code)
+            .map_err(|error| format!("its compiled code does not load: {error:#}"))?;
+        self.cache.store(&self.runtime.engine, digest, &code);
         Ok(component)
     }
 
@@ -452,7 +472,13 @@ impl SkillHost {
         };
         let surface = component::inspect(&wasm).map_err(refused)?;
         let component = self
-            .compiled(&digest(&wasm), Arc::clone(&wasm), &file.display().to_string(), &|_| ())
+            .compiled(
+                &digest(&wasm),
+                Arc::clone(&wasm),
+                &file.display().to_string(),
+                &|_| (),
+                &CancellationToken::new(),
+            )
             .map_err(refused)?;
         let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
         if self.builtins.contains_key(descriptor.name.as_str()) {

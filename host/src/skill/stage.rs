@@ -54,11 +54,53 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
         ));
     }
     put_in_place(context, &change)?;
+    Ok(noted(context, change))
+}
+
+/// Commits what an installation has made of manifests and lock files, which the user's yes to it covers. `before` of
+/// each is what the installation began with: a file that has changed since is not replaced.
+pub(crate) fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, Failure> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = changes::write_lock(&context.repository);
+    let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    for file in &files {
+        judge_path(context, &file.path)?;
+    }
+    let change = change_of(context, files);
+    put_in_place(context, &change)?;
+    Ok(noted(context, change))
+}
+
+/// Notes changes of manifests and lock files that an installation without a sandbox has made by itself, so that they
+/// can be undone.
+pub(crate) fn record_manifests(context: &CallContext, files: Vec<FileChange>) -> std::io::Result<Vec<String>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let change = change_of(context, files);
+    context.changes.prepare(&change)?;
+    context.changes.committed(&change.id)?;
+    Ok(noted(context, change))
+}
+
+fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
+    PreparedChange {
+        id: uuid::Uuid::now_v7().simple().to_string(),
+        root: context.repository.root().to_owned(),
+        directories: changes::missing_directories(context.repository.handle(), &files),
+        files,
+    }
+}
+
+/// Takes note of a change that is in place; its paths, sorted.
+fn noted(context: &CallContext, change: PreparedChange) -> Vec<String> {
     let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     change.files.iter().for_each(|file| files.note(file));
     let mut paths: Vec<String> = change.files.into_iter().map(|file| file.path).collect();
     paths.sort_unstable();
-    Ok(paths)
+    paths
 }
 
 /// SHA-256 in lower-case hexadecimal: how [`SessionFiles::seen`] names a content.
@@ -348,12 +390,7 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
             files.push(FileChange { path, before, after });
         }
     }
-    Ok(PreparedChange {
-        id: uuid::Uuid::now_v7().simple().to_string(),
-        root: context.repository.root().to_owned(),
-        directories: changes::missing_directories(context.repository.handle(), &files),
-        files,
-    })
+    Ok(change_of(context, files))
 }
 
 /// Refuses to replace or remove what the model has not seen as it is, and what the operation may not change.

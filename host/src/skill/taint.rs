@@ -58,6 +58,12 @@ pub(crate) fn foreign(path: &str) -> Option<&str> {
     None
 }
 
+/// True for an answer of `run_tests` that holds counts and no word that a test, or what it uses, has printed.
+pub(crate) fn is_verdict_alone(text: &str) -> bool {
+    let is_output = |line: &str| matches!(line, "output:" | "end of the output:");
+    text.starts_with("PASSED: ") && !text.lines().any(is_output)
+}
+
 /// `x.log`, `x.log.1`, `x.log.2024-01-01`: programs write them, and into them what others sent.
 fn is_log(name: &str) -> bool {
     match name.split_once(".log") {

@@ -19,7 +19,12 @@ pub(crate) fn read(manager: Manager, report: &RunReport) -> Result<Outcome, Fail
         .with_hint("install fewer packages at a time"));
     }
     if report.exit_code != Some(0) {
-        return Err(failure(manager, report));
+        let failure = failure(manager, report);
+        let notes: String = report.notes.iter().map(|note| format!("\n{note}")).collect();
+        return Err(Failure {
+            message: format!("{}{notes}", failure.message),
+            ..failure
+        });
     }
     let lines = match manager {
         Manager::Pip => pip_lines(&report.output),
@@ -31,6 +36,9 @@ pub(crate) fn read(manager: Manager, report: &RunReport) -> Result<Outcome, Fail
         command(report)
     );
     text.push_str(&format!("sandbox: {}\n", report.sandbox));
+    for note in &report.notes {
+        text.push_str(&format!("{note}\n"));
+    }
     for line in if lines.is_empty() { tail(&report.output) } else { lines } {
         text.push_str(&line);
         text.push('\n');
@@ -88,6 +96,17 @@ fn npm_lines(output: &str) -> Vec<String> {
 
 fn failure(manager: Manager, report: &RunReport) -> Failure {
     let output = &report.output;
+    // First, because an installer takes what its proxy refuses for a network that is down.
+    if report.notes.iter().any(|note| note.contains(": refused")) {
+        return Failure::new(
+            code::DENIED,
+            "the sandbox refused what the installation wanted to reach",
+        )
+        .with_hint(
+            "only the user's registries are reached; tell the user, who can name another one in their own pip or npm \
+             configuration",
+        );
+    }
     if let Some(path) = denied_path(output) {
         return Failure::new(code::DENIED, format!("Permission denied: {path}"))
             .with_hint("install locally: into a virtual environment (.venv) for pip, into node_modules for npm");
@@ -110,6 +129,8 @@ fn failure(manager: Manager, report: &RunReport) -> Failure {
         "ECONNREFUSED",
         "EAI_AGAIN",
         "ETIMEDOUT",
+        "Cannot connect to proxy",
+        "502 Bad Gateway",
     ];
     // Checked first: pip ends with "No matching distribution" after these, too.
     if unreachable.iter().any(|sign| output.contains(sign)) {

@@ -105,6 +105,9 @@ pub(crate) fn render(report: &RunReport, output: &str, results: &Results, notes:
     if report.output_cut {
         text.push_str("note: the middle of the output was left out, so failing tests may be missing here\n");
     }
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
     for note in notes {
         let _ = writeln!(text, "{note}");
     }

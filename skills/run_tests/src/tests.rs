@@ -27,6 +27,7 @@ fn run(files: &[(&str, &str)], fixture: &str, exit_code: i32) -> FakeHost {
         duration_ms: 1234,
         timed_out: false,
         sandbox: "namespaces".to_owned(),
+        ..RunReport::default()
     });
     host
 }

@@ -254,5 +254,7 @@ fn report_in(report: tests::Report) -> sdk::RunReport {
         duration_ms: report.duration_ms,
         timed_out: report.timed_out,
         sandbox: report.sandbox,
+        notes: Vec::new(),
     }
+    .with_notes_apart()
 }

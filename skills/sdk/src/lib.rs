@@ -432,6 +432,21 @@ pub struct RunReport {
     pub timed_out: bool,
     /// `namespaces`, `landlock` or `none`.
     pub sandbox: String,
+    /// What the host itself says of the run; not in `output`.
+    pub notes: Vec<String>,
+}
+
+impl RunReport {
+    /// Takes the lines of the host's own off the beginning of the output.
+    #[must_use]
+    pub fn with_notes_apart(mut self) -> Self {
+        while let Some(rest) = self.output.strip_prefix("[tool] ") {
+            let (note, output) = rest.split_once('\n').unwrap_or((rest, ""));
+            self.notes.push(note.to_owned());
+            self.output = output.to_owned();
+        }
+        self
+    }
 }
 
 /// Writes the component face of a skill. On other targets it does nothing, so that native tests build.

@@ -86,9 +86,12 @@ deny = ["install"]
     server.idle_minutes = null (default)
     policy.hide = [] (default)
     policy.reveal = [] (default)
+    policy.protect = [] (default)
+    policy.unredacted = [] (default)
     policy.allow = [] (default)
     policy.deny = ["install"] (from /h/config.toml)
     policy.require_sandbox = false (default)
+    policy.untrusted = false (default)
     "#);
 }
 
@@ -130,9 +133,12 @@ fn defaults_are_shown_as_such() {
     server.idle_minutes = null (default)
     policy.hide = [] (default)
     policy.reveal = [] (default)
+    policy.protect = [] (default)
+    policy.unredacted = [] (default)
     policy.allow = [] (default)
     policy.deny = [] (default)
     policy.require_sandbox = false (default)
+    policy.untrusted = false (default)
     "#);
 }
 

@@ -1,16 +1,38 @@
 //! Copying a tree: for the fallback without namespaces, and where an overlay does not work.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use super::Bounds;
 use super::spec::{Spec, Visible};
 use crate::defence::{self, Defence};
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
+
+/// A tree of the machine, without what of it is hidden.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tree<'a> {
+    pub(super) root: &'a Path,
+    /// Relative to the root.
+    pub(super) hidden: &'a [OsString],
+    pub(super) bounds: Bounds,
+}
+
+impl Spec {
+    /// The repository.
+    pub(super) fn tree(&self) -> Tree<'_> {
+        Tree {
+            root: &self.root,
+            hidden: &self.hidden,
+            bounds: self.bounds,
+        }
+    }
+}
 
 /// The folder of a run in which the copy, a home and a place for temporary files lie.
 pub(super) struct Copy(PathBuf);
@@ -31,12 +53,18 @@ impl Copy {
 
     fn fill(&self, spec: &mut Spec) -> io::Result<()> {
         let place = self.0.join("tree");
-        tree(spec, &place, &LINKED)?;
+        tree(&spec.tree(), &place, &LINKED)?;
         let linked = LINKED.map(|name| spec.root.join(name));
         spec.visible
             .extend(linked.into_iter().filter(|path| path.is_dir()).map(Visible::Place));
         if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
             spec.directory = place.join(inside);
+        }
+        // Sources that are to be tested are those of the copy.
+        if let Some(sources) = spec.environment.get_mut("PYTHONPATH")
+            && let Ok(inside) = Path::new(sources).strip_prefix(&spec.root)
+        {
+            *sources = place.join(inside).to_string_lossy().into_owned();
         }
         spec.root = place;
         for (variable, name) in [("HOME", "home"), ("TMPDIR", "tmp")] {
@@ -69,12 +97,12 @@ fn open_up(folder: &Path) {
 
 /// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
 /// links to the real ones.
-pub(super) fn tree(spec: &Spec, to: &Path, linked: &[&str]) -> io::Result<()> {
-    let from = spec.root.as_path();
-    let hidden = spec.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
+pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str]) -> io::Result<()> {
+    let from = tree.root;
+    let hidden = tree.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
     let mut room = Room {
-        bytes: spec.bounds.tree_bytes,
-        entries: spec.bounds.tree_inodes,
+        bytes: tree.bounds.tree_bytes,
+        entries: tree.bounds.tree_inodes,
     };
     fs::DirBuilder::new().mode(0o700).create(to)?;
     let mut folders = vec![(from.to_owned(), to.to_owned())];
@@ -112,9 +140,14 @@ pub(super) fn tree(spec: &Spec, to: &Path, linked: &[&str]) -> io::Result<()> {
 /// A file that the user cannot read the run cannot read either.
 fn copy_file(real: &Path, place: &Path) -> io::Result<()> {
     match fs::copy(real, place) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        other => other.map(|_| ()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        other => other.map(|_| ())?,
     }
+    // By its time an installation's file is known as one that it did not touch. The copy may be one that nobody may
+    // write, whose time then stays.
+    let modified = fs::metadata(real).and_then(|metadata| metadata.modified())?;
+    let _ = fs::File::open(place).and_then(|file| file.set_modified(modified));
+    Ok(())
 }
 
 /// What a copy may still take.
@@ -134,10 +167,7 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::process::contain::{Bounds, Sandbox};
 
     #[test]
     fn a_copy_holds_everything_but_what_is_hidden() {
@@ -150,21 +180,14 @@ mod tests {
         symlink("a/b", root.join("link")).expect("links can be made");
         fs::set_permissions(root.join("a/b"), PermissionsExt::from_mode(0o555)).expect("modes can be set");
         let to = folder.path().join("copy");
-        let spec = Spec {
-            sandbox: Sandbox::Landlock,
-            program: PathBuf::new(),
-            arguments: Vec::new(),
-            directory: root.clone(),
-            environment: BTreeMap::new(),
-            root: root.clone(),
-            hidden: vec!["a/.env".into()],
-            visible: Vec::new(),
-            home: None,
+        let from = Tree {
+            root: &root,
+            hidden: &["a/.env".into()],
             bounds: Bounds::default(),
             #[cfg(feature = "counterproof")]
             off: Vec::new(),
         };
-        tree(&spec, &to, &LINKED).expect("it is small");
+        tree(&from, &to, &LINKED).expect("it is small");
         assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");
         assert!(!to.join("a/.env").exists());
         assert_eq!(

@@ -3,14 +3,16 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use super::members::{self, Members, within_machine};
-use super::outer::{At, Step, control};
+use super::outer::{At, Step, control, say};
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, namespaces, root, walls};
 use crate::defence::{self, Defence};
@@ -21,17 +23,20 @@ pub(super) fn main() -> ExitCode {
     let Ok(mut outer) = control() else {
         return ExitCode::FAILURE;
     };
-    let message = run(&mut outer).unwrap_or_else(|(step, error)| Message::Failed {
-        step: step.to_owned(),
-        reason: error.to_string(),
+    let (message, left) = run(&mut outer).unwrap_or_else(|(step, error)| {
+        let step = step.to_owned();
+        let reason = error.to_string();
+        (Message::Failed { step, reason }, Vec::new())
     });
-    match spec::say(&mut outer, &message) {
+    let left: Vec<_> = left.iter().map(AsFd::as_fd).collect();
+    match say(&outer, &message, &left) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn run(outer: &mut UnixStream) -> Step<Message> {
+/// How it ended, and the trees of an installation that ended well.
+fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("tying the run to its starter")?;
     let text = spec::receive(outer).at("reading the specification")?;
     let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
@@ -53,6 +58,7 @@ fn run(outer: &mut UnixStream) -> Step<Message> {
     } else {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
     }
+    let left = trees(&spec).at("holding on to what an installation writes")?;
     walls::raise(&spec)?;
     let message = match start(&spec) {
         Ok(child) => watch(&child, &spec).at("watching the program")?,
@@ -61,7 +67,21 @@ fn run(outer: &mut UnixStream) -> Step<Message> {
     if spec.sandbox == Sandbox::Landlock {
         members::end_descendants();
     }
-    Ok(message)
+    match message {
+        Message::Exited(0) => Ok((message, left)),
+        message => Ok((message, Vec::new())),
+    }
+}
+
+/// Handles of the trees that an installation hands back. Nothing that it starts inherits them.
+fn trees(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
+    let Some(installation) = &spec.installation else {
+        return Ok(Vec::new());
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let trees = std::iter::once(&spec.root).chain(&installation.outside);
+    let open = |path| Ok(rustix::fs::open(path, flags, Mode::empty())?);
+    trees.map(open).collect()
 }
 
 /// Where the machine runs out of memory, the kernel should end a run before anything else.

@@ -22,11 +22,9 @@ impl Members {
 
     /// In a process namespace everything that `/proc` shows; otherwise the descendants of this process.
     fn pids(self) -> Vec<u32> {
-        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let all = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         match self.sandbox {
-            Sandbox::Namespaces => all.collect(),
-            Sandbox::Landlock | Sandbox::None => descendants(all),
+            Sandbox::Namespaces => all().collect(),
+            Sandbox::Landlock | Sandbox::None => descendants(),
         }
     }
 
@@ -80,11 +78,47 @@ pub(super) fn end_descendants() {
     }
 }
 
-fn descendants(all: impl Iterator<Item = u32>) -> Vec<u32> {
-    let parents = all
+/// Every process that `/proc` shows.
+fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Everything that this process has started, and what that has. The kernel keeps a list of children for each thread,
+/// so that only members are looked at; where it does not, the parents of all processes are.
+fn descendants() -> Vec<u32> {
+    let own = std::process::id();
+    match children(own) {
+        Some(children) => followed(children),
+        None => descendants_by_parent(own),
+    }
+}
+
+fn followed(mut found: Vec<u32>) -> Vec<u32> {
+    let mut at = 0;
+    while let Some(&pid) = found.get(at) {
+        // One that has ended meanwhile has none.
+        found.extend(children(pid).unwrap_or_default());
+        at += 1;
+    }
+    found
+}
+
+/// The children of all threads of a process.
+fn children(pid: u32) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let list = fs::read_to_string(task.path().join("children")).ok()?;
+        found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Some(found)
+}
+
+fn descendants_by_parent(own: u32) -> Vec<u32> {
+    let parents = all()
         .filter_map(|pid| Some((pid, parent(pid)?)))
         .collect::<HashMap<_, _>>();
-    let mut found = HashSet::from([std::process::id()]);
+    let mut found = HashSet::from([own]);
     loop {
         let before = found.len();
         let more = parents
@@ -97,7 +131,7 @@ fn descendants(all: impl Iterator<Item = u32>) -> Vec<u32> {
             break;
         }
     }
-    found.remove(&std::process::id());
+    found.remove(&own);
     found.into_iter().collect()
 }
 
@@ -127,4 +161,48 @@ fn proportional_bytes(pid: u32) -> Option<u64> {
     let line = line.or_else(|| rollup.lines().find_map(|line| line.strip_prefix("Pss:")));
     let kibibytes: u64 = line?.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test is the starter")]
+    fn what_was_started_is_found_by_either_way_and_nothing_else() {
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "sleep 60 & echo ready; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("there is a shell");
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut ready).expect("it speaks");
+        let (listed, searched) = (descendants(), descendants_by_parent(std::process::id()));
+        let grandchildren = children(child.id()).expect("this kernel has the list");
+        assert_eq!(grandchildren.len(), 1);
+        for found in [&listed, &searched] {
+            assert!(
+                found.contains(&child.id()) && found.contains(&grandchildren[0]),
+                "{found:?}"
+            );
+            assert!(!found.contains(&std::process::id()) && !found.contains(&1));
+        }
+        for pid in [child.id(), grandchildren[0]] {
+            let pid = Pid::from_raw(i32::try_from(pid).expect("it is one")).expect("it is one");
+            rustix::process::kill_process(pid, Signal::KILL).expect("it is ours");
+        }
+        child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn memory_stays_below_what_the_machine_has() {
+        let bounds = within_machine(Bounds {
+            memory_bytes: u64::MAX,
+            ..Bounds::default()
+        });
+        let system = rustix::system::sysinfo();
+        assert!(bounds.memory_bytes < u64::from(system.mem_unit) * system.totalram);
+    }
 }

@@ -3,14 +3,16 @@
 //! It is the only process of a run that lives outside of the namespaces. The run ends when it ends: the inner helper
 //! asks the kernel to be killed with it, and everything in a process namespace dies with its first process.
 
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use super::handover::{self, Inbox};
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, copy, helper_program, members, namespaces};
 
@@ -27,10 +29,15 @@ pub(super) fn main() -> ExitCode {
                 reason: error.to_string(),
             };
             // Where nobody listens, nobody needs to know.
-            let _ = spec::say(&mut daemon, &message);
+            let _ = say(&daemon, &message, &[]);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says something, with handles beside it.
+pub(super) fn say(to: &UnixStream, message: &Message, handles: &[BorrowedFd<'_>]) -> io::Result<()> {
+    handover::send(to, &spec::line(message)?, handles)
 }
 
 /// The socket that is standard input.
@@ -62,13 +69,14 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
     let copy = match spec.sandbox {
         Sandbox::Namespaces => {
             namespaces::enter().at("entering new namespaces")?;
+            listen(&mut spec, daemon).at("opening the way to the registries")?;
             None
         }
-        Sandbox::Landlock => {
+        Sandbox::Landlock if spec.installation.is_none() => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
             Some(copy::Copy::of(&mut spec).at("copying the repository")?)
         }
-        Sandbox::None => return Err(("reading the specification", io::ErrorKind::InvalidInput.into())),
+        _ => return Err(("reading the specification", io::ErrorKind::InvalidInput.into())),
     };
     // Changing namespaces clears it.
     die_with_parent().at("tying the run to its starter")?;
@@ -85,6 +93,21 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
         copy.end();
     }
     followed.at("following the run")
+}
+
+/// Listens on the loopback of the run's own network and hands the listener over: who connects there from inside is
+/// served by the daemon, outside.
+fn listen(spec: &mut Spec, daemon: &UnixStream) -> io::Result<()> {
+    let Some(installation) = &spec.installation else {
+        return Ok(());
+    };
+    namespaces::raise_loopback()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    for name in &installation.proxy_variables {
+        spec.environment.insert(name.clone(), url.clone());
+    }
+    say(daemon, &Message::Listening, &[listener.as_fd()])
 }
 
 fn die_with_parent() -> io::Result<()> {
@@ -107,6 +130,7 @@ fn start_inner(control: UnixStream) -> io::Result<Child> {
 
 /// Passes orders in and messages out until the inner helper has ended or nobody listens any more.
 fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
+    let mut inbox = Inbox::default();
     let pid = Pid::from_child(child);
     let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     loop {
@@ -120,31 +144,16 @@ fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io:
             other => other?,
         };
         let [is_over, has_order, has_message] = polled.map(|entry| !entry.revents().is_empty());
-        if has_message {
-            pass_on(inner, daemon)?;
+        if has_message || is_over {
+            // Also where the inner helper was killed, for what it said before.
+            inbox.receive(inner)?;
+            inbox.pass_on(daemon)?;
         }
         if is_over {
-            return pass_on(inner, daemon);
+            return Ok(());
         }
         if has_order && !obey(daemon, pid)? {
             return Ok(());
-        }
-    }
-}
-
-/// Hands on what the inner helper has said.
-fn pass_on(inner: &mut UnixStream, daemon: &mut UnixStream) -> io::Result<()> {
-    inner.set_nonblocking(true)?;
-    let mut buffer = [0; 4096];
-    loop {
-        match inner.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) => daemon.write_all(&buffer[..count])?,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The inner helper was killed with the specification unread.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
-            Err(error) => return Err(error),
         }
     }
 }

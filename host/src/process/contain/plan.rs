@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::Enclosure;
-use super::spec::{Spec, Visible};
+use super::spec::{Install, Spec, Visible};
 use crate::process::CommandSpec;
 use crate::process::environment;
 
@@ -73,6 +73,16 @@ const DROPPED: [&str; 6] = [
     "XDG_RUNTIME_DIR",
 ];
 
+/// Variables by which installers learn of their proxy.
+const PROXY_VARIABLES: [&str; 6] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "npm_config_proxy",
+    "npm_config_https_proxy",
+];
+
 /// Links that are followed on the way to one place, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
@@ -99,6 +109,15 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
         sight.programs_in(folder);
     }
     sight.users_packages();
+    let installation = enclosure.installation.as_ref();
+    for path in installation.iter().flat_map(|installation| &installation.shown) {
+        sight.file(path);
+    }
+    let outside = installation.and_then(|installation| installation.outside.clone());
+    if let Some(outside) = &outside {
+        // It comes as a whole, and for writing.
+        sight.visible.retain(|path, _| !path.starts_with(outside));
+    }
     Spec {
         sandbox: enclosure.sandbox,
         program: command.program.clone(),
@@ -110,6 +129,10 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
         home,
         environment,
         bounds: enclosure.bounds,
+        installation: installation.map(|_| Install {
+            outside,
+            proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
+        }),
         #[cfg(feature = "counterproof")]
         off: crate::defence::off(),
     }
@@ -172,6 +195,13 @@ impl Sight<'_> {
         };
         if let Some(base) = text.lines().find_map(value).and_then(|base| self.follow(&base)) {
             self.prefix_of(&base.join("python3"));
+        }
+    }
+
+    /// A file or folder that the user's own configuration names, where it really is.
+    fn file(&mut self, path: &Path) {
+        if let Some(real) = self.follow(path) {
+            self.show(&real);
         }
     }
 
@@ -350,6 +380,7 @@ mod tests {
                 hidden: Vec::new(),
                 state_directory: Some(self.at("home/.tool")),
                 bounds: Bounds::default(),
+                installation: None,
             };
             let spec = spec(&command, &enclosure);
             let shown = spec.visible.iter().map(|visible| match visible {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
+use super::copy::Tree;
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
@@ -287,7 +288,8 @@ fn devices() -> io::Result<()> {
 enum Piece<'a> {
     Private(&'static str),
     Visible(&'a Visible),
-    Repository,
+    /// A tree that the run may write to, and the name of the folder that helps to cover it.
+    Covered(Tree<'a>, &'static str),
 }
 
 /// The private places, what else is visible, and the repository.
@@ -313,7 +315,19 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
     if let Some(home) = &spec.home {
         add(home, Piece::Private("home"));
     }
-    add(&spec.root, Piece::Repository);
+    add(&spec.root, Piece::Covered(spec.tree(), ".tree"));
+    if let Some(outside) = spec
+        .installation
+        .as_ref()
+        .and_then(|install| install.outside.as_deref())
+    {
+        let tree = Tree {
+            root: outside,
+            hidden: &[],
+            bounds: spec.bounds,
+        };
+        add(outside, Piece::Covered(tree, ".packages"));
+    }
     for ((_, path), piece) in pieces {
         match piece {
             Piece::Private("home") if !defence::on(Defence::OwnHome) => {
@@ -325,9 +339,9 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
             Piece::Visible(Visible::Link { target, .. }) => {
                 link(&path, target).at("showing what the program needs")?;
             }
-            Piece::Repository => {
+            Piece::Covered(tree, work) => {
                 directory(&new(&path)).at("covering the repository")?;
-                tree::cover(spec, &new(&path), &Path::new(NEW).join(".tree"))?;
+                tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?;
             }
         }
     }

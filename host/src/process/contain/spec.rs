@@ -34,9 +34,21 @@ pub(super) struct Spec {
     /// Where a private, empty home stands in for the user's.
     pub(super) home: Option<PathBuf>,
     pub(super) bounds: Bounds,
+    /// Set for an installation.
+    pub(super) installation: Option<Install>,
     /// Defences that are not used, in the one test that sees what they stop.
     #[cfg(feature = "counterproof")]
     pub(super) off: Vec<crate::defence::Defence>,
+}
+
+/// What is different for an installation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Install {
+    /// The folder of packages, where it lies outside of the repository: covered in the same way.
+    pub(super) outside: Option<PathBuf>,
+    /// Variables that are to say where the proxy is.
+    pub(super) proxy_variables: Vec<String>,
 }
 
 /// A place of the machine that is visible to the run at the same path.
@@ -66,7 +78,9 @@ impl Visible {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::process) enum Message {
-    /// The program exited.
+    /// A handle comes with this: what listens where an installation finds its proxy.
+    Listening,
+    /// The program exited. Of an installation that did so with 0, handles of the trees come with this.
     Exited(i32),
     /// A signal ended the program.
     Signalled(i32),
@@ -105,21 +119,16 @@ pub(super) fn receive(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Writes a message.
-pub(super) fn say(writer: &mut impl Write, message: &Message) -> io::Result<()> {
+/// A message as one line.
+pub(super) fn line(message: &Message) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
-    writer.write_all(&line)
+    Ok(line)
 }
 
-/// The last whole message of everything that can be read now.
-pub(super) fn last_message(reader: &mut impl Read) -> io::Result<Message> {
-    let mut text = Vec::new();
-    match reader.take(limits::CONTAIN_MESSAGES_BYTES_MAX).read_to_end(&mut text) {
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-        _ => {}
-    }
-    let last = text.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
+/// The last message of everything that was said.
+pub(super) fn last_message(said: &[u8]) -> io::Result<Message> {
+    let last = said.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
     let last = last.ok_or_else(|| io::Error::other("the sandbox ended without saying why"))?;
     serde_json::from_slice(last).map_err(io::Error::other)
 }
@@ -139,15 +148,20 @@ mod tests {
         receive(&mut [255u8; 8].as_slice()).expect_err("nobody sends four gigabytes");
     }
 
+    /// `CONTAIN_SPEC_BYTES_MAX`.
+    #[test]
+    fn a_specification_without_end_is_refused_before_it_is_read() {
+        let length = u32::try_from(limits::CONTAIN_SPEC_BYTES_MAX + 1).expect("it fits");
+        let error = receive(&mut length.to_le_bytes().as_slice()).expect_err("it is too long");
+        assert_eq!(error.to_string(), "the specification is too large");
+    }
+
     #[test]
     fn the_last_message_counts() {
-        let mut wire = Vec::new();
-        say(&mut wire, &Message::Memory).expect("a vector takes it");
-        say(&mut wire, &Message::Exited(3)).expect("a vector takes it");
-        assert_eq!(
-            last_message(&mut wire.as_slice()).expect("it is whole"),
-            Message::Exited(3)
-        );
-        last_message(&mut [].as_slice()).expect_err("nothing was said");
+        let line = |message| line(&message).expect("it can be written down");
+        let wire = [line(Message::Memory), line(Message::Exited(3))].concat();
+        assert_eq!(last_message(&wire).expect("it is whole"), Message::Exited(3));
+        last_message(&[]).expect_err("nothing was said");
+        last_message(b"{\"exi").expect_err("it is not whole");
     }
 }

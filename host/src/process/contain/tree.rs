@@ -10,41 +10,41 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::copy::Tree;
 use super::outer::{At, Step};
-use super::spec::Spec;
 use super::{copy, root};
 use crate::defence::{self, Defence};
 
-/// Puts the repository at `place`, with the help of the folder `work`, which is gone afterwards.
-pub(super) fn cover(spec: &Spec, place: &Path, work: &Path) -> Step<()> {
+/// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards.
+pub(super) fn cover(tree: &Tree<'_>, place: &Path, work: &Path) -> Step<()> {
     let step = "covering the repository";
     if !defence::on(Defence::CoveredTree) {
-        return rustix::mount::mount_bind(&spec.root, place).at(step);
+        return rustix::mount::mount_bind(tree.root, place).at(step);
     }
     fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
-    root::tmpfs(work, spec.bounds.tree_bytes, spec.bounds.tree_inodes).at(step)?;
-    if overlay(spec, place, work).is_err() {
+    root::tmpfs(work, tree.bounds.tree_bytes, tree.bounds.tree_inodes).at(step)?;
+    if overlay(tree, place, work).is_err() {
         // Kernels before 6.6 cannot note on this file system that a directory was replaced.
         let all = work.join("all");
-        copy::tree(spec, &all, &[]).at("copying the repository")?;
+        copy::tree(tree, &all, &[]).at("copying the repository")?;
         rustix::mount::mount_bind(&all, place).at(step)?;
     }
     rustix::mount::unmount(work, UnmountFlags::DETACH).at(step)?;
     fs::remove_dir(work).at(step)
 }
 
-fn overlay(spec: &Spec, place: &Path, work: &Path) -> io::Result<()> {
+fn overlay(tree: &Tree<'_>, place: &Path, work: &Path) -> io::Result<()> {
     let [lower, upper, index] = ["lower", "upper", "index"].map(|name| work.join(name));
     for folder in [&lower, &upper, &index] {
         fs::DirBuilder::new().mode(0o700).create(folder)?;
     }
     rustix::fs::setxattr(&index, "user.overlay.test", b"y", XattrFlags::empty())?;
     // Under a name of ours, because the options cannot hold every path.
-    rustix::mount::mount_bind_recursive(&spec.root, &lower)?;
-    like(&spec.root, &upper)?;
-    let hidden = spec.hidden.iter().filter(|_| defence::on(Defence::HiddenEntries));
+    rustix::mount::mount_bind_recursive(tree.root, &lower)?;
+    like(tree.root, &upper)?;
+    let hidden = tree.hidden.iter().filter(|_| defence::on(Defence::HiddenEntries));
     for path in hidden {
-        whiteout(&spec.root, &upper, Path::new(path))?;
+        whiteout(tree.root, &upper, Path::new(path))?;
     }
     let options = format!(
         "lowerdir={},upperdir={},workdir={},userxattr",

@@ -74,7 +74,7 @@ fn counts_processes_by_namespace() -> bool {
 }
 
 /// Also out of the bounding set, from which programs of root would get them back.
-fn give_up_capabilities() -> io::Result<()> {
+pub(in crate::process) fn give_up_capabilities() -> io::Result<()> {
     let held = rustix::thread::capabilities(None)?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..64 {
@@ -103,7 +103,10 @@ const NEWEST: ABI = ABI::V6;
 fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
-    let own = [Some(spec.root.clone()), spec.home.clone()].into_iter().flatten();
+    let packages = spec.installation.as_ref().and_then(|install| install.outside.clone());
+    let own = [Some(spec.root.clone()), spec.home.clone(), packages]
+        .into_iter()
+        .flatten();
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)?

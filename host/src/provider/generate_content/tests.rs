@@ -225,7 +225,7 @@ fn generate_content_19_a_request_as_it_is_sent() {
         max_tokens: Some(9),
         ..request(&conversation)
     });
-    let output = "<tool-output tool=\"read_file\" status=\"ok\">\nx\n</tool-output>";
+    let output = "<tool-output tool=\"read_file\" status=\"ok\" origin=\"repository\">\nx\n</tool-output>";
     let error = output.replace("ok", "error");
     assert_eq!(
         body,

@@ -213,7 +213,7 @@ fn messages_9_results_are_one_user_message_and_empty_texts_are_left_out() {
             text: "Answer now.".into(),
         },
     ]);
-    let data = "<tool-output tool=\"read_file\" status=\"ok\">\nx\n</tool-output>";
+    let data = "<tool-output tool=\"read_file\" status=\"ok\" origin=\"repository\">\nx\n</tool-output>";
     let failed = data.replace("ok", "error");
     let cached = json!({"type": "ephemeral"});
     assert_eq!(

@@ -32,8 +32,8 @@ impl Refactor {
         }
         let run = suite::run(desk, &[]).await;
         let facts = told(&run);
-        if !facts.is_empty() {
-            desk.tools.tell(&suite::origin());
+        if let Run::Ran(results) = &run {
+            desk.tools.tell(&results.origin());
         }
         self.before = Some(run);
         facts
@@ -98,7 +98,7 @@ fn told(run: &Run) -> String {
         name: suite::SKILL.to_owned(),
         text,
         is_error: false,
-        origin: suite::origin(),
+        origin: results.origin(),
     };
     format!(
         "\n# Tests before any change\n\nThe service has run the tests as the repository is now, and will run them again \

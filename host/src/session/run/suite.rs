@@ -13,7 +13,7 @@ use super::review::Desk;
 use crate::limits;
 use crate::provider::Origin;
 use crate::skill::policy::{Decision, Effect};
-use crate::skill::{CallError, CallOutcome};
+use crate::skill::{CallError, CallOutcome, taint};
 
 /// The skill that runs tests.
 pub(super) const SKILL: &str = "run_tests";
@@ -61,9 +61,14 @@ pub(super) struct Results {
     pub(super) text: String,
 }
 
-/// Whose words a run's results are.
-pub(super) fn origin() -> Origin {
-    Origin::Outside(vec![format!("the output of `{SKILL}`")])
+impl Results {
+    /// Whose words these are.
+    pub(super) fn origin(&self) -> Origin {
+        match taint::is_verdict_alone(&self.text) {
+            true => Origin::Service,
+            false => Origin::Outside(vec![format!("the output of `{SKILL}`")]),
+        }
+    }
 }
 
 /// Runs all tests, or those at `paths`.

@@ -57,7 +57,7 @@ impl TestGen {
                 if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < limits::TEST_MEND_ROUNDS_MAX)
                 {
                     self.rounds += 1;
-                    desk.tools.tell(&suite::origin());
+                    desk.tools.tell(&results.origin());
                     self.last = Some(Checked { files, run: tests });
                     return Next::Ask(self.mend(&results, &created));
                 }
@@ -73,7 +73,7 @@ impl TestGen {
             name: suite::SKILL.to_owned(),
             text: cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX),
             is_error: false,
-            origin: suite::origin(),
+            origin: results.origin(),
         };
         let (round, rounds) = (self.rounds, limits::TEST_MEND_ROUNDS_MAX);
         let files: Vec<String> = created.iter().map(|path| quoted(path)).collect();

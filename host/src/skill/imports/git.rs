@@ -1,277 +1,277 @@
-//! The repository's git directory, opened without letting anything in it act.
+//! The engine's side of git: which git directory is used, and a helper that reads it.
+//!
+//! libgit2 parses packs, objects, indices and configurations that an enemy may have written, in C. It does that in a
+//! confined process (`process::confine`), for one diff or one commit, which may read the git directory, what that
+//! borrows from, the work tree and the user's own git configuration, and may write nothing but a folder of objects that
+//! did not exist before. Everything that follows from what it says happens here: hidden names are left out, files of the
+//! work tree are read through the guard, contents are judged, questions are asked, and branches and index are moved.
 //!
 //! libgit2 runs no hook, no external diff, no textconv, no fsmonitor and no `filter.*` driver: it has no code for the
-//! first four, and of filters only its own two (line ends, `$Id$`). It is opened without `FROM_ENV`, so `GIT_*` in the
-//! daemon's environment means nothing. What is left to check here is that the git directory belongs to the tree it lies
-//! in: one that points elsewhere would show the user's other repositories to a model.
-//!
-//! Every use runs on a thread of its own with a deadline (see [`watched`]), because libgit2 opens some files of the
-//! work tree (`.gitignore`, `.gitattributes`) itself, and cannot be interrupted.
+//! first four, and of filters only its own two (line ends, `$Id$`). `GIT_*` of the daemon's environment does not reach
+//! it. Where there is no helper, a thread of this process stands in for it, on the same terms but for the walls.
 
 pub(super) mod content;
+pub(super) mod layout;
 pub(super) mod patch;
+pub(super) mod publish;
+pub(super) mod talk;
+pub(super) mod worker;
 
-use std::ffi::OsStr;
-use std::fs::Metadata;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 use tokio_util::sync::CancellationToken;
 
+use self::layout::Layout;
+use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
 use super::failure::{cancelled, failure, hinted};
 use crate::limits;
+use crate::process::confine::{self, Confinement, Helper, HelperError, Until, Walls};
 use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::helper::Task;
+use crate::skill::policy::Effect;
+use crate::skill::text::clean;
+use crate::skill::{CallContext, Question};
 
-/// An opened git repository, and where in its work tree our root lies.
+/// A helper that has the repository open.
 pub(super) struct Git {
-    /// libgit2's handle.
-    pub(super) repository: Repository,
-    /// Our root relative to the work tree, with a trailing `/`; empty where they are the same.
-    prefix: String,
+    helper: Helper,
+    until: Until,
+    pub(super) layout: Layout,
+    /// Absent where a thread does the work, which keeps it for as long as it lives.
+    _counted: Option<Counted>,
 }
 
 impl Git {
-    /// Opens the git repository whose work tree is `root` or holds it.
-    pub(super) fn open(root: &Path) -> Result<Self, Failure> {
-        let (top, link) = find(root)?;
-        check_link(&link)?;
-        let flags = RepositoryOpenFlags::NO_SEARCH;
-        let repository = Repository::open_ext(&top, flags, std::iter::empty::<&OsStr>())
-            .map_err(|error| open_failure(&top, &error))?;
-        check_belongs(&repository, &top, link.metadata.is_dir())?;
-        let inside = root.strip_prefix(&top).unwrap_or(Path::new(""));
-        let mut prefix = inside.to_string_lossy().into_owned();
-        if !prefix.is_empty() {
-            prefix.push('/');
+    /// Opens the git repository whose work tree is the session's root or holds it. With a `scratch` folder objects can
+    /// be made in it.
+    pub(super) fn open(context: &CallContext, scratch: Option<&Path>) -> Result<Self, Failure> {
+        let layout = layout_of(context)?;
+        let counted = Counted::new()?;
+        let until = Until::within(Duration::from_secs(limits::GIT_SECONDS_MAX), &context.cancel);
+        let task = task(context, &layout, scratch);
+        if let Confinement::InProcess(why) = confine::available() {
+            require(context, why)?;
+            let work = move |connection| {
+                let _counted = counted;
+                worker::serve(connection, &task);
+            };
+            let helper = Helper::on_thread(work).map_err(explain)?;
+            return Ok(Self {
+                helper,
+                until,
+                layout,
+                _counted: None,
+            });
         }
-        Ok(Self { repository, prefix })
-    }
-
-    /// The path in the work tree for a path of ours; without a trailing `/` for our root itself.
-    pub(super) fn inside(&self, path: &str) -> String {
-        let path = format!("{}{path}", self.prefix);
-        path.trim_end_matches('/').to_owned()
-    }
-
-    /// Our path for one in the work tree, where it lies beneath our root and is UTF-8.
-    pub(super) fn ours<'a>(&self, path: &'a [u8]) -> Option<&'a str> {
-        std::str::from_utf8(path).ok()?.strip_prefix(self.prefix.as_str())
-    }
-
-    /// What to hand to libgit2 as literal paths: nothing where everything is meant.
-    pub(super) fn pathspecs(&self, paths: &[String]) -> Vec<String> {
-        if paths.iter().any(String::is_empty) || paths.is_empty() {
-            return Some(self.inside(""))
-                .filter(|prefix| !prefix.is_empty())
-                .into_iter()
-                .collect();
+        let helper = Helper::start(&walls(&layout, scratch), &Task::Git(task), &until).map_err(explain)?;
+        if let Some(why) = helper.confinement().missing() {
+            require(context, &why)?;
         }
-        paths.iter().map(|path| self.inside(path)).collect()
+        Ok(Self {
+            helper,
+            until,
+            layout,
+            _counted: Some(counted),
+        })
+    }
+
+    /// From here on nothing is given up half done: only the time bounds what follows.
+    pub(super) fn begin_commit(&mut self) -> Result<(), Failure> {
+        if self.until.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        let time = Duration::from_secs(limits::GIT_SECONDS_MAX);
+        self.until = Until::within(time, &CancellationToken::new());
+        Ok(())
+    }
+
+    /// Asks for something with bytes on either side.
+    pub(super) fn exchange(
+        &mut self,
+        request: &Request,
+        body: &[u8],
+        body_bytes_max: usize,
+    ) -> Result<(Answer, Vec<u8>), Failure> {
+        let answer = self.helper.ask(request, body, body_bytes_max, &self.until);
+        match answer.map_err(explain)? {
+            (Answer::Failed { code, message, hint }, _) => Err(told(&code, &message, hint.as_deref())),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Asks for something without bytes.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
+        Ok(self.exchange(request, &[], 0)?.0)
+    }
+
+    /// Asks for something that has no answer but that it was done.
+    pub(super) fn tell(&mut self, request: &Request) -> Result<(), Failure> {
+        match self.ask(request)? {
+            Answer::Done => Ok(()),
+            _ => Err(nonsense()),
+        }
     }
 
     /// The name of the current branch, born or not; absent on a detached head.
-    pub(super) fn branch(&self) -> Option<String> {
-        let head = self.repository.find_reference("HEAD").ok()?;
-        let target = head.symbolic_target_bytes()?;
-        let name = target.strip_prefix(b"refs/heads/")?;
-        Some(String::from_utf8_lossy(name).into_owned())
+    pub(super) fn branch(&mut self) -> Result<Option<String>, Failure> {
+        match self.ask(&Request::Branch)? {
+            Answer::Branch(name) => Ok(name.map(|name| clean(&name).into_owned())),
+            _ => Err(nonsense()),
+        }
     }
 
-    /// The last commit; absent before the first.
-    pub(super) fn head(&self) -> Result<Option<git2::Commit<'_>>, Failure> {
-        match self.repository.head() {
-            Ok(head) => Ok(Some(head.peel_to_commit().map_err(|error| git_failure(&error))?)),
-            Err(error) if error.code() == ErrorCode::UnbornBranch => Ok(None),
-            Err(error) => Err(git_failure(&error)),
+    pub(super) fn attributes(&mut self, path: &str) -> Result<Attributes, Failure> {
+        let path = path.to_owned();
+        match self.ask(&Request::Attributes { path })? {
+            Answer::Attributes(mut attributes) => {
+                attributes.external_filter = attributes.external_filter.map(|filter| shown(&filter));
+                Ok(attributes)
+            }
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// A stored content; nothing where it is larger than `bytes_max`.
+    pub(super) fn blob(&mut self, id: &Id, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let id = id.clone();
+        let room = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        match self.exchange(&Request::Blob { id, bytes_max }, &[], room)? {
+            (Answer::Blob, content) => Ok(Some(content)),
+            (Answer::TooLarge, _) => Ok(None),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// Compares; the number of changes, as it is said.
+    pub(super) fn count(&mut self, request: &Request) -> Result<usize, Failure> {
+        match self.ask(request)? {
+            Answer::Counted(count) => Ok(count.min(limits::GIT_DELTAS_MAX)),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// A page of what was compared last.
+    pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<Delta>, Failure> {
+        match self.ask(&Request::Deltas { from })? {
+            Answer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= limits::GIT_PAGE => Ok(deltas),
+            _ => Err(nonsense()),
         }
     }
 }
 
-/// `.git` as it lies in the work tree.
-struct Link {
-    path: PathBuf,
-    metadata: Metadata,
+/// Where git's data is, once nothing of it is strange to the user.
+pub(super) fn layout_of(context: &CallContext) -> Result<Layout, Failure> {
+    let layout = Layout::find(context.repository.root())?;
+    admit(context, &layout)?;
+    Ok(layout)
 }
 
-/// The nearest directory from `root` upwards that holds a `.git`.
-fn find(root: &Path) -> Result<(PathBuf, Link), Failure> {
-    for directory in root.ancestors() {
-        let path = directory.join(".git");
-        if let Ok(metadata) = path.symlink_metadata() {
-            return Ok((directory.to_owned(), Link { path, metadata }));
-        }
-    }
-    Err(not_a_repository())
+/// A path of a helper's answer, where it is one in its one form. No other is looked at.
+pub(super) fn plain(path: &str) -> Option<&str> {
+    let normal = crate::repository::normalise(path).ok()?;
+    (normal == path && !path.is_empty()).then_some(path)
 }
 
-fn not_a_repository() -> Failure {
-    hinted(
-        "unavailable",
-        "This is not a git repository.",
-        "run `git init`, or work without git",
-    )
+/// True where the user has to be asked before git is used here, which takes as long as it takes.
+pub(super) fn must_ask(context: &CallContext) -> bool {
+    Layout::find(context.repository.root()).is_ok_and(|layout| !strange(context, &layout).is_empty())
 }
 
-/// A symbolic link could lead to any repository of the user, and a FIFO would never answer.
-fn check_link(link: &Link) -> Result<(), Failure> {
-    if !link.metadata.is_dir() && !link.metadata.is_file() {
-        return Err(foreign(&link.path, "it is neither a directory nor a file"));
-    }
-    if link.metadata.is_dir() {
-        return check_plain(&link.path);
-    }
-    Ok(())
+/// Places outside the work tree that nobody has agreed to yet.
+fn strange(context: &CallContext, layout: &Layout) -> BTreeSet<PathBuf> {
+    let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    layout.elsewhere().difference(&files.git_elsewhere).cloned().collect()
 }
 
-/// The files by which a git directory says what it is must be files: a link could borrow those of another repository.
-fn check_plain(directory: &Path) -> Result<(), Failure> {
-    for name in ["HEAD", "config", "commondir", "gitdir", "index", "packed-refs"] {
-        let path = directory.join(name);
-        if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(foreign(&path, "it is not a regular file"));
-        }
+/// Asks once for the places outside the work tree.
+fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
+    let strange = strange(context, layout);
+    if strange.is_empty() {
+        return Ok(());
     }
-    for name in ["objects", "refs"] {
-        let path = directory.join(name);
-        if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {
-            return Err(foreign(&path, "it is not a directory"));
-        }
-    }
-    Ok(())
-}
-
-/// Checks that the git directory names this work tree as its own.
-///
-/// A directory must be its own common directory. A file (of a worktree or a submodule) must lead to a git directory
-/// that leads back: libgit2 has taken the work tree from there, so it is enough that it took it from there at all.
-fn check_belongs(repository: &Repository, top: &Path, is_directory: bool) -> Result<(), Failure> {
-    let Some(work_tree) = repository.workdir() else {
-        return Err(not_a_repository());
-    };
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let git = real(repository.path());
-    let common = real(repository.commondir());
-    if real(work_tree) != real(top) {
-        return Err(foreign(&git, "its work tree is another directory"));
-    }
-    if is_directory && (git != real(&top.join(".git")) || common != git) {
-        return Err(foreign(&git, "it borrows from another repository"));
-    }
-    if !is_directory {
-        let leads_back = repository.is_worktree() || local_work_tree(repository);
-        if !leads_back {
-            return Err(foreign(&git, "`.git` leads to it, but it does not lead back"));
-        }
-        check_plain(&git)?;
-        check_plain(&common)?;
-    }
-    check_head(repository, &common)
-}
-
-/// True where the repository's own configuration names its work tree, as a submodule's does.
-fn local_work_tree(repository: &Repository) -> bool {
-    let Ok(config) = repository.config() else { return false };
-    let Ok(local) = config.open_level(git2::ConfigLevel::Local) else {
-        return false;
-    };
-    local.get_path("core.worktree").is_ok()
-}
-
-/// The branch's file must not be a link into another repository, either.
-fn check_head(repository: &Repository, common: &Path) -> Result<(), Failure> {
-    let Ok(head) = repository.head() else { return Ok(()) };
-    let Ok(name) = head.name() else { return Ok(()) };
-    let file = common.join(name);
-    match file.canonicalize() {
-        Ok(real) if !real.starts_with(common) => Err(foreign(&file, "it leads to another repository")),
-        _ => Ok(()),
-    }
-}
-
-fn foreign(path: &Path, why: &str) -> Failure {
-    hinted(
-        "unavailable",
-        format!("The git directory is not used: `{}`: {why}.", path.display()),
-        "a git directory is used only where it belongs to the repository's own work tree",
-    )
-}
-
-fn open_failure(top: &Path, error: &git2::Error) -> Failure {
-    match error.code() {
-        ErrorCode::NotFound => not_a_repository(),
-        ErrorCode::Owner => hinted(
-            "unavailable",
-            "The git repository belongs to another user of this machine.",
+    let list = strange
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>();
+    let denied = |why: &str| {
+        hinted(
+            "denied",
             format!(
-                "if you trust it: git config --global --add safe.directory {}",
-                top.display()
+                "git's data of this work tree lies outside of it, in `{}`, and {why}.",
+                list.join("`, `")
             ),
+            "the user can answer on a terminal, or work in a clone that has its own git directory",
+        )
+    };
+    if !context.approver.can_ask() {
+        return Err(denied("nobody can be asked whether to use it"));
+    }
+    let question = Question {
+        effect: Effect::ReadGit,
+        title: "Use git data outside of the repository".to_owned(),
+        detail: format!(
+            "The work tree {} keeps its git data elsewhere. Reading it shows what is stored there:\n\n{}\n",
+            layout.top.display(),
+            list.join("\n")
         ),
-        _ => failure(
+    };
+    if !context.approver.ask(&question, &context.cancel) {
+        return Err(denied("the user did not agree to use it"));
+    }
+    let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    files.git_elsewhere.extend(strange);
+    Ok(())
+}
+
+/// An error where the user insists on a sandbox and there is less.
+fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
+    match context.policy.requires_sandbox() {
+        false => Ok(()),
+        true => Err(hinted(
             "unavailable",
-            format!("The git repository cannot be opened: {}.", said(error)),
-        ),
+            format!("A full sandbox is required, and git cannot be confined here: {why}."),
+            "the user can leave out `--require-sandbox`, and `require_sandbox` in the configuration",
+        )),
     }
 }
 
-/// An error of libgit2 that no rule of ours foresaw.
-pub(super) fn git_failure(error: &git2::Error) -> Failure {
-    match error.code() {
-        ErrorCode::Locked => hinted(
-            "failed",
-            "Another git process holds the repository's lock.",
-            "try again; if no git runs, remove `.git/index.lock`",
-        ),
-        _ => failure("failed", format!("git: {}.", said(error))),
+fn task(context: &CallContext, layout: &Layout, scratch: Option<&Path>) -> GitTask {
+    let variable = |name: &str| context.environment.get(name).map(PathBuf::from);
+    GitTask {
+        root: context.repository.root().to_owned(),
+        top: layout.top.clone(),
+        is_directory: layout.is_directory,
+        scratch: scratch.map(Path::to_owned),
+        home: variable("HOME").or_else(std::env::home_dir),
+        config_home: variable("XDG_CONFIG_HOME"),
     }
 }
 
-fn said(error: &git2::Error) -> &str {
-    error.message().trim_end_matches('.')
-}
-
-const WORKING: u8 = 0;
-const GIVEN_UP: u8 = 1;
-const COMMITTING: u8 = 2;
-
-/// What a piece of work and its watcher agree on: either it is given up, or it has begun what must not be left half done.
-#[derive(Debug, Default)]
-pub(super) struct Watch(AtomicU8);
-
-impl Watch {
-    /// True where nobody waits for the answer any more.
-    pub(super) fn given_up(&self) -> bool {
-        self.0.load(Ordering::Acquire) == GIVEN_UP
-    }
-
-    /// Begins what must be finished; false where it is too late for that.
-    pub(super) fn begin_commit(&self) -> bool {
-        self.0
-            .compare_exchange(WORKING, COMMITTING, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-
-    fn give_up(&self) -> bool {
-        self.0
-            .compare_exchange(WORKING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+fn walls(layout: &Layout, scratch: Option<&Path>) -> Walls {
+    Walls {
+        read: layout.readable(),
+        write: scratch.into_iter().map(Path::to_owned).collect(),
+        memory_bytes: limits::GIT_MEMORY_BYTES_MAX,
+        address_bytes: limits::GIT_ADDRESS_BYTES_MAX,
+        cpu_seconds: limits::GIT_SECONDS_MAX,
+        file_bytes: scratch.map_or(0, |_| limits::GIT_FILE_BYTES_MAX),
     }
 }
 
-/// Threads at work, given up or not.
-static THREADS: AtomicUsize = AtomicUsize::new(0);
+/// Operations at work, given up or not.
+static OPERATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a thread for as long as it lives.
+/// Counts an operation for as long as it lives.
 struct Counted;
 
 impl Counted {
     fn new() -> Result<Self, Failure> {
-        if THREADS.fetch_add(1, Ordering::AcqRel) >= limits::GIT_THREADS_MAX {
-            THREADS.fetch_sub(1, Ordering::AcqRel);
+        if OPERATIONS.fetch_add(1, Ordering::AcqRel) >= limits::GIT_OPERATIONS_MAX {
+            OPERATIONS.fetch_sub(1, Ordering::AcqRel);
             return Err(failure("unavailable", "Too many git operations are under way or hang."));
         }
         Ok(Self)
@@ -280,51 +280,67 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        THREADS.fetch_sub(1, Ordering::AcqRel);
+        OPERATIONS.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Does `work` on a thread of its own and waits for it, at most until the session is cancelled or the time is over.
-///
-/// Work that is given up may go on until it next looks at its [`Watch`]; it has begun no change by then and will begin
-/// none.
-pub(super) fn watched<T: Send + 'static>(
-    cancel: &CancellationToken,
-    work: impl FnOnce(&Watch) -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    let counted = Counted::new()?;
-    let watch = Arc::new(Watch::default());
-    let (answer, answered) = mpsc::sync_channel(1);
-    let theirs = Arc::clone(&watch);
-    let body = move || {
-        let _counted = counted;
-        // Nobody may be waiting any more.
-        let _ = answer.send(work(&theirs));
-    };
-    std::thread::Builder::new()
-        .name("git".to_owned())
-        .spawn(body)
-        .map_err(|error| failure("unavailable", format!("No thread for git could be started: {error}.")))?;
-    let deadline = Instant::now() + Duration::from_secs(limits::GIT_SECONDS_MAX);
-    loop {
-        match answered.recv_timeout(Duration::from_millis(20)) {
-            Ok(answer) => return answer,
-            Err(RecvTimeoutError::Disconnected) => return Err(failure("failed", "git ended without an answer.")),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let too_late = Instant::now() >= deadline;
-        if (too_late || cancel.is_cancelled()) && watch.give_up() {
-            return Err(if too_late { took_too_long() } else { cancelled() });
-        }
-    }
-}
-
-fn took_too_long() -> Failure {
+/// What became of the helper, for the model.
+fn explain(error: HelperError) -> Failure {
     let seconds = limits::GIT_SECONDS_MAX;
+    match error {
+        HelperError::Cancelled => cancelled(),
+        HelperError::TooLate => failure(
+            "limit",
+            format!("git took longer than {seconds} seconds and was given up."),
+        ),
+        HelperError::Bound(what) => failure("limit", format!("git took more {what} than it may and was ended.")),
+        HelperError::Ended(how) => hinted(
+            "failed",
+            format!("The process that reads the git repository {how}."),
+            "the repository may be damaged: the user can look with `git fsck`",
+        ),
+        HelperError::Nonsense(_) => nonsense(),
+        other => failure("unavailable", format!("git cannot be used: {}.", chain(&other))),
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
+/// The helper said what it cannot say unless something is wrong with it.
+pub(super) fn nonsense() -> Failure {
     failure(
-        "limit",
-        format!("git took longer than {seconds} seconds and was given up."),
+        "failed",
+        "The process that reads the git repository gave an answer that makes no sense.",
     )
+}
+
+/// A failure in the helper's words, of which only short, plain ones are passed on.
+fn told(code: &str, message: &str, hint: Option<&str>) -> Failure {
+    const CODES: [&str; 6] = [
+        "invalid-arguments",
+        "not-found",
+        "denied",
+        "failed",
+        "unavailable",
+        "limit",
+    ];
+    let code = CODES.into_iter().find(|known| *known == code).unwrap_or("failed");
+    Failure {
+        code: code.to_owned(),
+        message: shown(message),
+        hint: hint.map(shown),
+    }
+}
+
+fn shown(text: &str) -> String {
+    let end = text.floor_char_boundary(limits::GIT_MESSAGE_SHOWN_BYTES_MAX);
+    clean(&text[..end]).into_owned()
 }
 
 #[cfg(test)]

@@ -1,17 +1,14 @@
-//! `git-read`: the uncommitted changes, read with libgit2 and written as unified diffs by ourselves.
+//! `git-read`: the uncommitted changes, found by libgit2 in a helper and written as unified diffs here.
 //!
-//! libgit2 says which files differ; their contents come from git's objects and, for the work tree, through the
+//! The helper says which files differ; their contents come from git's objects and, for the work tree, through the
 //! repository's guarded opening. What is hidden is left out altogether: a name that cannot be listed is not listed
 //! here either. Nothing is written, not even the index's cache.
 
-use std::sync::Arc;
-
-use git2::{Delta, DiffDelta, DiffFindOptions, DiffOptions, FileMode, IndexEntryExtendedFlag, IndexEntryFlag, Oid};
-
-use super::failure::{cancelled, hinted};
+use super::failure::hinted;
 use super::git::content::{self, Content};
 use super::git::patch::{self, Rendered, Side};
-use super::git::{Git, Watch, git_failure, watched};
+use super::git::talk::{Area, Delta, Id, LineEnds, Request, Status};
+use super::git::{Git, plain};
 use crate::limits;
 use crate::repository::{Repository, normalise};
 use crate::skill::CallContext;
@@ -20,13 +17,24 @@ use crate::skill::bindings::tool::skill::types::Failure;
 
 /// The uncommitted changes that `query` asks for.
 pub(crate) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
-    let repository = Arc::clone(&context.repository);
     let query = DiffQuery {
         paths: normal_paths(&query.paths)?,
         context_lines: query.context_lines.min(limits::GIT_CONTEXT_LINES_MAX),
         ..query.clone()
     };
-    watched(&context.cancel, move |watch| read(&repository, &query, watch))
+    let mut reader = Reader {
+        git: Git::open(context, None)?,
+        repository: &context.repository,
+        query: &query,
+        patch_bytes: 0,
+        diff: Diff {
+            branch: None,
+            changes: Vec::new(),
+            truncated: false,
+        },
+    };
+    reader.read()?;
+    Ok(reader.diff)
 }
 
 /// Paths as they were asked for, in their one form. They are literal: `*` means a file of that name.
@@ -52,151 +60,110 @@ pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
     paths.iter().map(normal).collect()
 }
 
-fn read(repository: &Repository, query: &DiffQuery, watch: &Watch) -> Result<Diff, Failure> {
-    let git = Git::open(repository.root())?;
-    let mut reader = Reader {
-        git: &git,
-        repository,
-        query,
-        watch,
-        patch_bytes: 0,
-        diff: Diff {
-            branch: git.branch(),
-            changes: Vec::new(),
-            truncated: false,
-        },
-    };
-    reader.read()?;
-    Ok(reader.diff)
-}
-
-/// Where the new side of a change lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Area {
-    Index,
-    WorkTree,
-}
-
 /// One diff under way.
 struct Reader<'a> {
-    git: &'a Git,
+    git: Git,
     repository: &'a Repository,
     query: &'a DiffQuery,
-    watch: &'a Watch,
     patch_bytes: usize,
     diff: Diff,
 }
 
 /// Where one side of a change is to be found.
-enum Place {
-    Blob(Oid),
+enum Place<'a> {
+    Blob(&'a Id),
     WorkTree,
 }
 
 impl Reader<'_> {
     fn read(&mut self) -> Result<(), Failure> {
-        let head = self
-            .git
-            .head()?
-            .map(|commit| commit.tree())
-            .transpose()
-            .map_err(|error| git_failure(&error))?;
-        let index = self.git.repository.index().map_err(|error| git_failure(&error))?;
+        self.diff.branch = self.git.branch()?;
         if self.query.staged {
-            let mut options = self.options();
-            let diff = self
-                .git
-                .repository
-                .diff_tree_to_index(head.as_ref(), Some(&index), Some(&mut options));
-            let mut diff = diff.map_err(|error| git_failure(&error))?;
-            self.find_renames(&mut diff)?;
-            for delta in diff.deltas() {
-                let conflict = delta.status() == Delta::Conflicted;
-                // A conflict is one change, not two; it shows best beside the work tree.
-                if !(conflict && self.query.unstaged) {
-                    self.add(&delta, Area::Index, head.as_ref())?;
-                }
-            }
+            let count = self.compare(Area::Index, false)?;
+            let count = self.find_renames(count)?;
+            self.add_all(Area::Index, count)?;
         }
         if self.query.unstaged || self.query.untracked {
-            let mut options = self.options();
-            options
-                .include_untracked(self.query.untracked)
-                .recurse_untracked_dirs(true);
-            let diff = self
-                .git
-                .repository
-                .diff_index_to_workdir(Some(&index), Some(&mut options));
-            let diff = diff.map_err(|error| git_failure(&error))?;
-            for delta in diff.deltas() {
-                let wanted = delta.status() == Delta::Untracked || self.query.unstaged;
-                if wanted && !left_in_place(&index, &delta) {
-                    self.add(&delta, Area::WorkTree, head.as_ref())?;
+            let count = self.compare(Area::WorkTree, self.query.untracked)?;
+            self.add_all(Area::WorkTree, count)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, area: Area, untracked: bool) -> Result<usize, Failure> {
+        let paths = self.query.paths.clone();
+        self.git.count(&Request::Diff { area, untracked, paths })
+    }
+
+    /// Pairs deletions and additions, unless one of them is hidden: its content would be the other's old side.
+    fn find_renames(&mut self, count: usize) -> Result<usize, Failure> {
+        let mut from = 0;
+        while from < count {
+            let page = self.git.deltas(from)?;
+            let shown = |delta: &Delta| {
+                delta
+                    .path
+                    .as_deref()
+                    .and_then(|path| visible(self.repository, path))
+                    .is_some()
+            };
+            if !page.iter().all(shown) {
+                return Ok(count);
+            }
+            from += page.len();
+        }
+        match count {
+            0 => Ok(0),
+            _ => self.git.count(&Request::Renames),
+        }
+    }
+
+    fn add_all(&mut self, area: Area, count: usize) -> Result<(), Failure> {
+        let mut from = 0;
+        while from < count && self.diff.changes.len() <= limits::GIT_CHANGES_MAX {
+            let page = self.git.deltas(from)?;
+            from += page.len();
+            for delta in page {
+                if self.wants(&delta, area) {
+                    self.add(&delta, area)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Submodules are other repositories; and a path is a path, not a pattern.
-    fn options(&self) -> DiffOptions {
-        let mut options = DiffOptions::new();
-        options
-            .ignore_submodules(true)
-            .disable_pathspec_match(true)
-            .include_typechange(true);
-        for path in self.git.pathspecs(&self.query.paths) {
-            options.pathspec(path);
+    fn wants(&self, delta: &Delta, area: Area) -> bool {
+        match area {
+            // A conflict is one change, not two; it shows best beside the work tree.
+            Area::Index => !(delta.status == Status::Conflicted && self.query.unstaged),
+            Area::WorkTree => (delta.status == Status::Untracked || self.query.unstaged) && !delta.left_in_place,
         }
-        options
-    }
-
-    /// Pairs deletions and additions, unless one of them is hidden: its content would be the other's old side.
-    fn find_renames(&self, diff: &mut git2::Diff<'_>) -> Result<(), Failure> {
-        let is_hidden = |delta: DiffDelta<'_>| {
-            let path = delta.new_file().path_bytes().and_then(|path| self.git.ours(path));
-            path.is_none_or(|path| self.repository.hidden(path, false).is_some())
-        };
-        if diff.deltas().any(is_hidden) {
-            return Ok(());
-        }
-        let mut options = DiffFindOptions::new();
-        options.renames(true);
-        diff.find_similar(Some(&mut options))
-            .map_err(|error| git_failure(&error))
     }
 
     /// Adds one change, unless it is hidden or none after all.
-    fn add(&mut self, delta: &DiffDelta<'_>, area: Area, head: Option<&git2::Tree<'_>>) -> Result<(), Failure> {
-        if self.watch.given_up() {
-            return Err(cancelled());
-        }
-        if [delta.old_file().mode(), delta.new_file().mode()].contains(&FileMode::Commit) {
-            return Ok(());
-        }
-        let Some(path) = delta.new_file().path_bytes().and_then(|path| self.git.ours(path)) else {
+    fn add(&mut self, delta: &Delta, area: Area) -> Result<(), Failure> {
+        let Some(path) = delta.path.as_deref().and_then(|path| visible(self.repository, path)) else {
             return Ok(());
         };
-        // A path that ends with `/` is another repository inside this one.
-        if path.ends_with('/') || self.repository.hidden(path, false).is_some() {
-            return Ok(());
-        }
         if self.diff.changes.len() >= limits::GIT_CHANGES_MAX {
             self.diff.truncated = true;
             return Ok(());
         }
-        let old_path = match delta.status() {
-            Delta::Renamed => delta.old_file().path_bytes().and_then(|path| self.git.ours(path)),
+        let old_path = match delta.status {
+            Status::Renamed => delta
+                .old_path
+                .as_deref()
+                .and_then(|path| visible(self.repository, path)),
             _ => None,
         };
-        let Some(rendered) = self.render(delta, area, head, path, old_path)? else {
+        let Some(rendered) = self.render(delta, area, path, old_path)? else {
             return Ok(());
         };
         self.diff.changes.push(FileChange {
             path: path.to_owned(),
             old_path: old_path.map(str::to_owned),
-            area: area_name(delta.status(), area).to_owned(),
-            status: status_name(delta.status()).to_owned(),
+            area: area_name(delta.status, area).to_owned(),
+            status: status_name(delta.status).to_owned(),
             patch: rendered.patch,
             added_lines: rendered.added,
             removed_lines: rendered.removed,
@@ -208,24 +175,24 @@ impl Reader<'_> {
     /// The patch of a change; nothing where its contents are hidden.
     fn render(
         &mut self,
-        delta: &DiffDelta<'_>,
+        delta: &Delta,
         area: Area,
-        head: Option<&git2::Tree<'_>>,
         path: &str,
         old_path: Option<&str>,
     ) -> Result<Option<Rendered>, Failure> {
-        let (old_place, new_place) = self.places(delta, area, head, path);
-        if area == Area::WorkTree && self.git.external_filter(path).is_some() {
+        let attributes = self.git.attributes(path)?;
+        if area == Area::WorkTree && attributes.external_filter.is_some() {
             return Ok(Some(binary()));
         }
+        let (old_place, new_place) = places(delta, area);
         let old_path = old_path.unwrap_or(path);
-        let old = self.load(old_path, old_place, &[])?;
+        let old = self.load(old_path, old_place, attributes.line_ends, &[])?;
         let stored = if let Content::Bytes(bytes) = &old {
             bytes.as_slice()
         } else {
             &[]
         };
-        let new = self.load(path, new_place, stored)?;
+        let new = self.load(path, new_place, attributes.line_ends, stored)?;
         if old == Content::Hidden || new == Content::Hidden {
             return Ok(None);
         }
@@ -233,65 +200,63 @@ impl Reader<'_> {
             self.diff.truncated = true;
             return Ok(Some(Rendered::default()));
         }
-        if self.git.declared_binary(path) {
+        if attributes.binary {
             return Ok(Some(binary()));
         }
-        let old_side = side(old_path, delta.old_file().mode(), &old);
-        let new_side = side(path, delta.new_file().mode(), &new);
+        let old_side = side(old_path, delta.old_mode, &old);
+        let new_side = side(path, delta.new_mode, &new);
         let room = limits::GIT_DIFF_BYTES_MAX.saturating_sub(self.patch_bytes);
         if room == 0 {
             self.diff.truncated = true;
             return Ok(Some(Rendered::default()));
         }
         let bytes_max = room.min(limits::GIT_PATCH_BYTES_MAX);
+        let context_lines = self.query.context_lines;
         let rendered = patch::render(
+            &mut self.git,
             old_side.as_ref(),
             new_side.as_ref(),
-            self.query.context_lines,
+            context_lines,
             bytes_max,
-        )
-        .map_err(|error| git_failure(&error))?;
+        )?;
         self.patch_bytes += rendered.patch.len();
         self.diff.truncated |= rendered.cut;
         Ok(Some(rendered))
     }
 
-    /// Where the two sides of a change are. A conflict is shown as what the work tree makes of the last commit.
-    fn places(
-        &self,
-        delta: &DiffDelta<'_>,
-        area: Area,
-        head: Option<&git2::Tree<'_>>,
+    fn load(
+        &mut self,
         path: &str,
-    ) -> (Option<Place>, Option<Place>) {
-        if delta.status() == Delta::Conflicted {
-            let inside = self.git.inside(path);
-            let entry = head.and_then(|tree| tree.get_path(std::path::Path::new(&inside)).ok());
-            return (entry.map(|entry| Place::Blob(entry.id())), Some(Place::WorkTree));
-        }
-        let blob = |file: git2::DiffFile<'_>| Some(Place::Blob(file.id())).filter(|_| !file.id().is_zero());
-        let gone = matches!(delta.status(), Delta::Deleted);
-        let old = match delta.status() {
-            Delta::Added | Delta::Untracked => None,
-            _ => blob(delta.old_file()),
-        };
-        let new = match area {
-            _ if gone => None,
-            Area::Index => blob(delta.new_file()),
-            Area::WorkTree => Some(Place::WorkTree),
-        };
-        (old, new)
-    }
-
-    fn load(&self, path: &str, place: Option<Place>, stored: &[u8]) -> Result<Content, Failure> {
+        place: Option<Place<'_>>,
+        line_ends: LineEnds,
+        stored: &[u8],
+    ) -> Result<Content, Failure> {
         match place {
             None => Ok(Content::Absent),
-            Some(Place::WorkTree) => Ok(content::of_work_tree(self.git, self.repository, path, stored)),
-            Some(Place::Blob(id)) => {
-                content::of_blob(self.git, self.repository, path, id).map_err(|error| git_failure(&error))
-            }
+            Some(Place::WorkTree) => Ok(content::of_work_tree(self.repository, path, line_ends, stored)),
+            Some(Place::Blob(id)) => content::of_blob(&mut self.git, self.repository, path, id),
         }
     }
+}
+
+/// A path that may be shown: in its one form, and not hidden. One that ends with `/` is another repository inside this
+/// one.
+fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
+    plain(path).filter(|path| repository.hidden(path, false).is_none())
+}
+
+/// Where the two sides of a change are. A conflict is shown as what the work tree makes of the last commit.
+fn places(delta: &Delta, area: Area) -> (Option<Place<'_>>, Option<Place<'_>>) {
+    let old = match delta.status {
+        Status::Added | Status::Untracked => None,
+        _ => delta.old.as_ref().map(Place::Blob),
+    };
+    let new = match (delta.status, area) {
+        (Status::Deleted, _) => None,
+        (Status::Conflicted, _) | (_, Area::WorkTree) => Some(Place::WorkTree),
+        (_, Area::Index) => delta.new.as_ref().map(Place::Blob),
+    };
+    (old, new)
 }
 
 fn binary() -> Rendered {
@@ -301,42 +266,27 @@ fn binary() -> Rendered {
     }
 }
 
-fn side<'a>(path: &'a str, mode: FileMode, content: &'a Content) -> Option<Side<'a>> {
+fn side<'a>(path: &'a str, mode: u32, content: &'a Content) -> Option<Side<'a>> {
     let Content::Bytes(content) = content else { return None };
-    let mode = u32::from(mode);
     Some(Side { path, mode, content })
 }
 
-/// True for a file that is missing because the user told git not to have it (a sparse checkout) or not to look.
-fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
-    let Some(path) = delta.old_file().path().filter(|_| delta.status() == Delta::Deleted) else {
-        return false;
-    };
-    index.get_path(path, 0).is_some_and(|entry| not_watched(&entry))
-}
-
-/// True where the index says that the work tree's file does not count.
-pub(super) fn not_watched(entry: &git2::IndexEntry) -> bool {
-    IndexEntryFlag::from_bits_truncate(entry.flags).is_valid()
-        || IndexEntryExtendedFlag::from_bits_truncate(entry.flags_extended).is_skip_worktree()
-}
-
-fn area_name(status: Delta, area: Area) -> &'static str {
+fn area_name(status: Status, area: Area) -> &'static str {
     match (status, area) {
-        (Delta::Untracked, _) => "untracked",
+        (Status::Untracked, _) => "untracked",
         (_, Area::Index) => "staged",
         (_, Area::WorkTree) => "unstaged",
     }
 }
 
-fn status_name(status: Delta) -> &'static str {
+fn status_name(status: Status) -> &'static str {
     match status {
-        Delta::Added | Delta::Untracked | Delta::Copied => "added",
-        Delta::Deleted => "deleted",
-        Delta::Renamed => "renamed",
-        Delta::Typechange => "type-changed",
-        Delta::Conflicted => "conflicted",
-        Delta::Modified | Delta::Unmodified | Delta::Ignored | Delta::Unreadable => "modified",
+        Status::Added | Status::Untracked => "added",
+        Status::Deleted => "deleted",
+        Status::Renamed => "renamed",
+        Status::TypeChanged => "type-changed",
+        Status::Conflicted => "conflicted",
+        Status::Modified => "modified",
     }
 }
 

@@ -1,24 +1,33 @@
 //! `packages`: adds packages by a named recipe, `pip-install` or `npm-install`, without install scripts.
 //!
 //! Installing is running somebody else's code later, so names are held to the ecosystem's grammar: no option, no URL,
-//! no path, no archive of the repository that an installer would take for one.
+//! no path, no archive of the repository that an installer would take for one. The installer runs in the sandbox and
+//! reaches the user's registries only (`sources`); what it did is kept as a whole or not at all (`contained`, `place`).
 
+mod contained;
 mod names;
+mod place;
+mod sources;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::consent;
 use super::failure::{failure, hinted};
-use super::recipe::python::{self, Home, Python};
 use super::recipe::{self, Recipe};
 use crate::limits;
+use crate::process::contain::{self, Sandbox};
 use crate::process::environment;
-use crate::skill::CallContext;
+use crate::process::toolchain::{Home, Python};
 use crate::skill::bindings::tool::skill::packages::Request;
 use crate::skill::bindings::tool::skill::tests::Report;
 use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::policy::Decision;
 use crate::skill::policy::Effect;
+use crate::skill::{CallContext, stage};
+use contained::Job;
+use sources::Sources;
 
 /// Installs. An installer that says no is a report; a failure means that nothing could be tried.
 pub(crate) fn install(context: &CallContext, request: &Request) -> Result<Report, Failure> {
@@ -50,45 +59,165 @@ fn not_permitted(place: &str) -> Failure {
     )
 }
 
+/// What stands around installations here. Where there is no sandbox for them, who allows them by name has to say that
+/// they may do without; who is asked sees it.
+fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
+    let (effect, policy) = (Effect::Install, &context.policy);
+    let sandbox = policy.sandbox(effect);
+    let is_asked = policy.decide(effect, context.approver.can_ask()) == Decision::Ask;
+    if sandbox != Sandbox::None || is_asked || policy.is_unsandboxed(effect) || policy.requires_sandbox() {
+        return Ok(sandbox);
+    }
+    let why = contain::available().refused.join("; ");
+    Err(hinted(
+        "denied",
+        format!("This machine has no sandbox for installations ({why})."),
+        "the user can install with their own rights, with `--allow install --unsandboxed`",
+    ))
+}
+
+/// An installation, before it is known what stands around it.
+struct Plan {
+    recipe: Recipe,
+    /// The real folder of packages, where one is known.
+    folder: Option<PathBuf>,
+    manifests: &'static [&'static str],
+}
+
+impl Plan {
+    /// Asks and installs.
+    fn execute(mut self, context: &CallContext, sources: Option<Sources>) -> Result<Report, Failure> {
+        let sandbox = self.recipe.sandbox(context)?;
+        if let Some(sources) = &sources {
+            self.recipe.notes.push(sources.note());
+        }
+        consent::obtain(context, &self.recipe.question(sandbox))?;
+        match (sources, &self.folder) {
+            (Some(sources), Some(folder)) => Job {
+                recipe: &self.recipe,
+                folder,
+                manifests: self.manifests,
+                sources,
+            }
+            .run(context),
+            _ => self.run_bare(context, sandbox),
+        }
+    }
+
+    /// Without a sandbox the installer changes everything by itself; what it did to manifests is noted.
+    fn run_bare(&self, context: &CallContext, sandbox: Sandbox) -> Result<Report, Failure> {
+        let before = contained::states(context, self.manifests)?;
+        let report = self.recipe.report(self.recipe.run(context, sandbox)?, sandbox)?;
+        let report = recipe::with_notes(report, &[]);
+        let after = contained::states(context, self.manifests)?;
+        let state = |name: &str| after.iter().find(|(other, _)| *other == name)?.1.clone();
+        if let Err(error) = stage::record_manifests(context, contained::differences(before, state)) {
+            tracing::warn!(%error, "what an installation did to manifests is not in the journal");
+        }
+        Ok(report)
+    }
+}
+
 fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
-    let python = python::choose(context)?;
+    let python = recipe::python(context)?;
     let place = packages_of(&python)?;
     if let Some(place) = place.as_deref().filter(|place| !writable(place)) {
         return Err(not_permitted(&place.to_string_lossy()));
     }
+    let sandbox = sandbox(context)?;
+    let contained = match sandbox {
+        Sandbox::None => None,
+        _ => Some((environment_folder(context, &python)?, sources::pip(context)?)),
+    };
     let (program, arguments) = pip_command(context, &python, place.as_deref(), names)?;
-    let mut environment = environment::for_install(&context.environment);
+    let (folder, sources) = contained.unzip();
+    let mut environment = installers(context, sandbox);
     python.enter(&mut environment);
+    // pip compiles what it installs, but need not compile itself.
+    environment.insert("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
     let note = match &python.home {
         Home::Environment(folder) => format!("into the virtual environment {}", folder.display()),
         Home::Managed(tool) => format!("into the environment that {tool} keeps for the project"),
         Home::Machine(folder) => format!("into the Python of this machine, in {}", folder.display()),
     };
-    let report = Recipe {
+    let recipe = Recipe {
         effect: Effect::Install,
         title: title("pip", names),
         notes: vec![
             note,
             "only built packages: nothing of them runs while they are installed".to_owned(),
         ],
+        told: Vec::new(),
         command: recipe::command(context.repository.root(), program, arguments, environment),
         time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
-    }
-    .execute(context)?;
+    };
+    let plan = Plan {
+        recipe,
+        folder,
+        manifests: &[],
+    };
+    let report = plan.execute(context, sources)?;
     match pip_problem(&report) {
         Some(problem) => Err(problem),
         None => Ok(report),
     }
 }
 
+/// The environment of an installer. In the sandbox the way to the registries is the sandbox's own.
+fn installers(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, String> {
+    if sandbox == Sandbox::None {
+        return environment::for_install(&context.environment);
+    }
+    let mut environment = environment::for_run(&context.environment);
+    environment.extend(environment::pick(&context.environment, &environment::CERTIFICATES));
+    environment
+}
+
+/// The real folder of the virtual environment that an installation in the sandbox fills: one in the repository, or the
+/// one that the session's starter works in. Nothing else of the machine is changed from inside.
+fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf, Failure> {
+    let folder = match &python.home {
+        Home::Environment(folder) => folder,
+        Home::Machine(folder) => return Err(not_permitted(&folder.to_string_lossy())),
+        Home::Managed(tool) => return Err(unmanaged(tool)),
+    };
+    let real = |path: &Path| path.canonicalize().ok();
+    let starters = context
+        .environment
+        .get("VIRTUAL_ENV")
+        .and_then(|folder| real(Path::new(folder)));
+    let root = context.repository.root();
+    let is_known = |real: &PathBuf| real.starts_with(root) && real != root || Some(real) == starters.as_ref();
+    let holds_more = |real: &PathBuf| {
+        let state = context.repository.state_directory();
+        root.starts_with(real) || state.is_some_and(|state| state.starts_with(real) || real.starts_with(state))
+    };
+    match real(folder) {
+        Some(real) if is_known(&real) && !holds_more(&real) => Ok(real),
+        _ => Err(hinted(
+            "denied",
+            format!("`{}` leads out of the repository.", folder.display()),
+            "make a virtual environment in the repository: `python3 -m venv .venv`",
+        )),
+    }
+}
+
+fn unmanaged(tool: &str) -> Failure {
+    let command = match tool {
+        "uv" => "`uv sync`",
+        _ => "`poetry config virtualenvs.in-project true` and `poetry install`",
+    };
+    hinted(
+        "unavailable",
+        format!("This project is {tool}'s and has no virtual environment of its own yet."),
+        format!("the user has to make it, with {command}"),
+    )
+}
+
 /// Where packages go, where it is known. What uv keeps is uv's to change.
 fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
     match &python.home {
-        Home::Managed("uv") => Err(hinted(
-            "unavailable",
-            "This project is uv's and has no virtual environment yet.",
-            "the user has to make it, with `uv sync`",
-        )),
+        Home::Managed("uv") => Err(unmanaged("uv")),
         Home::Managed(_) => Ok(None),
         Home::Machine(folder) => Ok(Some(folder.clone())),
         Home::Environment(folder) => Ok(Some(site_packages(folder))),
@@ -181,15 +310,30 @@ fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     rest.split_once('\'').map(|(place, _)| place)
 }
 
+/// Where npm keeps its records.
+const NPM_MANIFESTS: &[&str] = &["package.json", "package-lock.json", "npm-shrinkwrap.json"];
+
 fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {
     recipe::manifest(context)?;
     let root = context.repository.root();
-    let place = root.join("node_modules");
-    if !writable(&place) {
-        return Err(not_permitted(&place.to_string_lossy()));
+    let folder = root.join("node_modules");
+    if !writable(&folder) {
+        return Err(not_permitted(&folder.to_string_lossy()));
     }
+    let sandbox = sandbox(context)?;
     let program = recipe::npm(context)?;
-    let mut environment = environment::for_install(&context.environment);
+    let sources = match sandbox {
+        Sandbox::None => None,
+        _ if folder.is_symlink() => {
+            return Err(hinted(
+                "denied",
+                "`node_modules` leads out of the repository.",
+                "the user has to replace the link by a folder",
+            ));
+        }
+        _ => Some(sources::npm(context, &program)?),
+    };
+    let mut environment = installers(context, sandbox);
     // The environment comes before the repository's `.npmrc`, which could name a program for npm to run as git.
     for (name, value) in [
         ("npm_config_git", "git"),
@@ -200,18 +344,30 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
     ] {
         environment.insert(name.to_owned(), value.to_owned());
     }
-    let mut notes = vec!["no install script runs; what package.json lists already is installed as well".to_owned()];
+    let mut notes = vec![
+        "no install script runs; what package.json lists already is installed as well".to_owned(),
+        "recorded in package.json and package-lock.json".to_owned(),
+    ];
     if root.join(".npmrc").exists() {
-        notes.push("the repository has an `.npmrc`, which may name another registry".to_owned());
+        notes.push(match sandbox {
+            Sandbox::None => "the repository has an `.npmrc`, which may name another registry".to_owned(),
+            _ => "the repository's `.npmrc` does not count".to_owned(),
+        });
     }
-    let report = Recipe {
+    let recipe = Recipe {
         effect: Effect::Install,
         title: title("npm", names),
         notes,
+        told: Vec::new(),
         command: recipe::command(root, program, npm_arguments(root, names, dev), environment),
         time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
-    }
-    .execute(context)?;
+    };
+    let plan = Plan {
+        recipe,
+        folder: sources.is_some().then_some(folder),
+        manifests: NPM_MANIFESTS,
+    };
+    let report = plan.execute(context, sources)?;
     let failed = report.exit_code != Some(0) && report.output.contains("EACCES");
     match failed.then(|| denied_npm_place(&report.output)).flatten() {
         Some(place) => Err(not_permitted(place)),

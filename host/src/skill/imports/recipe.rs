@@ -4,8 +4,6 @@
 //! could be read as an option is accepted where a name or a path is meant, and the user who is asked sees the exact
 //! vector.
 
-pub(super) mod python;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +12,8 @@ use super::consent;
 use super::failure::{cancelled, failure, hinted};
 use crate::limits;
 use crate::process::contain::{self, Bounds, Enclosure, Sandbox};
-use crate::process::{self, CommandSpec, RunEnd, RunLimits, RunOutput, environment};
+use crate::process::toolchain::{self, Python};
+use crate::process::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
 use crate::repository::ConcealError;
 use crate::skill::bindings::tool::skill::tests::Report;
 use crate::skill::bindings::tool::skill::types::Failure;
@@ -28,6 +27,8 @@ pub(super) struct Recipe {
     pub(super) title: String,
     /// What the user should know beside the command.
     pub(super) notes: Vec<String>,
+    /// What the report says beside what the program does.
+    pub(super) told: Vec<String>,
     pub(super) command: CommandSpec,
     pub(super) time: Duration,
 }
@@ -38,6 +39,11 @@ impl Recipe {
         let sandbox = self.sandbox(context)?;
         consent::obtain(context, &self.question(sandbox))?;
         let run = self.run(context, sandbox)?;
+        Ok(with_notes(self.report(run, sandbox)?, &self.told))
+    }
+
+    /// What a run came to.
+    pub(super) fn report(&self, run: RunOutput, sandbox: Sandbox) -> Result<Report, Failure> {
         let (exit_code, timed_out) = match run.end {
             RunEnd::Exited(code) => (Some(code), false),
             RunEnd::Signalled(_) => (None, false),
@@ -58,21 +64,18 @@ impl Recipe {
         })
     }
 
-    /// What stands around the run. An installer changes the real tree and speaks to the network, so it has none.
-    fn sandbox(&self, context: &CallContext) -> Result<Sandbox, Failure> {
-        let sandbox = match self.effect {
-            Effect::RunProcess => context.policy.sandbox(),
-            _ => Sandbox::None,
-        };
+    /// What stands around the run.
+    pub(super) fn sandbox(&self, context: &CallContext) -> Result<Sandbox, Failure> {
+        let sandbox = context.policy.sandbox(self.effect);
         if context.policy.requires_sandbox() && sandbox != Sandbox::Namespaces {
-            let message = format!("A full sandbox is required, and `{}` has none.", self.effect);
+            let message = format!("A full sandbox is required, and `{}` has none here.", self.effect);
             let hint = "the user has to leave out `--require-sandbox`, or to do it by hand";
             return Err(hinted("denied", message, hint));
         }
         Ok(sandbox)
     }
 
-    fn run(&self, context: &CallContext, sandbox: Sandbox) -> Result<RunOutput, Failure> {
+    pub(super) fn run(&self, context: &CallContext, sandbox: Sandbox) -> Result<RunOutput, Failure> {
         let limits = RunLimits::within(self.time);
         let progress = |line: &str| (context.progress)(line);
         let run = if sandbox == Sandbox::None {
@@ -81,24 +84,13 @@ impl Recipe {
             if sandbox == Sandbox::Landlock {
                 progress(&fallback());
             }
-            let enclosure = Enclosure {
-                sandbox,
-                root: context.repository.root().to_owned(),
-                hidden: context.repository.concealed(&context.cancel).map_err(unlisted)?,
-                state_directory: context.repository.state_directory().map(Path::to_owned),
-                bounds: Bounds::default(),
-            };
+            let enclosure = enclosure(context, sandbox)?;
             process::run_contained(&self.command, &enclosure, &limits, &context.cancel, &progress)
         };
-        run.map_err(|error| {
-            let cause = std::error::Error::source(&error)
-                .map(|cause| format!(": {cause}"))
-                .unwrap_or_default();
-            failure("unavailable", format!("{error}{cause}."))
-        })
+        run.map_err(|error| not_run(&error))
     }
 
-    fn question(&self, sandbox: Sandbox) -> Question {
+    pub(super) fn question(&self, sandbox: Sandbox) -> Question {
         let around = match sandbox {
             Sandbox::None => "without a sandbox: with your rights".to_owned(),
             sandbox => format!("in a sandbox ({sandbox})"),
@@ -121,6 +113,26 @@ impl Recipe {
     }
 }
 
+/// The repository as a run in this sandbox sees it.
+pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclosure, Failure> {
+    Ok(Enclosure {
+        sandbox,
+        root: context.repository.root().to_owned(),
+        hidden: context.repository.concealed(&context.cancel).map_err(unlisted)?,
+        state_directory: context.repository.state_directory().map(Path::to_owned),
+        bounds: Bounds::default(),
+        installation: None,
+    })
+}
+
+/// A program that could not be run at all.
+pub(super) fn not_run(error: &ProcessError) -> Failure {
+    let cause = std::error::Error::source(error)
+        .map(|cause| format!(": {cause}"))
+        .unwrap_or_default();
+    failure("unavailable", format!("{error}{cause}."))
+}
+
 /// What is less than usual about a run in the fallback.
 fn fallback() -> String {
     let why = contain::available().refused.join("; ");
@@ -133,7 +145,7 @@ fn unlisted(error: ConcealError) -> Failure {
         error @ (ConcealError::TooMany | ConcealError::Unreadable { .. }) => hinted(
             "limit",
             format!("The hidden files could not be found, so nothing was run: {error}."),
-            "the user can run the tests with `--allow run-process --unsandboxed`",
+            "the user can go without a sandbox, with `--allow EFFECT --unsandboxed`",
         ),
     }
 }
@@ -166,6 +178,21 @@ fn minutes(time: Duration) -> String {
         seconds => format!("{seconds} seconds"),
     }
 }
+
+/// Lines of the host's own, which come before everything that a program printed and by this cannot be taken for it.
+pub(super) fn with_notes(report: Report, notes: &[String]) -> Report {
+    let lines: String = notes.iter().map(|note| format!("{HOST_LINE}{note}\n")).collect();
+    let own = report.output;
+    // A program's own line of that form is moved from the place where it would mean something.
+    let apart = if own.starts_with(HOST_LINE) { "\n" } else { "" };
+    Report {
+        output: format!("{lines}{apart}{own}"),
+        ..report
+    }
+}
+
+/// How a line of the host's own begins (`wit/skill.wit`).
+const HOST_LINE: &str = "[tool] ";
 
 /// An argument vector as a shell would have to be given it, so that nobody can mistake where an argument ends. What a
 /// terminal would act on, or show in another order, comes out as an escape.
@@ -214,6 +241,13 @@ pub(super) fn program(context: &CallContext, name: &str) -> Option<PathBuf> {
     found
         .into_iter()
         .find(|program| !program.starts_with(context.repository.root()))
+}
+
+/// The Python of the project, else of the machine.
+pub(super) fn python(context: &CallContext) -> Result<Python, Failure> {
+    let root = context.repository.root();
+    toolchain::choose(root, &context.environment, &context.cancel)
+        .map_err(|missing| hinted("unavailable", missing.to_string(), missing.hint))
 }
 
 /// `npm` of the starter.
@@ -270,6 +304,27 @@ mod unit {
     fn an_argument_vector_is_shown_without_doubt() {
         let argv = ["/usr/bin/python", "-k", "a or b", "it's", "", "x\u{1b}[2J\u{202e}y\n"].map(str::to_owned);
         insta::assert_snapshot!(shown(&argv), @r"/usr/bin/python -k 'a or b' 'it'\''s' '' 'x\u{1b}[2J\u{202e}y\u{a}'");
+    }
+
+    #[test]
+    fn what_the_host_says_comes_first_and_cannot_be_said_by_a_program() {
+        let report = |output: &str| Report {
+            command: Vec::new(),
+            exit_code: Some(0),
+            output: output.to_owned(),
+            output_cut: false,
+            duration_ms: 0,
+            timed_out: false,
+            sandbox: String::new(),
+        };
+        let said = |output, notes: &[&str]| {
+            let notes: Vec<String> = notes.iter().map(|note| (*note).to_owned()).collect();
+            with_notes(report(output), &notes).output
+        };
+        assert_eq!(said("1 passed\n", &[]), "1 passed\n");
+        assert_eq!(said("1 passed\n", &["a", "b"]), "[tool] a\n[tool] b\n1 passed\n");
+        assert_eq!(said("[tool] all is well\n", &[]), "\n[tool] all is well\n");
+        assert_eq!(said("[tool] all is well\n", &["a"]), "[tool] a\n\n[tool] all is well\n");
     }
 
     #[test]

@@ -3,16 +3,17 @@
 //! Which interpreter and which arguments is decided here; what the output means is the business of the skill
 //! `run_tests`. Failing tests are a report; a failure means that nothing could run.
 
+mod layout;
 mod npm;
 
 use std::path::PathBuf;
 
 use super::consent;
 use super::failure::{failure, hinted};
-use super::recipe::python::{self, Python};
 use super::recipe::{self, Recipe};
 use crate::limits;
 use crate::process::environment;
+use crate::process::toolchain::Python;
 use crate::repository::{OpenError, normalise};
 use crate::skill::CallContext;
 use crate::skill::bindings::tool::skill::tests::{Report, Request};
@@ -92,7 +93,7 @@ fn pytest(context: &CallContext, request: &Request, filter: Option<&str>) -> Res
         .iter()
         .map(|id| node_id(context, id))
         .collect::<Result<Vec<_>, _>>()?;
-    let python = python::choose(context)?;
+    let python = recipe::python(context)?;
     let mut environment = environment::for_run(&context.environment);
     python.enter(&mut environment);
     // No `__pycache__` in the user's tree; lines as they are printed; a summary that is not cut at 80 columns.
@@ -103,8 +104,13 @@ fn pytest(context: &CallContext, request: &Request, filter: Option<&str>) -> Res
     ] {
         environment.insert(name.to_owned(), value.to_owned());
     }
+    let told = layout::sources(context.repository.root(), &python.home).map(|copy| {
+        environment.insert("PYTHONPATH".to_owned(), copy.sources.to_string_lossy().into_owned());
+        copy.note()
+    });
     let program: PathBuf = python.program.clone();
     let recipe = Recipe {
+        told: told.into_iter().collect(),
         effect: Effect::RunProcess,
         title: "Run the tests with pytest".to_owned(),
         notes: Vec::new(),

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Attempt, Expected, ProbeOutcome};
 use crate::limits;
-use crate::process::contain::{Bounds, Enclosure, Sandbox};
-use crate::process::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run, run_contained};
+use crate::process::contain::{Bounds, Enclosure, HELPER_COMMAND, NOTHING, Sandbox};
+use crate::process::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment, run, run_contained};
 
 const SCRIPT: &str = include_str!("attempts.py");
 
@@ -26,13 +26,13 @@ pub(super) fn python() -> Option<PathBuf> {
     environment::find_programs(&path, "python3").into_iter().next()
 }
 
-/// Runs a program that does nothing in a sandbox of this kind.
+/// Runs a program that does nothing in a sandbox of this kind: this one.
 pub(in crate::process::contain) fn works(sandbox: Sandbox) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
     let command = CommandSpec {
-        program: PathBuf::from("/bin/true"),
-        arguments: Vec::new(),
+        program: own_program().map_err(|error| format!("this program's own file: {error}"))?,
+        arguments: [HELPER_COMMAND, NOTHING].map(str::to_owned).to_vec(),
         directory: root.clone(),
         environment: BTreeMap::new(),
     };
@@ -42,9 +42,22 @@ pub(in crate::process::contain) fn works(sandbox: Sandbox) -> Result<(), String>
         hidden: Vec::new(),
         state_directory: None,
         bounds: Bounds::default(),
+        installation: None,
     };
     let limits = RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX));
     let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
+    judge(run)
+}
+
+/// Where the file of this program lies, or the one that has replaced it while it runs.
+fn own_program() -> io::Result<PathBuf> {
+    let place = std::env::current_exe()?;
+    let text = place.to_string_lossy();
+    let place = text.strip_suffix(" (deleted)").map_or(place.clone(), PathBuf::from);
+    place.canonicalize()
+}
+
+fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
     match run.map_err(|error| error.to_string())?.end {
         RunEnd::Exited(0) => Ok(()),
         end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
@@ -218,6 +231,7 @@ impl Scene {
                 .to_vec(),
             state_directory: Some(self.outside.clone()),
             bounds: BOUNDS,
+            installation: None,
         };
         run_contained(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
     }
@@ -306,4 +320,26 @@ fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `CONTAIN_PROBE_SECONDS_MAX`.
+    #[test]
+    fn a_sandbox_in_which_nothing_ends_is_none() {
+        let ended = |end| {
+            judge(Ok(RunOutput {
+                end,
+                output: String::new(),
+                output_cut: false,
+                duration: Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX),
+            }))
+        };
+        assert_eq!(ended(RunEnd::Exited(0)), Ok(()));
+        let hung = ended(RunEnd::TimedOut).expect_err("it did not end");
+        assert_eq!(hung, "a program that does nothing ended otherwise: TimedOut");
+        ended(RunEnd::Exited(1)).expect_err("it did something");
+    }
 }

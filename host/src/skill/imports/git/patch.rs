@@ -1,9 +1,10 @@
-//! The text of one file's change: a unified diff in git's form. Pure.
+//! The text of one file's change: a unified diff in git's form.
 
 use std::fmt::Write as _;
 
-use git2::{DiffLineType, DiffOptions, Patch};
-
+use super::talk::{Answer, Request};
+use super::{Git, nonsense};
+use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::diff::quoted;
 
 /// One side of a change.
@@ -40,13 +41,27 @@ pub(in crate::skill::imports) fn is_binary(content: &[u8]) -> bool {
     content[..content.len().min(BINARY_LOOK_BYTES)].contains(&0)
 }
 
-/// Renders the change from `old` to `new`; an absent side is a file that is not there.
+/// Renders the change from `old` to `new`; an absent side is a file that is not there. The lines in which they differ
+/// come from the helper, the rest does not.
 pub(in crate::skill::imports) fn render(
+    git: &mut Git,
     old: Option<&Side<'_>>,
     new: Option<&Side<'_>>,
     context_lines: u32,
     bytes_max: usize,
-) -> Result<Rendered, git2::Error> {
+) -> Result<Rendered, Failure> {
+    let compare = |request: &Request, both: &[u8], room| git.exchange(request, both, room);
+    render_with(compare, old, new, context_lines, bytes_max)
+}
+
+/// The same with whatever answers [`Request::Compare`].
+pub(in crate::skill::imports) fn render_with(
+    compare: impl FnOnce(&Request, &[u8], usize) -> Result<(Answer, Vec<u8>), Failure>,
+    old: Option<&Side<'_>>,
+    new: Option<&Side<'_>>,
+    context_lines: u32,
+    bytes_max: usize,
+) -> Result<Rendered, Failure> {
     let content = |side: Option<&Side<'_>>| side.map_or(&[][..], |side| side.content).to_vec();
     let (before, after) = (content(old), content(new));
     if is_binary(&before) || is_binary(&after) {
@@ -55,71 +70,40 @@ pub(in crate::skill::imports) fn render(
             ..Rendered::default()
         });
     }
-    let mut options = DiffOptions::new();
-    options
-        .context_lines(context_lines)
-        .force_text(true)
-        .indent_heuristic(true);
-    let mut patch = Patch::from_buffers(&before, None, &after, None, Some(&mut options))?;
-    let (_, added, removed) = patch.line_stats()?;
-    let mut text = Text {
-        text: header(old, new, before != after).into_bytes(),
-        bytes_max,
-        lines_left_out: 0,
+    let mut text = header(old, new, before != after).into_bytes();
+    let room = bytes_max.saturating_sub(text.len());
+    let request = Request::Compare {
+        old_bytes: before.len(),
+        context_lines,
+        bytes_max: room,
     };
-    patch.print(&mut |_, _, line| {
-        text.line(line.origin_value(), line.content());
-        true
-    })?;
-    let cut = text.lines_left_out > 0;
+    let both = [before, after].concat();
+    let (
+        Answer::Compared {
+            added,
+            removed,
+            left_out,
+        },
+        hunks,
+    ) = compare(&request, &both, room)?
+    else {
+        return Err(nonsense());
+    };
+    text.extend(hunks);
+    let mut patch = String::from_utf8_lossy(&text).into_owned();
+    if left_out > 0 {
+        if !patch.ends_with('\n') {
+            patch.push('\n');
+        }
+        let _ = writeln!(patch, "[... {left_out} lines of this patch left out ...]");
+    }
     Ok(Rendered {
-        patch: text.finish(),
-        added: u32::try_from(added).unwrap_or(u32::MAX),
-        removed: u32::try_from(removed).unwrap_or(u32::MAX),
+        patch,
+        added,
+        removed,
         binary: false,
-        cut,
+        cut: left_out > 0,
     })
-}
-
-/// A patch that grows up to its bound, in whole lines.
-struct Text {
-    text: Vec<u8>,
-    bytes_max: usize,
-    lines_left_out: u64,
-}
-
-impl Text {
-    fn line(&mut self, kind: DiffLineType, content: &[u8]) {
-        let sign: &[u8] = match kind {
-            DiffLineType::Context => b" ",
-            DiffLineType::Addition => b"+",
-            DiffLineType::Deletion => b"-",
-            // These bring their text with them: `@@ … @@` and `\ No newline at end of file`.
-            DiffLineType::HunkHeader
-            | DiffLineType::ContextEOFNL
-            | DiffLineType::AddEOFNL
-            | DiffLineType::DeleteEOFNL => b"",
-            // The header is our own; `Binary` cannot come, because the text is forced.
-            DiffLineType::FileHeader | DiffLineType::Binary => return,
-        };
-        if self.lines_left_out > 0 || self.text.len() + sign.len() + content.len() > self.bytes_max {
-            self.lines_left_out += 1;
-            return;
-        }
-        self.text.extend_from_slice(sign);
-        self.text.extend_from_slice(content);
-    }
-
-    fn finish(self) -> String {
-        let mut text = String::from_utf8_lossy(&self.text).into_owned();
-        if self.lines_left_out > 0 {
-            if !text.ends_with('\n') {
-                text.push('\n');
-            }
-            let _ = writeln!(text, "[... {} lines of this patch left out ...]", self.lines_left_out);
-        }
-        text
-    }
 }
 
 /// What git writes before the first hunk, without the `index` line: object ids help no reader.
@@ -164,6 +148,7 @@ fn header(old: Option<&Side<'_>>, new: Option<&Side<'_>>, has_hunks: bool) -> St
 mod tests {
     use super::*;
     use crate::limits;
+    use crate::skill::imports::git::testing::Fixture;
 
     fn side<'a>(path: &'a str, content: &'a str) -> Side<'a> {
         Side {
@@ -174,7 +159,13 @@ mod tests {
     }
 
     fn patch(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> Rendered {
-        render(old, new, 1, limits::GIT_PATCH_BYTES_MAX).expect("two buffers can be compared")
+        rendered(old, new, 1, limits::GIT_PATCH_BYTES_MAX)
+    }
+
+    fn rendered(old: Option<&Side<'_>>, new: Option<&Side<'_>>, context_lines: u32, bytes_max: usize) -> Rendered {
+        let fixture = Fixture::new();
+        let mut git = Git::open(&fixture.session(&[]), None).expect("it is a repository");
+        render(&mut git, old, new, context_lines, bytes_max).expect("two buffers can be compared")
     }
 
     #[test]
@@ -242,7 +233,7 @@ mod tests {
     #[test]
     fn a_long_patch_is_cut_after_a_whole_line_and_says_so() {
         let long = (0..1000).map(|number| format!("line {number}\n")).collect::<String>();
-        let rendered = render(None, Some(&side("a", &long)), 3, 120).expect("two buffers can be compared");
+        let rendered = rendered(None, Some(&side("a", &long)), 3, 120);
         assert!(rendered.cut);
         assert_eq!(rendered.added, 1000);
         insta::assert_snapshot!(rendered.patch, @r"

@@ -9,6 +9,7 @@ use git2::{IndexAddOption, Signature};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Operation, PolicyRequest};
+use crate::process::contain;
 use crate::repository::{Options, Repository};
 use crate::skill::policy::{Cause, Policy};
 use crate::skill::{
@@ -72,9 +73,15 @@ impl ChangeJournal for NoJournal {
 pub(in crate::skill::imports) fn context(root: &Path, allowed: &[&str], approver: Arc<dyn Approver>) -> CallContext {
     let request = PolicyRequest {
         allow: allowed.iter().map(|effect| (*effect).to_owned()).collect(),
+        // A test process is no helper, so there is no sandbox.
+        unsandboxed: allowed
+            .iter()
+            .any(|effect| matches!(*effect, "run-process" | "install")),
         ..PolicyRequest::default()
     };
-    let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the effects are known");
+    let policy = Policy::new(Cause::Operation(Operation::Refactor), &request);
+    let policy = policy.and_then(|policy| policy.contained(&request, contain::available));
+    let policy = policy.expect("the effects are known");
     CallContext {
         repository: Repository::open(root, &Options::default()).expect("the folder is there"),
         policy,

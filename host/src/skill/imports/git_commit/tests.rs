@@ -1,5 +1,6 @@
 //! Commits in real repositories: what goes in, what stays out, and what is refused.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::*;

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use git2::{IndexEntryExtendedFlag, IndexEntryFlag};
+
 use super::*;
 use crate::skill::imports::git::testing::{Answer, Fixture, context};
 

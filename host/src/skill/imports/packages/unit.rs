@@ -109,6 +109,7 @@ fn npm_installs_without_scripts_and_in_this_project() {
 
     in …/root, without a sandbox: with your rights, for at most 10 minutes
     no install script runs; what package.json lists already is installed as well
+    recorded in package.json and package-lock.json
     the repository has an `.npmrc`, which may name another registry
     ");
     assert!(

@@ -44,14 +44,6 @@ impl Project {
         self.folder.path().canonicalize().expect("it is there").join(name)
     }
 
-    pub(in crate::skill::imports) fn path(&self) -> &str {
-        &self.environment["PATH"]
-    }
-
-    pub(in crate::skill::imports) fn set(&mut self, name: &str, value: &str) {
-        self.environment.insert(name.to_owned(), value.to_owned());
-    }
-
     pub(in crate::skill::imports) fn write(&self, path: &str, content: &str) {
         let path = self.root().join(path);
         std::fs::create_dir_all(path.parent().expect("it has a parent")).expect("folders can be made");
@@ -81,11 +73,6 @@ impl Project {
     /// A program on the `PATH`.
     pub(in crate::skill::imports) fn tool(&self, name: &str, script: &str) {
         program(&self.outside("bin").join(name), script);
-    }
-
-    /// A program inside the repository.
-    pub(in crate::skill::imports) fn repository_program(&self, path: &str, script: &str) {
-        program(&self.root().join(path), script);
     }
 
     pub(in crate::skill::imports) fn context(&self, allowed: &[&str]) -> CallContext {

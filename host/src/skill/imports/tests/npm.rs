@@ -36,6 +36,7 @@ pub(super) fn run(context: &CallContext, request: &Request, filter: Option<&str>
         effect: Effect::RunProcess,
         title: "Run the tests with npm".to_owned(),
         notes: vec![format!("the script `test` in package.json: {}", script.escape_debug())],
+        told: Vec::new(),
         command: recipe::command(context.repository.root(), program, arguments, environment),
         time: recipe::time(request.timeout_seconds, limits::TESTS_SECONDS_MAX),
     }

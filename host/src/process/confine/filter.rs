@@ -1,0 +1,195 @@
+//! The system calls of a helper: a list of what it needs. Every other call is answered as one that does not exist, which
+//! libraries take as a reason to try an older one.
+//!
+//! What is not on it and why: `socket`, `connect` (no network), `execve`, `fork` (no program; threads are allowed),
+//! `kill`, `ptrace`, `process_vm_*` and `prlimit64` of others (no other process), `mount`, `unshare`, `setns` (no
+//! namespace), `chown`, `utimensat`, `setxattr` (Landlock does not see them), and code that is made at run time.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: TargetArch = TargetArch::x86_64;
+#[cfg(target_arch = "aarch64")]
+const ARCH: TargetArch = TargetArch::aarch64;
+
+/// Allowed whatever their arguments.
+const PLAIN: &[i64] = &[
+    // The socket.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_ppoll,
+    libc::SYS_close,
+    libc::SYS_dup,
+    // Files; which of them is Landlock's.
+    libc::SYS_openat,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_lseek,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_getcwd,
+    libc::SYS_ftruncate,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_umask,
+    // Memory.
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_membarrier,
+    // Threads and time.
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    // What it is.
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getppid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getrusage,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    // Signals to itself.
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+];
+
+/// The older forms, which only this architecture has.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_rename,
+    libc::SYS_link,
+    libc::SYS_unlink,
+    libc::SYS_mkdir,
+    libc::SYS_rmdir,
+    libc::SYS_poll,
+    libc::SYS_time,
+    libc::SYS_getrlimit,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[i64] = &[];
+
+/// Modes of files: answered as done, and not done. Landlock does not see these calls, so they would reach every file of
+/// the user; and whoever takes over what a helper wrote gives it the right mode.
+const PRETENDED: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+];
+
+const NO_SUCH_CALL: u32 = 38;
+const DONE: u32 = 0;
+
+/// Applies the filters to this process.
+pub(super) fn apply() -> Result<(), seccompiler::Error> {
+    for program in programs()? {
+        seccompiler::apply_filter(&program)?;
+    }
+    Ok(())
+}
+
+fn programs() -> Result<[BpfProgram; 2], seccompiler::Error> {
+    let pretended = PRETENDED.iter().map(|&call| (call, Vec::new())).collect();
+    let pretend = SeccompFilter::new(pretended, SeccompAction::Allow, SeccompAction::Errno(DONE), ARCH)?;
+    let refuse = SeccompFilter::new(
+        allowed()?,
+        SeccompAction::Errno(NO_SUCH_CALL),
+        SeccompAction::Allow,
+        ARCH,
+    )?;
+    Ok([refuse.try_into()?, pretend.try_into()?])
+}
+
+fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
+    let plain = PLAIN.iter().chain(OLDER).chain(PRETENDED);
+    let mut rules: BTreeMap<_, _> = plain.map(|&call| (call, Vec::new())).collect();
+    // A thread shares everything with this process; what lacks the flag is a new one.
+    let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
+    rules.insert(libc::SYS_clone, vec![all(&[masked(0, thread, thread)?])?]);
+    let code = u64::from(libc::PROT_EXEC.cast_unsigned());
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![all(&[masked(2, code, 0)?])?]);
+    }
+    // Copies and flags of handles. Among the others are ways to send signals.
+    let commands = [
+        libc::F_DUPFD,
+        libc::F_DUPFD_CLOEXEC,
+        libc::F_GETFD,
+        libc::F_SETFD,
+        libc::F_GETFL,
+    ];
+    rules.insert(libc::SYS_fcntl, each(1, &commands)?);
+    // The name of a thread.
+    rules.insert(libc::SYS_prctl, each(0, &[libc::PR_SET_NAME])?);
+    // Limits of this process.
+    rules.insert(libc::SYS_prlimit64, each(0, &[0])?);
+    // What `abort` does.
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    rules.insert(libc::SYS_tgkill, each(0, &[own])?);
+    Ok(rules)
+}
+
+fn all(conditions: &[SeccompCondition]) -> Result<SeccompRule, seccompiler::Error> {
+    Ok(SeccompRule::new(conditions.to_vec())?)
+}
+
+fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, seccompiler::Error> {
+    let operator = SeccompCmpOp::MaskedEq(mask);
+    Ok(SeccompCondition::new(
+        argument,
+        SeccompCmpArgLen::Dword,
+        operator,
+        value,
+    )?)
+}
+
+/// One rule for each value of an argument.
+fn each(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    let rule = |&value: &i32| {
+        let value = u64::from(value.cast_unsigned());
+        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?;
+        all(&[condition])
+    };
+    values.iter().map(rule).collect()
+}

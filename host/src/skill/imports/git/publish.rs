@@ -1,0 +1,411 @@
+//! Putting a commit in place: new objects, the branch, its log and the index, in git's own way of doing it.
+//!
+//! A helper made the objects and the new index in a scratch folder; nobody but the engine writes to the git directory.
+//! Locks are the files that git takes for locks. Directories are opened without following links, new files are made
+//! under names that did not exist, and nothing that exists is overwritten but by renaming.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::super::failure::{failure, hinted};
+use super::layout::{Layout, open};
+use super::talk::{Id, Moment};
+use crate::limits;
+use crate::skill::bindings::tool::skill::types::Failure;
+
+/// The folder in which a helper makes objects and changes a copy of the index.
+pub(in crate::skill::imports) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    /// A store of objects that borrows from the real one.
+    pub(in crate::skill::imports) fn new(layout: &Layout) -> Result<Self, Failure> {
+        let failed = |error: io::Error| failure("failed", format!("A commit could not be prepared: {error}."));
+        let objects = layout.common.join("objects").to_string_lossy().into_owned();
+        if objects.contains(['\n', '\u{fffd}']) {
+            return Err(failure(
+                "unavailable",
+                "The path of the git directory holds characters that git cannot note.",
+            ));
+        }
+        let folder = tempfile::Builder::new().prefix("tool-git-").tempdir().map_err(failed)?;
+        let scratch = Self(folder);
+        scratch.fill(&objects).map_err(failed)?;
+        Ok(scratch)
+    }
+
+    fn fill(&self, objects: &str) -> io::Result<()> {
+        let store = self.store();
+        fs::create_dir_all(store.join("objects/info"))?;
+        fs::create_dir(store.join("refs"))?;
+        fs::write(store.join("HEAD"), "ref: refs/heads/none\n")?;
+        fs::write(
+            store.join("config"),
+            "[core]\n\tbare = true\n\trepositoryformatversion = 0\n",
+        )?;
+        fs::write(store.join("objects/info/alternates"), format!("{objects}\n"))
+    }
+
+    pub(in crate::skill::imports) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn store(&self) -> PathBuf {
+        self.path().join("store")
+    }
+
+    fn index(&self) -> PathBuf {
+        self.path().join("index")
+    }
+}
+
+/// A directory that was reached without following a link.
+struct Folder(OwnedFd);
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+impl Folder {
+    fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
+    }
+
+    /// A directory in it, which is made where it is not there.
+    fn enter(&self, name: &str) -> io::Result<Self> {
+        match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self(rustix::fs::openat(&self.0, name, DIRECTORY, Mode::empty())?))
+    }
+
+    /// The directory that a path's last name is in, and that name.
+    fn enter_for<'a>(self, path: &'a str) -> io::Result<(Self, &'a str)> {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut here = self;
+        for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
+            here = here.enter(folder)?;
+        }
+        Ok((here, name))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    fn make(&self, name: &str, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode);
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
+    }
+
+    fn append(&self, name: &str) -> io::Result<File> {
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
+    }
+}
+
+/// A file that git takes for a lock on another one, and that will replace it.
+struct Lock {
+    folder: Folder,
+    name: String,
+    file: File,
+    is_placed: bool,
+}
+
+impl Lock {
+    fn take(folder: Folder, name: &str) -> Result<Self, Failure> {
+        match folder.make(&format!("{name}.lock"), 0o666) {
+            Ok(file) => Ok(Self {
+                folder,
+                name: name.to_owned(),
+                file,
+                is_placed: false,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(locked(name)),
+            Err(error) => Err(failure("failed", format!("git's `{name}` cannot be locked: {error}."))),
+        }
+    }
+
+    /// Replaces the locked file.
+    fn place(&mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.folder.rename(&self.lock_name(), &self.name)?;
+        self.is_placed = true;
+        // So that the new name survives as well; where this is not possible, the system does it soon.
+        let _ = rustix::fs::fsync(self.folder.0.as_fd());
+        Ok(())
+    }
+
+    fn lock_name(&self) -> String {
+        format!("{}.lock", self.name)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if !self.is_placed {
+            // Whoever finds it there is told what it is.
+            let _ = rustix::fs::unlinkat(&self.folder.0, self.lock_name(), AtFlags::empty());
+        }
+    }
+}
+
+/// Another program is changing the same.
+pub(in crate::skill::imports) fn locked(name: &str) -> Failure {
+    hinted(
+        "failed",
+        "Another git process holds the repository's lock.",
+        format!("try again; if no git runs, remove `.git/{name}.lock`"),
+    )
+}
+
+/// What moves when a commit is made.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::skill::imports) struct Movement<'a> {
+    pub(in crate::skill::imports) from: Option<&'a Id>,
+    pub(in crate::skill::imports) to: &'a Id,
+    /// `Name <address>`, as git logs it.
+    pub(in crate::skill::imports) author: &'a str,
+    pub(in crate::skill::imports) subject: &'a str,
+    pub(in crate::skill::imports) moment: Moment,
+}
+
+/// The branch and the index, locked. What is not put in place is left as it was.
+pub(in crate::skill::imports) struct Publication<'a> {
+    layout: &'a Layout,
+    scratch: &'a Scratch,
+    branch: Option<&'a str>,
+    reference: Lock,
+    index: Lock,
+}
+
+impl<'a> Publication<'a> {
+    /// Takes both locks, and copies the index for the helper.
+    pub(in crate::skill::imports) fn begin(
+        layout: &'a Layout,
+        scratch: &'a Scratch,
+        branch: Option<&'a str>,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| failure("failed", format!("The git directory cannot be written to: {error}."));
+        let index = Lock::take(Folder::at(&layout.git).map_err(failed)?, "index")?;
+        let (folder, name) = match branch {
+            None => (Folder::at(&layout.git).map_err(failed)?, "HEAD"),
+            Some(branch) => {
+                check_branch(branch)?;
+                let heads = || {
+                    Folder::at(&layout.common)?
+                        .enter("refs")?
+                        .enter("heads")?
+                        .enter_for(branch)
+                };
+                heads().map_err(failed)?
+            }
+        };
+        let reference = Lock::take(folder, name)?;
+        let publication = Self {
+            layout,
+            scratch,
+            branch,
+            reference,
+            index,
+        };
+        publication.copy_index().map_err(failed)?;
+        Ok(publication)
+    }
+
+    /// The copy keeps the time of the last change: entries that are no older than it may have changed unnoticed.
+    fn copy_index(&self) -> io::Result<()> {
+        let Some(mut real) = open(&self.layout.git.join("index")) else {
+            return Ok(());
+        };
+        let metadata = real.metadata()?;
+        if metadata.len() > limits::GIT_FILE_BYTES_MAX {
+            return Err(io::Error::other("its index is too large"));
+        }
+        let mut copy = File::create(self.scratch.index())?;
+        io::copy(&mut Read::by_ref(&mut real).take(limits::GIT_FILE_BYTES_MAX), &mut copy)?;
+        copy.set_modified(metadata.modified()?)
+    }
+
+    /// Puts the objects and the branch in place. From then on the commit is made.
+    pub(in crate::skill::imports) fn move_branch(
+        &mut self,
+        movement: Movement<'_>,
+        keeps_logs: bool,
+    ) -> Result<(), Failure> {
+        let mut work = || -> io::Result<()> {
+            objects(&self.scratch.store().join("objects"), &self.layout.common, movement.to)?;
+            writeln!(self.reference.file, "{}", movement.to)?;
+            self.reference.place()
+        };
+        work().map_err(|error| failure("failed", format!("The commit could not be put in place: {error}.")))?;
+        if keeps_logs && let Err(error) = self.log(movement) {
+            tracing::warn!(%error, "a commit is not in git's log of the branch");
+        }
+        Ok(())
+    }
+
+    /// What a helper made of the copy becomes the index.
+    pub(in crate::skill::imports) fn replace_index(&mut self) -> io::Result<()> {
+        let made = open(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
+        self.index.file.seek(SeekFrom::Start(0))?;
+        io::copy(&mut made.take(limits::GIT_FILE_BYTES_MAX), &mut self.index.file)?;
+        self.index.place()
+    }
+
+    /// One line for `HEAD` and one for the branch.
+    fn log(&self, movement: Movement<'_>) -> io::Result<()> {
+        let none = "0".repeat(40);
+        let Moment {
+            seconds,
+            offset_minutes,
+        } = movement.moment;
+        let sign = if offset_minutes < 0 { '-' } else { '+' };
+        let (hours, minutes) = (offset_minutes.unsigned_abs() / 60, offset_minutes.unsigned_abs() % 60);
+        let line = format!(
+            "{} {} {} {seconds} {sign}{hours:02}{minutes:02}\tcommit{}: {}\n",
+            movement.from.map_or(none.as_str(), Id::as_str),
+            movement.to,
+            one_line(movement.author),
+            if movement.from.is_none() { " (initial)" } else { "" },
+            one_line(movement.subject),
+        );
+        let own = Folder::at(&self.layout.git)?.enter("logs")?;
+        own.append("HEAD")?.write_all(line.as_bytes())?;
+        if let Some(branch) = self.branch {
+            let heads = Folder::at(&self.layout.common)?
+                .enter("logs")?
+                .enter("refs")?
+                .enter("heads")?;
+            let (folder, name) = heads.enter_for(branch)?;
+            folder.append(name)?.write_all(line.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// A name that git would take for a branch, and nothing that leads elsewhere.
+fn check_branch(branch: &str) -> Result<(), Failure> {
+    let is_part = |part: &str| {
+        let odd = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
+        !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock") && !part.contains(odd)
+    };
+    match branch.len() as u64 <= limits::GIT_LINE_FILE_BYTES_MAX && branch.split('/').all(is_part) {
+        true => Ok(()),
+        false => Err(failure("failed", "The name of the branch is none that git would use.")),
+    }
+}
+
+/// Copies new objects to where git keeps them. One that is there already is left as it is.
+fn objects(from: &Path, common: &Path, head: &Id) -> io::Result<()> {
+    let to = Folder::at(&common.join("objects"))?;
+    let (mut count, mut bytes) = (0, 0);
+    let mut has_head = false;
+    for folder in fs::read_dir(from)? {
+        let folder = folder?;
+        let Some(two) = folder
+            .file_name()
+            .to_str()
+            .filter(|name| is_hex(name, 2))
+            .map(str::to_owned)
+        else {
+            continue;
+        };
+        let target = to.enter(&two)?;
+        for file in fs::read_dir(folder.path())? {
+            let file = file?;
+            let Some(rest) = file
+                .file_name()
+                .to_str()
+                .filter(|name| is_hex(name, 38))
+                .map(str::to_owned)
+            else {
+                continue;
+            };
+            count += 1;
+            bytes += file.metadata()?.len();
+            if count > limits::GIT_OBJECTS_MAX || bytes > limits::GIT_OBJECT_BYTES_MAX {
+                return Err(io::Error::other("it has too many new objects"));
+            }
+            has_head |= head.as_str() == format!("{two}{rest}");
+            if !target.has(&rest) {
+                copy(&file.path(), &target, &rest)?;
+            }
+        }
+    }
+    match has_head {
+        true => Ok(()),
+        false => Err(io::Error::other("the commit itself is missing")),
+    }
+}
+
+fn is_hex(name: &str, length: usize) -> bool {
+    name.len() == length
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+fn copy(from: &Path, folder: &Folder, name: &str) -> io::Result<()> {
+    let made = open(from).ok_or_else(|| io::Error::other("an object is no file"))?;
+    let temporary = format!("tmp_obj_{}", uuid::Uuid::new_v4().simple());
+    let write = || -> io::Result<()> {
+        let mut file = folder.make(&temporary, 0o444)?;
+        io::copy(&mut made.take(limits::GIT_FILE_BYTES_MAX), &mut file)?;
+        file.sync_all()?;
+        folder.rename(&temporary, name)
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(&folder.0, &temporary, AtFlags::empty());
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_named_as_git_would() {
+        for name in ["main", "feature/a-b", "über"] {
+            check_branch(name).expect(name);
+        }
+        for name in ["", "a//b", "../x", "a/../b", ".a", "a.lock", "a b", "a\nb", "/a", "a/"] {
+            check_branch(name).expect_err(name);
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_not_used_is_taken_away_and_one_that_is_there_is_respected() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let here = || Folder::at(folder.path()).expect("it is there");
+        let lock = Lock::take(here(), "index").expect("nobody has it");
+        let failure = Lock::take(here(), "index").err().expect("somebody has it");
+        assert_eq!(failure.message, "Another git process holds the repository's lock.");
+        drop(lock);
+        let mut lock = Lock::take(here(), "index").expect("nobody has it");
+        lock.file.write_all(b"new").expect("it is a file");
+        lock.place().expect("it can be renamed");
+        drop(lock);
+        let names = fs::read_dir(folder.path()).expect("it is there").flatten();
+        assert_eq!(names.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["index"]);
+    }
+}
