@@ -33,17 +33,25 @@ pub(in crate::skill) fn prepare(task: &GitTask, walls: &mut Walls) {
                 std::env::set_var(name, place);
             }
         }
-        // Without them it would take its own, larger bounds.
-        let _ = git2::opts::set_mwindow_size(limits::GIT_PACK_WINDOW_BYTES);
-        let _ = git2::opts::set_mwindow_mapped_limit(limits::GIT_PACK_MAPPED_BYTES_MAX);
-        let _ = git2::opts::set_cache_max_size(limits::GIT_CACHE_BYTES_MAX);
     }
+    bound_memory();
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
     files.extend(task.home.as_ref().map(|home| home.join(".gitconfig")));
     if let Some(folder) = folder {
         files.extend(["config", "ignore", "attributes"].map(|name| folder.join(name)));
     }
     walls.read.extend(users_files(files, task.home.as_deref()));
+}
+
+/// What libgit2 maps and keeps of packs.
+fn bound_memory() {
+    #[expect(unsafe_code, reason = "libgit2's options are global state")]
+    // SAFETY: they are numbers; whoever reads one meanwhile gets the old or the new one.
+    unsafe {
+        let _ = git2::opts::set_mwindow_size(limits::GIT_PACK_WINDOW_BYTES);
+        let _ = git2::opts::set_mwindow_mapped_limit(limits::GIT_PACK_MAPPED_BYTES_MAX);
+        let _ = git2::opts::set_cache_max_size(limits::GIT_CACHE_BYTES_MAX);
+    }
 }
 
 /// The user's configurations with everything that they include, on whatever condition, and the lists of ignored files
@@ -168,5 +176,34 @@ mod tests {
             names.collect::<Vec<_>>(),
             [".gitconfig", "ignored", "more/config", "more/third", "work"]
         );
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "libgit2's options are global state")]
+    fn what_libgit2_maps_and_keeps_is_bounded() {
+        bound_memory();
+        // SAFETY: they are numbers, and every test sets the same ones.
+        let told = unsafe {
+            (
+                git2::opts::get_mwindow_size(),
+                git2::opts::get_mwindow_mapped_limit(),
+                git2::opts::get_cached_memory(),
+            )
+        };
+        assert_eq!(told.0.ok(), Some(limits::GIT_PACK_WINDOW_BYTES));
+        assert_eq!(told.1.ok(), Some(limits::GIT_PACK_MAPPED_BYTES_MAX));
+        assert_eq!(told.2.ok().map(|(_, most)| most), Some(limits::GIT_CACHE_BYTES_MAX));
+    }
+
+    #[test]
+    fn configurations_that_are_included_are_of_a_bounded_number() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let places: Vec<PathBuf> = (0..2 * limits::GIT_CONFIG_FILES_MAX)
+            .map(|number| folder.path().join(number.to_string()))
+            .collect();
+        for place in &places {
+            std::fs::write(place, "[user]\n").expect("the folder is writable");
+        }
+        assert_eq!(users_files(places, None).len(), limits::GIT_CONFIG_FILES_MAX);
     }
 }
