@@ -25,4 +25,5 @@ mod secrets;
 mod selection;
 mod skills;
 mod support;
+mod survival;
 mod terminal;

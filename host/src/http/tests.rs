@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;

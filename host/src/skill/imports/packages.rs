@@ -64,7 +64,7 @@ fn not_permitted(place: &str) -> Failure {
 fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     let (effect, policy) = (Effect::Install, &context.policy);
     let sandbox = policy.sandbox(effect);
-    let is_asked = policy.decide(effect, context.approver.can_ask()) == Decision::Ask;
+    let is_asked = context.decide(effect) == Decision::Ask;
     if sandbox != Sandbox::None || is_asked || policy.is_unsandboxed(effect) || policy.requires_sandbox() {
         return Ok(sandbox);
     }
