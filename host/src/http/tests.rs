@@ -11,6 +11,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
+
 use tower::ServiceExt;
 
 use super::*;

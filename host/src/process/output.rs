@@ -221,6 +221,20 @@ mod tests {
         );
     }
 
+    /// `PROCESS_LIVE_LINE_BYTES_MAX`.
+    #[test]
+    fn a_line_without_end_is_shown_up_to_a_bound_and_held_no_further() {
+        let shown = std::cell::RefCell::new(Vec::new());
+        let progress = |line: &str| shown.borrow_mut().push(line.len());
+        let mut live = LiveLines::new(&progress);
+        for _ in 0..1000 {
+            live.push(&b"x".repeat(1000));
+            assert!(live.partial.len() <= limits::PROCESS_LIVE_LINE_BYTES_MAX);
+        }
+        live.push(b"\nnext\n");
+        assert_eq!(*shown.borrow(), [limits::PROCESS_LIVE_LINE_BYTES_MAX, 4]);
+    }
+
     proptest! {
         #[test]
         fn any_output_stays_within_the_bound_and_keeps_both_ends(

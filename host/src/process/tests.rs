@@ -292,3 +292,19 @@ fn a_child_that_does_not_end_is_left_to_others() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// `PROCESS_ENVIRONMENT_BYTES_MAX`: of a process that left its group, more is not read than the kernel allows for one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_with_a_large_environment_is_found_as_well() {
+    let large = "x".repeat(100_000);
+    let mut command = script("setsid sh -c 'echo pid $$; exec sleep 60' & sleep 0.3; exit 0");
+    for number in 0..10 {
+        command.environment.insert(format!("A{number}"), large.clone());
+    }
+    let limits = RunLimits::within(Duration::from_secs(30));
+    let output = run(&command, &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
+    let pids = pids_in(&output.output);
+    assert_eq!(pids.len(), 1, "{}", output.output);
+    assert!(gone(pids[0]));
+}

@@ -295,6 +295,7 @@ fn what_is_no_key_is_kept() {
         "postgres://postgres:postgres@localhost/db",
         "mysql://$USER:$PASSWORD@host/db",
         "https://{user}:{password}@example.org/",
+        "http://foo:bar@example.org/",
         "http://localhost:8000/@me",
         "see https://example.org:8443/a@b and http://[::1]:80/",
         "git@github.com:owner/name.git",

@@ -81,6 +81,7 @@ fn a_program_that_does_not_offer_the_mode_has_no_helper_and_says_so() {
     let why = "this program does not offer the helper".to_owned();
     if cfg!(target_os = "linux") {
         assert_eq!(*available(), Confinement::InProcess(why));
+        assert!(!available().is_full());
     }
     assert!(
         probe()

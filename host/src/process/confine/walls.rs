@@ -109,10 +109,14 @@ fn bound(walls: &Walls) -> io::Result<()> {
     for (resource, bound) in bounds(walls) {
         let before = rustix::process::getrlimit(resource);
         let within = |value: Option<u64>| Some(value.map_or(bound, |value| value.min(bound)));
-        let bounded = Rlimit {
+        let mut bounded = Rlimit {
             current: within(before.current),
             maximum: within(before.maximum),
         };
+        if resource == Resource::Cpu && before.maximum.is_none() {
+            // The first limit says by its signal what it was about; the last one only kills.
+            bounded.maximum = Some(bound + 1);
+        }
         rustix::process::setrlimit(resource, bounded)?;
     }
     Ok(())

@@ -247,16 +247,19 @@ impl<'a> SessionTools<'a> {
         else {
             return;
         };
-        if code != "denied" {
+        let effects = self.effects(skill);
+        // What else fails is a mistake of the model's, or what it has found out.
+        let has_failed = code == "failed" && Kind::of(&effects) == Kind::Writes;
+        if code != "denied" && !has_failed {
             return;
         }
-        let effects = self.effects(skill);
         let denial = Denial {
             skill: skill.clone(),
             path: missed::path_of(&call.arguments),
             message: message.clone(),
             hint: hint.clone(),
             kind: Kind::of(&effects),
+            has_failed,
             is_made_good: false,
         };
         lock(&self.missed).deny(denial, &effects);

@@ -29,7 +29,7 @@ use self::layout::Layout;
 use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
 use super::failure::{cancelled, failure, hinted};
 use crate::limits;
-use crate::process::confine::{self, Confinement, Helper, HelperError, Until, Walls};
+use crate::process::confine::{self, Helper, HelperError, Until, Walls};
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::helper::Task;
 use crate::skill::policy::Effect;
@@ -53,7 +53,7 @@ impl Git {
         let counted = Counted::new(&OPERATIONS)?;
         let until = Until::within(longest(), &context.cancel);
         let task = task(context, &layout, scratch);
-        if let Confinement::InProcess(why) = confine::available() {
+        if let Err(why) = confine::has_helper() {
             require(context, why)?;
             let work = move |connection| {
                 let _counted = counted;

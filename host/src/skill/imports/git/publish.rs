@@ -86,7 +86,7 @@ impl Folder {
     }
 
     /// The directory that a path's last name is in, and that name.
-    fn enter_for<'a>(self, path: &'a str) -> io::Result<(Self, &'a str)> {
+    fn enter_for(self, path: &str) -> io::Result<(Self, &str)> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut here = self;
         for folder in folders.split('/').filter(|folder| !folder.is_empty()) {

@@ -287,3 +287,36 @@ fn a_test_run_without_a_time_of_its_own_has_ours() {
     let detail = &project.user.questions()[0].detail;
     assert!(detail.contains("for at most 15 minutes"), "{detail}");
 }
+
+/// `RECIPE_FILE_BYTES_MAX`.
+#[test]
+fn a_manifest_beyond_its_bound_is_none() {
+    let project = Project::new();
+    let marker = project.outside("marker");
+    project.environment(".venv", "3.12.1", &format!("touch '{}'", marker.display()));
+    project.write("a.py", "");
+    let context = project.context(ALLOWED);
+    let padding = usize::try_from(limits::RECIPE_FILE_BYTES_MAX).expect("it fits");
+    project.write("package.json", &format!("{{\"x\": \"{}\"}}", "x".repeat(padding)));
+    assert_eq!(
+        said(run(&context, &request("npm-test", &[], None))),
+        "unavailable: There is no package.json at the repository root."
+    );
+    assert!(!marker.exists());
+}
+
+#[test]
+fn the_sources_are_tested_where_a_copy_is_installed_and_that_is_said() {
+    let project = Project::new();
+    let venv = project.environment(".venv", "3.12.1", "echo \"path=$PYTHONPATH\"");
+    let packages = venv.join("lib/python3.12/site-packages");
+    for folder in ["shop", "shop-1.0.dist-info"] {
+        std::fs::create_dir(packages.join(folder)).expect("folders can be made");
+    }
+    project.write("src/shop/__init__.py", "");
+    let report = run(&project.context(ALLOWED), &request("pytest", &[], None)).expect("it runs");
+    insta::assert_snapshot!(project.plain(&report.output), @r"
+    [tool] PYTHONPATH=src: the sources in `src` are tested, not the copy of shop 1.0 that is installed in the environment
+    path=…/root/src
+    ");
+}

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use git2::{Config, ConfigLevel};
+use git2::Config;
 
 use super::super::super::failure::hinted;
 use super::super::layout;
@@ -13,30 +13,25 @@ use crate::limits;
 use crate::process::confine::Walls;
 use crate::skill::bindings::tool::skill::types::Failure;
 
-/// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's configuration
-/// is, and lets the helper read that. Only for a process of its own, because all of it is global.
+/// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's home is, and
+/// lets the helper read the user's configuration. Only for a process of its own, because all of it is global.
 pub(in crate::skill) fn prepare(task: &GitTask, walls: &mut Walls) {
     let config_home = task
         .config_home
         .clone()
         .or_else(|| task.home.as_ref().map(|home| home.join(".config")));
     let folder = config_home.map(|folder| folder.join("git"));
-    let nowhere = || PathBuf::from("/nonexistent");
-    let places = [
-        (ConfigLevel::System, PathBuf::from("/etc")),
-        (ConfigLevel::ProgramData, nowhere()),
-        (ConfigLevel::Global, task.home.clone().unwrap_or_else(nowhere)),
-        (ConfigLevel::XDG, folder.clone().unwrap_or_else(nowhere)),
-    ];
     #[expect(
         unsafe_code,
-        reason = "libgit2's options are global state; this process has one thread"
+        reason = "the environment and libgit2's options are global; this process has one thread"
     )]
     // SAFETY: nobody else is there who could read or write them meanwhile.
     unsafe {
-        for (level, place) in places {
-            // What cannot be set stays as it is in an empty environment: nowhere.
-            let _ = git2::opts::set_search_path(level, place);
+        // It was empty. libgit2 finds the user's configuration by these two, and expands `~` by the first.
+        for (name, place) in [("HOME", &task.home), ("XDG_CONFIG_HOME", &task.config_home)] {
+            if let Some(place) = place {
+                std::env::set_var(name, place);
+            }
         }
     }
     bound_memory();
