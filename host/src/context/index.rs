@@ -59,9 +59,9 @@ impl Default for Bounds {
             open_files: limits::INDEXES_OPEN_FILES_MAX,
             pending_bytes: limits::INDEX_PENDING_BYTES_MAX,
             filling: limits::INDEXES_FILLING_MAX,
-            wait: Duration::from_millis(limits::INDEX_WAIT_MS),
+            wait: limits::milliseconds(limits::INDEX_WAIT_MS),
             wait_files: limits::INDEX_WAIT_FILES_MIN,
-            settling: Duration::from_millis(limits::SCAN_SETTLING_MS),
+            settling: limits::milliseconds(limits::SCAN_SETTLING_MS),
         }
     }
 }

@@ -579,3 +579,26 @@ fn one_index_is_filled_at_a_time_and_by_one() {
     drop(turn);
     assert!(Turn::take(&world.indexes, &other).is_some());
 }
+
+#[test]
+fn the_bounds_of_indexes_are_those_of_limits() {
+    use crate::limits::{
+        INDEX_BYTES_MAX, INDEX_PENDING_BYTES_MAX, INDEX_WAIT_FILES_MIN, INDEX_WAIT_MS, INDEXES_BYTES_MAX,
+        INDEXES_FILLING_MAX, INDEXES_MAX, INDEXES_OPEN_FILES_MAX, INDEXES_OPEN_MAX,
+    };
+    let bounds = Indexes::new(Path::new("/nowhere")).bounds;
+    assert_eq!(
+        (bounds.bytes, bounds.indexes_bytes),
+        (INDEX_BYTES_MAX, INDEXES_BYTES_MAX)
+    );
+    assert_eq!(
+        (bounds.indexes, bounds.open, bounds.open_files),
+        (INDEXES_MAX, INDEXES_OPEN_MAX, INDEXES_OPEN_FILES_MAX)
+    );
+    assert_eq!(
+        (bounds.pending_bytes, bounds.filling),
+        (INDEX_PENDING_BYTES_MAX, INDEXES_FILLING_MAX)
+    );
+    assert_eq!(bounds.wait.as_millis(), u128::from(INDEX_WAIT_MS));
+    assert_eq!(bounds.wait_files, INDEX_WAIT_FILES_MIN);
+}

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use super::tested::is_test_of;
 use super::*;
 use crate::context::tests::with_tree;
+use crate::limits::RANKED_FILE_BYTES_MAX;
 
 /// Selects and shows each file with its first reason.
 fn selected(files: &[(&str, &str)], operation: Operation, target: &Target, focus: Option<&str>) -> String {
@@ -289,4 +290,52 @@ fn every_operation_chooses_four_to_six_of_an_ordinary_repository_without_doubles
             assert!((4..=6).contains(&chosen.len()), "{operation} {target:?}: {chosen:?}");
         }
     }
+}
+
+#[test]
+fn a_file_too_large_to_rank_is_passed_over() {
+    let task = Target::Task("the wombat".to_owned());
+    let chosen = |bytes: usize| {
+        let large = format!("def wombat():\n    pass\n{}", "#\n".repeat(bytes / 2));
+        let small = body("", &["other"]);
+        let files = [("src/large.py", large.as_str()), ("src/small.py", small.as_str())];
+        selected(&files, Operation::Refactor, &task, None)
+    };
+    let bound = usize::try_from(RANKED_FILE_BYTES_MAX).expect("it is small");
+    assert!(chosen(bound / 2).contains("wombat"), "{}", chosen(bound / 2));
+    let unread = chosen(bound);
+    assert!(!unread.contains("wombat"), "nobody knows what it is about: {unread}");
+}
+
+#[test]
+fn central_files_are_found_among_a_bounded_number() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let many: Vec<String> = (0..3 * CENTRAL_FILES_READ_MAX)
+        .map(|number| format!("pkg/m{number:05}.py"))
+        .collect();
+    let list = crate::repository::FileList {
+        files: many
+            .iter()
+            .map(|path| crate::repository::FileEntry {
+                path: path.clone(),
+                size: 600,
+                modified_ns: 0,
+                changed_ns: 0,
+                inode: 0,
+            })
+            .collect(),
+        complete: true,
+        ..crate::repository::FileList::default()
+    };
+    let reads = AtomicUsize::new(0);
+    let text = body("", &["main"]);
+    let read = |_: &str| {
+        reads.fetch_add(1, Ordering::Relaxed);
+        Some(text.clone().into_bytes())
+    };
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let tree = Tree::new(list.files.iter(), &read, &cancel);
+    select(&tree, Operation::Explain, &Target::Root, None, &[]);
+    let reads = reads.into_inner();
+    assert!(reads <= CENTRAL_FILES_READ_MAX + 50, "{reads}");
 }
