@@ -2,6 +2,7 @@
 
 mod escapes;
 mod hostile;
+mod limits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -163,7 +164,7 @@ fn nothing_outlives_a_daemon_that_is_killed() {
 fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
     let (home, other) = (Home::offline(), Home::offline());
     home.serve();
-    let suite = "import time\ndef test_endless():\n    time.sleep(60)\n";
+    let suite = "import time\ndef test_endless():\n    open('running', 'w')\n    time.sleep(60)\n";
     let repository = repository(&[("test_endless.py", suite)]);
     let call = [
         "skill",
@@ -181,12 +182,12 @@ fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
     let mut child = command.spawn().expect("the binary runs");
     let daemon = home.record()["pid"].clone();
     let runs = || runs_of(&daemon.to_string());
-    until("the suite runs", || !runs().is_empty());
+    until("the suite runs", || repository.path().join("running").exists());
     other.serve();
     assert!(!runs().is_empty(), "a run whose daemon lives is let alone");
     rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");
     child.wait().expect("it ends as well");
-    assert!(!runs().is_empty(), "nobody has ended it yet");
+    // Any backend of the user that starts meanwhile may have done so already.
     home.serve();
     until("it is gone", || runs().is_empty());
 }
@@ -438,19 +439,6 @@ fn a_configuration_may_require_the_sandbox() {
     ];
     let refused = home.run(repository.path(), &call).expect(2);
     holds(&refused.stderr, &["A sandbox is required and refused at the same time"]);
-    let install = [
-        "skill",
-        "call",
-        "install_package",
-        r#"{"names": ["six"]}"#,
-        "--allow",
-        "install",
-    ];
-    let refused = home.run(repository.path(), &install).expect(1);
-    holds(
-        &refused.stderr,
-        &["A full sandbox is required, and `install` has none."],
-    );
 }
 
 #[test]

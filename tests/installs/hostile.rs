@@ -154,7 +154,10 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
     std::fs::write(root.join("know.json"), know(0).to_string()).expect("the folder is writable");
     let before = tree(root);
     install(&home, root, TINY).expect(0);
-    assert_eq!(differences(root, &before), [Path::new(".venv/marker")]);
+    let mut kept = differences(root, &before);
+    // Python notes there what it compiled of pip.
+    kept.retain(|path| !path.to_string_lossy().contains("__pycache__"));
+    assert_eq!(kept, [Path::new(".venv/marker")]);
 }
 
 /// What every attempt of the last session said.
@@ -178,7 +181,8 @@ fn what_is_no_package_is_not_put_in_place() {
         &refused.stderr,
         &["could not be put in place, and nothing was changed: `pipe` is neither a file, a folder nor a link"],
     );
-    assert_eq!(differences(repository.path(), &before), [Path::new(""); 0]);
+    let changed = differences(repository.path(), &before);
+    assert!(changed.is_empty(), "{changed:?}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -32,9 +32,10 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::contain;
+use crate::defence::{self, Defence};
 use crate::limits;
 use probe::Attempts;
-pub use probe::probe;
+pub use probe::{ATTEMPTS, Attempt, probe};
 pub(crate) use wire::Connection;
 
 /// The hidden command that is a helper.
@@ -68,6 +69,8 @@ pub enum Confinement {
     NoLandlock,
     /// There is no helper: the work is done in this process. Says why.
     InProcess(String),
+    /// There is one, but it cannot be started or confined: the work is not done. Says why.
+    Failing(String),
 }
 
 impl Confinement {
@@ -81,9 +84,19 @@ impl Confinement {
         match self {
             Self::Full => None,
             Self::NoLandlock => Some("this kernel has no Landlock (Linux 5.19 or newer has)".to_owned()),
-            Self::InProcess(why) => Some(why.clone()),
+            Self::InProcess(why) => Some(format!("{why}, so it happens in the process itself")),
+            Self::Failing(why) => Some(format!("{why}, so it does not happen at all")),
         }
     }
+}
+
+/// Another binary of this product that is the helper, for a program that embeds this library and is not.
+static ELSEWHERE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says that this program runs `skill::helper::run` for [`HELPER_COMMAND`]. It must be of the same build as the caller.
+pub fn offer_helper_at(program: PathBuf) {
+    // Only one counts.
+    let _ = ELSEWHERE.set(program);
 }
 
 /// What keeps helpers in on this machine: tried once, then remembered.
@@ -92,21 +105,24 @@ pub fn available() -> &'static Confinement {
     static UNOFFERED: OnceLock<Confinement> = OnceLock::new();
     match has_helper() {
         Ok(()) => AVAILABLE.get_or_init(|| {
-            probe::confinement().unwrap_or_else(|error| Confinement::InProcess(format!("the helper fails: {error}")))
+            // What is found counts until the program ends, so a machine that was only too busy is asked again.
+            let found = probe::confinement().or_else(|_| probe::confinement());
+            found.unwrap_or_else(|error| Confinement::Failing(error.to_string()))
         }),
         Err(why) => UNOFFERED.get_or_init(|| Confinement::InProcess(why.to_owned())),
     }
 }
 
-/// Says why there can be no helper: it is not offered, or this system has no way to keep it in.
-fn has_helper() -> Result<(), &'static str> {
+/// Says why there can be no helper, so that the work has to be done in this process: it is not offered, or this system has
+/// no way to keep it in. A helper that fails is no such reason.
+pub(crate) fn has_helper() -> Result<(), &'static str> {
     if !cfg!(all(
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64")
     )) {
         return Err("only Linux on x86-64 and ARM64 has a confined helper");
     }
-    match contain::helper_offered() {
+    match contain::helper_offered() || ELSEWHERE.get().is_some() {
         true => Ok(()),
         false => Err("this program does not offer the helper"),
     }
@@ -192,6 +208,9 @@ enum Hello {
 struct Opening<T> {
     walls: Walls,
     work: Work<T>,
+    /// Defences that are not used, in the one test that sees what they stop.
+    #[cfg(feature = "counterproof")]
+    off: Vec<Defence>,
 }
 
 /// What a helper is for.
@@ -230,6 +249,8 @@ impl Helper {
         let opening = Opening {
             walls: walls.clone(),
             work,
+            #[cfg(feature = "counterproof")]
+            off: defence::off(),
         };
         helper.send(&opening, &[], until)?;
         match helper.hear::<Hello>(0, until)?.0 {
@@ -350,19 +371,22 @@ fn of_status(status: ExitStatus) -> HelperError {
 
 /// Starts this binary again, with a socket and nothing else.
 fn spawn(socket: UnixStream) -> io::Result<Child> {
+    let program = ELSEWHERE.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts a helper; it is this binary"
     )]
-    let mut builder = Command::new("/proc/self/exe");
+    let mut builder = Command::new(program);
     builder
         .arg(HELPER_COMMAND)
         .current_dir("/")
-        .env_clear()
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0);
+    if defence::on(Defence::HelperEnvironment) {
+        builder.env_clear();
+    }
     super::spawn(&mut builder)
 }
 
@@ -390,8 +414,11 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(Door<T>) -> Result<(), ExitC
             .ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok((connection, opening))
     };
-    let (connection, Opening { walls, work: wanted }) = read().map_err(|_| ExitCode::FAILURE)?;
-    match wanted {
+    let (connection, opening) = read().map_err(|_| ExitCode::FAILURE)?;
+    #[cfg(feature = "counterproof")]
+    defence::switch_off(&opening.off);
+    let walls = opening.walls;
+    match opening.work {
         Work::Task(task) => work(Door {
             connection,
             walls,

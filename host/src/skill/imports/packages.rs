@@ -133,8 +133,6 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
     let (folder, sources) = contained.unzip();
     let mut environment = installers(context, sandbox);
     python.enter(&mut environment);
-    // pip compiles what it installs, but need not compile itself.
-    environment.insert("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
     let note = match &python.home {
         Home::Environment(folder) => format!("into the virtual environment {}", folder.display()),
         Home::Managed(tool) => format!("into the environment that {tool} keeps for the project"),
