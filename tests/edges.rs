@@ -25,7 +25,7 @@ fn client() -> reqwest::Client {
     clippy::disallowed_methods,
     reason = "the tests run the real binary in another world"
 )]
-fn in_namespace(script: &str, variables: &[(&str, &Path)]) -> Finished {
+pub(crate) fn in_namespace(script: &str, variables: &[(&str, &Path)]) -> Finished {
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-euc", script])
         .env_clear()

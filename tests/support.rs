@@ -131,6 +131,49 @@ impl Drop for Home {
     }
 }
 
+/// True where the long forms run: `TOOL_TEST_FULL=1`, as `scripts/test --full` sets it.
+#[expect(clippy::disallowed_methods, reason = "the one switch of the tests")]
+pub(crate) fn full() -> bool {
+    std::env::var_os("TOOL_TEST_FULL").is_some_and(|value| value == "1")
+}
+
+/// Says a measured figure to whoever runs the tests with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "figures are for people")]
+pub(crate) fn say(figure: &str) {
+    eprintln!("{figure}");
+}
+
+/// A number that is another one in every run, or the one of `TOOL_TEST_SEED`: what is drawn from it can be drawn again.
+#[expect(clippy::disallowed_methods, reason = "how a random failure is seen again")]
+pub(crate) fn seed() -> u64 {
+    let given = std::env::var("TOOL_TEST_SEED").ok();
+    let drawn = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    given
+        .map(|seed| seed.parse().expect("TOOL_TEST_SEED is a number"))
+        .unwrap_or_else(|| drawn().map_or(1, |time| time.as_nanos() as u64))
+}
+
+/// Numbers that follow from a seed (SplitMix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end.max(1)
+    }
+}
+
+/// Where `scripts/build` has put the component of a guest.
+pub(crate) fn guest(name: &str) -> PathBuf {
+    let path = target().join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
+    assert!(path.exists(), "{} is missing: run scripts/build", path.display());
+    path
+}
+
 /// Waits until something is so, longer than it can take on a busy machine. Gives how long it took.
 #[track_caller]
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) -> Duration {

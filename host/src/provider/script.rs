@@ -54,6 +54,10 @@ pub struct Script {
     /// True: after the last round comes the first again.
     #[serde(default)]
     pub repeat: bool,
+    /// True: each conversation gets the rounds from the first on, by the answers that it holds already, so that several
+    /// at once do not take each other's. Rounds that leave no answer behind, such as HTTP errors, would come for ever.
+    #[serde(default)]
+    pub per_conversation: bool,
     /// True: a request that the real API would refuse for its form is refused here too, with the reason.
     #[serde(default = "strict")]
     pub strict: bool,
@@ -246,6 +250,7 @@ impl Script {
             rounds: rounds.into_iter().collect(),
             models: default_models(),
             repeat: false,
+            per_conversation: false,
             strict: true,
             get: BTreeMap::new(),
         }

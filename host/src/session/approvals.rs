@@ -236,4 +236,33 @@ mod tests {
         assert!(!bench.approver.can_ask());
         assert!(!bench.ask().await.expect("it ends"));
     }
+
+    #[tokio::test]
+    async fn a_question_has_a_bounded_time_and_a_bounded_detail() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = SessionFolder::new(place.path().join("s"));
+        let recorder = Recorder::create(folder, start("s", Work::Skill("x".into()))).expect("it can be made");
+        let mut events = Events::follow(Arc::clone(&recorder), "s", 0);
+        let approver = Arc::new(SessionApprover::new(Arc::default(), recorder, "right".into(), true));
+        assert_eq!(approver.patience.as_secs(), limits::APPROVAL_SECONDS_MAX.unsigned_abs());
+        let question = Question {
+            effect: Effect::CommitGit,
+            title: "Commit".into(),
+            detail: "x".repeat(2 * limits::APPROVAL_DETAIL_BYTES_MAX),
+        };
+        let (cancel, asker) = (CancellationToken::new(), Arc::clone(&approver));
+        let ended = cancel.clone();
+        let asking = tokio::task::spawn_blocking(move || asker.ask(&question, &ended));
+        let batch = events.next().await.expect("there is an event");
+        let Event::Approval { detail, .. } = &*batch[0].1 else {
+            panic!("not an approval: {batch:?}")
+        };
+        assert!(
+            detail.len() <= limits::APPROVAL_DETAIL_BYTES_MAX + 100,
+            "{}",
+            detail.len()
+        );
+        cancel.cancel();
+        assert!(!asking.await.expect("it ends"));
+    }
 }

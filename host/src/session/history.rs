@@ -344,7 +344,7 @@ pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::R
 }
 
 fn acquire(lock: &File) -> io::Result<()> {
-    let deadline = Instant::now() + Duration::from_millis(limits::HISTORY_LOCK_MS_MAX);
+    let deadline = Instant::now() + limits::milliseconds(limits::HISTORY_LOCK_MS_MAX);
     loop {
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
@@ -636,5 +636,36 @@ pub(crate) mod tests {
         add_to_file(folder.as_fd(), vec![entry]).expect("it can be added");
         assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious");
         assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
+    }
+
+    #[test]
+    fn a_history_file_beyond_its_bound_is_none_of_ours() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = File::open(place.path()).expect("it is there");
+        let entry = session("s", Status::Complete, 0).history_entry().expect("it has ended");
+        let mut text = serde_json::to_vec(&with_entries(History::default(), vec![entry])).expect("it is JSON");
+        fs::write(place.path().join(HISTORY_FILE), &text).expect("the folder is writable");
+        assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
+        // The end of the text lies beyond what is read.
+        text.splice(
+            0..0,
+            vec![b' '; usize::try_from(limits::HISTORY_FILE_BYTES_MAX).expect("it is small")],
+        );
+        fs::write(place.path().join(HISTORY_FILE), &text).expect("the folder is writable");
+        assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 0);
+    }
+
+    #[test]
+    fn a_lock_that_nobody_lets_go_is_given_up() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = File::open(place.path()).expect("it is there");
+        let held = File::create(place.path().join(LOCK_FILE)).expect("the folder is writable");
+        rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).expect("nobody holds it");
+        let entry = session("s", Status::Complete, 0).history_entry().expect("it has ended");
+        let _hurried = limits::pace::hurried(50);
+        let started = Instant::now();
+        let refused = add_to_file(folder.as_fd(), vec![entry]).expect_err("somebody else writes");
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        assert!(started.elapsed() < Duration::from_millis(limits::HISTORY_LOCK_MS_MAX));
     }
 }

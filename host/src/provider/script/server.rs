@@ -175,10 +175,19 @@ impl Shared {
         locked(&self.gates).entry(name.to_owned()).or_default().clone()
     }
 
+    /// The number of the round that a request gets.
+    fn number(&self, request: &Recorded) -> usize {
+        match self.script.per_conversation {
+            true => answers_in(&request.body),
+            false => *locked(&self.served),
+        }
+    }
+
     /// The next round with its number; nothing where the script is over.
-    fn next_round(&self) -> Option<(usize, Round)> {
+    fn next_round(&self, request: &Recorded) -> Option<(usize, Round)> {
+        let number = self.number(request);
+        let length = self.script.rounds.len();
         let mut served = locked(&self.served);
-        let (number, length) = (*served, self.script.rounds.len());
         let at = if self.script.repeat && length > 0 {
             number % length
         } else {
@@ -188,6 +197,13 @@ impl Shared {
         *served += 1;
         Some((number, round))
     }
+}
+
+/// How many answers of the model a conversation holds.
+fn answers_in(body: &Value) -> usize {
+    let messages = body["messages"].as_array().or_else(|| body["contents"].as_array());
+    let is_answer = |message: &&Value| matches!(message["role"].as_str(), Some("assistant" | "model"));
+    messages.into_iter().flatten().filter(is_answer).count()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -318,11 +334,11 @@ fn tell(
         header: request,
     };
     if script.strict
-        && let Err(reason) = dialect.check(incoming, script, *locked(&shared.served))
+        && let Err(reason) = dialect.check(incoming, script, shared.number(request))
     {
         return refusal(dialect, 400, &reason);
     }
-    let Some((number, round)) = shared.next_round() else {
+    let Some((number, round)) = shared.next_round(request) else {
         let length = script.rounds.len();
         return refusal(dialect, 400, &format!("the script is over: it has {length} rounds"));
     };

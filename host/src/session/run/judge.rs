@@ -190,8 +190,13 @@ fn of(path: Option<&String>) -> String {
 }
 
 fn denied(operation: Operation, what: &str, denial: &Denial) -> Problem {
-    let message = format!("{operation} is incomplete: {what} was refused: {}", denial.message);
-    let problem = Problem::new("denied", message);
+    let message = format!(
+        "{operation} is incomplete: {what} {}: {}",
+        denial.verb(),
+        denial.message
+    );
+    let code = if denial.has_failed { "change-failed" } else { "denied" };
+    let problem = Problem::new(code, message);
     match &denial.hint {
         Some(hint) => problem.with_hint(hint.clone()),
         None => problem,
@@ -219,6 +224,7 @@ mod tests {
             message: "it is protected".into(),
             hint: Some("--allow-path".into()),
             kind,
+            has_failed: false,
             is_made_good: false,
         }
     }
@@ -246,6 +252,19 @@ mod tests {
         assert_eq!(
             said(Operation::Refactor, &refused, &["a.py"], None),
             "denied: refactor is incomplete: a change of `.github/ci.yml` was refused: it is protected (--allow-path)"
+        );
+    }
+
+    #[test]
+    fn a_refactor_whose_write_the_disk_did_not_take_has_failed() {
+        let mut full = denial("write_file", Some("a.py"), Kind::Writes);
+        full.message = "No space left on device".into();
+        full.hint = None;
+        full.has_failed = true;
+        assert_eq!(full.sentence(), "`write_file` failed: No space left on device");
+        assert_eq!(
+            said(Operation::Refactor, &missed(&[full]), &["b.py"], None),
+            "change-failed: refactor is incomplete: a change of `a.py` failed: No space left on device ()"
         );
     }
 

@@ -1,5 +1,5 @@
-//! What a session was kept from: calls that were refused, and changes whose call was cut off. Each counts until it is
-//! made good.
+//! What a session was kept from: calls that were refused, changes that could not be made (a full disk, a directory that
+//! may not be written), and changes whose call was cut off. Each counts until it is made good.
 //!
 //! What that means for the session is decided by `judge`.
 
@@ -18,7 +18,7 @@ pub(super) struct Missed {
     has_tested: bool,
 }
 
-/// A call that the policy or a person refused.
+/// A call that the policy or a person refused, or a change that the system did not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Denial {
     pub(super) skill: String,
@@ -27,6 +27,8 @@ pub(super) struct Denial {
     pub(super) message: String,
     pub(super) hint: Option<String>,
     pub(super) kind: Kind,
+    /// True where nobody refused it.
+    pub(super) has_failed: bool,
     /// True once the same was done after all.
     pub(super) is_made_good: bool,
 }
@@ -66,8 +68,15 @@ fn acting(effects: &[String]) -> Option<&String> {
 }
 
 impl Denial {
+    pub(super) fn verb(&self) -> &'static str {
+        match self.has_failed {
+            true => "failed",
+            false => "was refused",
+        }
+    }
+
     pub(super) fn sentence(&self) -> String {
-        format!("`{}` was refused: {}", self.skill, self.message)
+        format!("`{}` {}: {}", self.skill, self.verb(), self.message)
     }
 }
 
@@ -141,6 +150,7 @@ mod tests {
             message: "no".into(),
             hint: None,
             kind,
+            has_failed: false,
             is_made_good: false,
         }
     }

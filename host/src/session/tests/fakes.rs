@@ -109,6 +109,11 @@ impl FakeEngine {
                 Err(CallError::Cancelled { skill: name.to_owned() })
             }
             "panic" => panic!("as it was told"),
+            // Nothing ends it before its time.
+            "deaf" => {
+                std::thread::sleep(Duration::from_secs(4));
+                Ok(outcome("late", &[]))
+            }
             _ => Err(CallError::Unknown {
                 name: name.to_owned(),
                 nearest: None,
@@ -154,6 +159,7 @@ impl Engine for FakeEngine {
             entry("run_tests", "run-process"),
             entry("wait", "read-repository"),
             entry("panic", "read-repository"),
+            entry("deaf", "read-repository"),
         ]
     }
 

@@ -1,0 +1,50 @@
+//! Sessions that survive: what is promised of them where daemons are killed, many work at once, disks are full, and
+//! users lose patience. `TOOL_TEST_FULL=1` (`scripts/test --full`) runs the long forms; figures are said on standard
+//! error.
+
+mod adversity;
+mod cancelled;
+mod killed;
+mod load;
+mod many;
+
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Home, is_alive, until};
+
+/// Ends the daemon of a home without a chance to say goodbye.
+fn kill(home: &Home) {
+    let pid = home.pid();
+    kill_process(pid, Signal::KILL).expect("it is ours");
+    until("the daemon is gone", || !is_alive(pid));
+    // Its other threads may take a moment longer, and with them what it holds.
+    let lock = std::fs::File::open(home.path().join("backend.lock")).expect("it is there");
+    until("the lock is free", || {
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    });
+}
+
+/// How many entries a directory of `/proc` has for a process: `task`, its threads, or `fd`, its open files.
+fn count(pid: Pid, what: &str) -> usize {
+    let folder = format!("/proc/{}/{what}", pid.as_raw_nonzero());
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// A figure of `/proc/PID/status` in KiB.
+fn kibibytes(pid: Pid, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.unwrap_or(0)
+}
+
+/// Adds a guest of the tests as a skill of the team.
+fn add_guest(home: &Home, name: &str) {
+    let component = crate::support::guest(name);
+    let component = component.to_str().expect("UTF-8");
+    home.run(Path::new("/"), &["skill", "add", component, "--yes"])
+        .expect(0);
+}
