@@ -13,7 +13,7 @@ use host::process::ProbeVerdict;
 use host::process::confine;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, CallContext, Limits, SessionFiles, SkillHost};
+use host::skill::{Arguments, CallContext, Conversation, Limits, SessionFiles, SkillHost};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -59,6 +59,7 @@ fn context(root: &Path) -> Arc<CallContext> {
         cancel: CancellationToken::new(),
         environment: BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]),
         progress: Arc::new(|_| ()),
+        conversation: Conversation::default(),
     })
 }
 

@@ -655,6 +655,10 @@ mod tests {
         let address = socket.local_addr().expect("it is bound");
         let mut listener = Listener::new(socket);
         assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX);
+        assert_eq!(
+            listener.strangers.available_permits(),
+            limits::STRANGERS_CONNECTIONS_MAX
+        );
         let _client = TcpStream::connect(address).await.expect("it listens");
         let (connection, _peer) = listener.accept().await;
         assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX - 1);
