@@ -54,7 +54,6 @@ fn context(root: &Path) -> Arc<CallContext> {
         policy: Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is valid"),
         approver: Arc::new(Nobody),
         changes: Arc::new(Journal::default()),
-        conversation: host::skill::Conversation::default(),
         files: Mutex::new(SessionFiles::default()),
         cancel: CancellationToken::new(),
         environment: BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]),
