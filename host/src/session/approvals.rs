@@ -179,11 +179,15 @@ mod tests {
 
     impl Bench {
         fn ask(&self) -> tokio::task::JoinHandle<bool> {
+            self.ask_about("+x")
+        }
+
+        fn ask_about(&self, detail: &str) -> tokio::task::JoinHandle<bool> {
             let (approver, cancel) = (Arc::clone(&self.approver), self.cancel.clone());
             let question = Question {
                 effect: Effect::CommitGit,
                 title: "Commit 1 file".into(),
-                detail: "+x".into(),
+                detail: detail.into(),
             };
             tokio::task::spawn_blocking(move || approver.ask(&question, &cancel))
         }
@@ -210,6 +214,20 @@ mod tests {
         let again = approvals.answer(&id, "right", true).expect_err("it was answered");
         assert_eq!(again.code, "not-found");
         assert!(!bench.approver.has_expired());
+    }
+
+    #[tokio::test]
+    async fn a_detail_that_nobody_reads_to_its_end_is_cut() {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let long = "+x\n".repeat(limits::APPROVAL_DETAIL_BYTES_MAX);
+        let asking = bench.ask_about(&long);
+        let batch = bench.events.next().await.expect("there is an event");
+        let Event::Approval { detail, .. } = &*batch[0].1 else {
+            panic!("not an approval: {batch:?}");
+        };
+        assert!(detail.len() < limits::APPROVAL_DETAIL_BYTES_MAX + 40 && detail.ends_with(" bytes more)"));
+        bench.cancel.cancel();
+        assert!(!asking.await.expect("it ends"));
     }
 
     #[tokio::test]

@@ -337,14 +337,14 @@ pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::R
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private())?);
     // Held until the file is dropped.
-    acquire(&lock)?;
+    acquire(&lock, Duration::from_millis(limits::HISTORY_LOCK_MS_MAX))?;
     let history = with_entries(read_file(reports)?, entries);
     let text = serde_json::to_vec_pretty(&history)?;
     replace(reports, HISTORY_FILE, &text)
 }
 
-fn acquire(lock: &File) -> io::Result<()> {
-    let deadline = Instant::now() + Duration::from_millis(limits::HISTORY_LOCK_MS_MAX);
+fn acquire(lock: &File, patience: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + patience;
     loop {
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
@@ -621,6 +621,30 @@ pub(crate) mod tests {
         assert_eq!(history.sessions.len(), 16);
         let names = fs::read_dir(place.path()).expect("it can be listed").count();
         assert_eq!(names, 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_writer_that_never_lets_go_is_not_waited_for_without_end() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let open = || File::create(place.path().join(LOCK_FILE)).expect("it can be made");
+        let (held, waiting) = (open(), open());
+        acquire(&held, Duration::ZERO).expect("it is free");
+        let refused = acquire(&waiting, Duration::from_millis(20)).expect_err("it is held");
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        drop(held);
+        acquire(&waiting, Duration::ZERO).expect("it is free again");
+    }
+
+    #[test]
+    fn a_history_file_of_any_size_is_read_as_far_as_ours_can_be() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let size = usize::try_from(limits::HISTORY_FILE_BYTES_MAX).expect("it is small") + 1;
+        let text = format!("{{\"sessions\": []{}}}", " ".repeat(size));
+        fs::write(place.path().join(HISTORY_FILE), text).expect("it can be written");
+        let folder = File::open(place.path()).expect("it can be opened");
+        let entry = session("1", Status::Complete, 1).history_entry().expect("it ended");
+        add_to_file(folder.as_fd(), vec![entry]).expect("it is replaced");
+        assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
     }
 
     #[test]

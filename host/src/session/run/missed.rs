@@ -150,6 +150,7 @@ mod tests {
             message: "no".into(),
             hint: None,
             kind,
+            has_failed: false,
             is_made_good: false,
         }
     }

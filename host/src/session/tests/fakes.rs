@@ -108,6 +108,10 @@ impl FakeEngine {
                 }
                 Err(CallError::Cancelled { skill: name.to_owned() })
             }
+            "deaf" => {
+                std::thread::sleep(Duration::from_millis(2 * limits::CANCEL_GRACE_MS));
+                Ok(outcome("it was not asked", &[]))
+            }
             "panic" => panic!("as it was told"),
             _ => Err(CallError::Unknown {
                 name: name.to_owned(),
@@ -153,6 +157,7 @@ impl Engine for FakeEngine {
             entry("commit", "commit-git"),
             entry("run_tests", "run-process"),
             entry("wait", "read-repository"),
+            entry("deaf", "read-repository"),
             entry("panic", "read-repository"),
         ]
     }
