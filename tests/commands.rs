@@ -223,7 +223,8 @@ fn doctor_examines_in_order_and_starts_nothing() {
             "repository",
             "python",
             "node",
-            "sandbox"
+            "sandbox",
+            "helpers"
         ],
         "{}",
         finished.stdout

@@ -2,6 +2,7 @@
 
 mod escapes;
 mod hostile;
+mod limits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -186,7 +187,7 @@ fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
     assert!(!runs().is_empty(), "a run whose daemon lives is let alone");
     rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");
     child.wait().expect("it ends as well");
-    assert!(!runs().is_empty(), "nobody has ended it yet");
+    // Any backend of the user that starts meanwhile may have done so already.
     home.serve();
     until("it is gone", || runs().is_empty());
 }
@@ -438,19 +439,6 @@ fn a_configuration_may_require_the_sandbox() {
     ];
     let refused = home.run(repository.path(), &call).expect(2);
     holds(&refused.stderr, &["A sandbox is required and refused at the same time"]);
-    let install = [
-        "skill",
-        "call",
-        "install_package",
-        r#"{"names": ["six"]}"#,
-        "--allow",
-        "install",
-    ];
-    let refused = home.run(repository.path(), &install).expect(1);
-    holds(
-        &refused.stderr,
-        &["A full sandbox is required, and `install` has none."],
-    );
 }
 
 #[test]

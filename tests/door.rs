@@ -275,6 +275,7 @@ fn another_loopback_address_is_like_the_first_and_one_of_another_machine_is_refu
 }
 
 /// What a server says to bytes, until it closes.
+#[expect(clippy::disallowed_methods, reason = "the test is the client")]
 fn told(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address.trim_start_matches("http://")).expect("somebody listens");
     stream

@@ -30,7 +30,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// A component of the tests.
-fn guest(name: &str) -> PathBuf {
+pub(crate) fn guest(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_tool"))
         .ancestors()
         .nth(2)
@@ -62,7 +62,7 @@ fn home() -> &'static Path {
 }
 
 /// Nobody to ask.
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl Approver for Nobody {
     fn can_ask(&self) -> bool {
@@ -76,7 +76,7 @@ impl Approver for Nobody {
 
 /// A journal in memory.
 #[derive(Default)]
-struct Journal(Mutex<Vec<PreparedChange>>);
+pub(crate) struct Journal(Mutex<Vec<PreparedChange>>);
 
 impl ChangeJournal for Journal {
     fn prepare(&self, change: &PreparedChange) -> std::io::Result<()> {

@@ -518,7 +518,8 @@ pub(crate) struct PolicyFlags {
     /// Fail where tests could run outside of a full sandbox
     #[arg(long, conflicts_with = "unsandboxed")]
     pub(crate) require_sandbox: bool,
-    /// Run tests with your own rights, without a sandbox; only together with --allow run-process
+    /// Run what is allowed by name with your own rights, without a sandbox; only together with --allow run-process or
+    /// --allow install
     #[arg(long)]
     pub(crate) unsandboxed: bool,
     /// Take the repository for somebody else's: commits and installations need a fresh yes

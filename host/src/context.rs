@@ -18,12 +18,12 @@ mod vault;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Operation, Problem, ScanResult, SelectedFile};
-use crate::limits::{CONTEXT_THREADS_MAX, FILE_READ_BYTES_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
+use crate::limits::{self, CONTEXT_THREADS_MAX, FILE_READ_BYTES_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
 use crate::operation::{Target, codes};
 use crate::redaction::Redactor;
 use crate::repository::{FileEntry, FileList, Repository, ScanError};
@@ -247,7 +247,7 @@ impl<'a> Tree<'a> {
             paths,
             read,
             cancel,
-            deadline: Instant::now() + Duration::from_secs(SELECT_SECONDS_MAX),
+            deadline: Instant::now() + limits::seconds(SELECT_SECONDS_MAX),
         }
     }
 
@@ -285,7 +285,7 @@ impl<'a> Tree<'a> {
 
     /// `work` for each of `files`, on all processors, results in their order; none for what was not reached in time.
     fn each<R: Send>(&self, files: &[usize], work: impl Fn(usize) -> Option<R> + Sync) -> Vec<Option<R>> {
-        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(CONTEXT_THREADS_MAX));
+        let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
         let next = AtomicUsize::new(0);
         let run = || {
             let mut done = Vec::new();
@@ -315,6 +315,11 @@ impl<'a> Tree<'a> {
         }
         results
     }
+}
+
+/// Threads of a selection on a machine with so many cores.
+fn threads(cores: usize) -> usize {
+    cores.min(CONTEXT_THREADS_MAX)
 }
 
 /// A NUL among the first bytes means binary, as git has it.

@@ -31,7 +31,8 @@
 //!
 //! # What is nowhere else
 //!
-//! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections. Only [`process`] and the daemon's start
+//! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections, and for
+//! installations [`process`], by a proxy that reaches package registries. Only [`process`] and the daemon's start
 //! spawn a process. Only [`config`] reads the environment. Nothing here prints. Dependencies point one way: `http`,
 //! `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
 

@@ -1,4 +1,55 @@
 //! Every bound in the engine, each with its reason.
+//!
+//! `tests/limits/table.toml` names for each the test that fails without it. Code that waits for a bound of time asks
+//! [`seconds`] or [`milliseconds`] for it, so that a test need not wait as long.
+
+use std::time::Duration;
+
+/// A bound as a span of time.
+pub(crate) fn seconds(bound: u64) -> Duration {
+    paced(Duration::from_secs(bound))
+}
+
+/// A bound as a span of time.
+pub(crate) fn milliseconds(bound: u64) -> Duration {
+    paced(Duration::from_millis(bound))
+}
+
+#[cfg(not(test))]
+fn paced(span: Duration) -> Duration {
+    span
+}
+
+#[cfg(test)]
+fn paced(span: Duration) -> Duration {
+    span / pace::PACE.get()
+}
+
+/// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
+#[cfg(test)]
+pub(crate) mod pace {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static PACE: Cell<u32> = const { Cell::new(1) };
+    }
+
+    /// From now on, and as long as the answer lives, this many times as fast.
+    #[must_use]
+    pub(crate) fn hurried(times: u32) -> Hurried {
+        PACE.set(times);
+        Hurried
+    }
+
+    /// See [`hurried`].
+    pub(crate) struct Hurried;
+
+    impl Drop for Hurried {
+        fn drop(&mut self) {
+            PACE.set(1);
+        }
+    }
+}
 
 /// Largest file that the context engine or a skill of ours reads whole. Source files are far smaller; generated ones
 /// that are larger help nobody.
@@ -591,11 +642,6 @@ pub const OUTPUT_TOKENS_MIN: u64 = 64;
 
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
-
-// ---- stage ----
-
-/// Bytes of one proposal, and of the files that it replaces. Both are held in memory and written to the journal.
-pub const PROPOSAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 // ---- context ----
 

@@ -513,7 +513,7 @@ impl Sessions {
             live.cancel.cancel();
         }
         self.tasks.close();
-        let patience = Duration::from_secs(limits::STOP_SECONDS_MAX);
+        let patience = limits::seconds(limits::STOP_SECONDS_MAX);
         if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
             tracing::warn!("sessions are left unended; the next start closes them");
         }
@@ -562,22 +562,22 @@ impl Live {
     /// Cancels an attached session once nobody follows it any more. Never returns.
     async fn watch(&self, attached: bool) {
         if attached {
-            self.abandoned_after(Duration::from_millis(limits::ATTACHED_FIRST_MS))
-                .await;
+            self.abandoned().await;
             tracing::info!(session = self.id, "cancelled: its client is gone");
             self.cancel.cancel();
         }
         std::future::pending().await
     }
 
-    /// Returns once no stream has been open for a while; for the first one it has this much patience.
-    async fn abandoned_after(&self, mut patience: Duration) {
+    /// Returns once no stream has been open for a while.
+    async fn abandoned(&self) {
         let mut streams = self.streams.subscribe();
+        let mut patience = limits::milliseconds(limits::ATTACHED_FIRST_MS);
         while tokio::time::timeout(patience, streams.wait_for(|count| *count > 0))
             .await
             .is_ok()
         {
-            patience = Duration::from_millis(limits::ATTACHED_GRACE_MS);
+            patience = limits::milliseconds(limits::ATTACHED_GRACE_MS);
             // The sender is a part of `self`: it cannot be gone.
             let _ = streams.wait_for(|count| *count == 0).await;
         }
@@ -586,7 +586,7 @@ impl Live {
     /// Returns when a cancelled session has not ended in time.
     async fn overdue(&self) {
         self.cancel.cancelled().await;
-        tokio::time::sleep(Duration::from_millis(limits::CANCEL_GRACE_MS)).await;
+        tokio::time::sleep(limits::milliseconds(limits::CANCEL_GRACE_MS)).await;
     }
 }
 

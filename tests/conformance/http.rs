@@ -74,6 +74,7 @@ impl Connection {
         }
         let body = body.unwrap_or_default();
         head.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+        #[expect(clippy::disallowed_methods, reason = "the test is the client")]
         let mut stream = TcpStream::connect(host).expect("somebody listens");
         // Longer than anything that a test waits for; a hang is a failure.
         let patience = Some(Duration::from_secs(60));

@@ -208,3 +208,23 @@ fn a_call_runs_in_parts() {
     let alone = Arena::with(Limits { parts: 1, ..limits }, &[]);
     assert_eq!(alone.call("summing", &json!({"numbers": [1, 2]})), "whole:3");
 }
+
+#[test]
+fn a_call_waits_for_its_turn_for_a_bounded_time() {
+    let limits = Limits {
+        calls_concurrent: 1,
+        turn_wait: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let arena = Arena::with(limits, &[]);
+    let answers = std::thread::scope(|scope| {
+        let first = scope.spawn(|| arena.count("nap", 3_000));
+        std::thread::sleep(Duration::from_millis(300));
+        let started = Instant::now();
+        let second = arena.call("hostile", &json!({"attack": "nothing"}));
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        [first.join().expect("it answers"), second]
+    });
+    let busy = "busy The skill `hostile` was not called: too many calls are at work. Try again.";
+    assert_eq!(answers, ["slept true", busy]);
+}

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use host::api::{BackendStatus, Problem};
 use host::config::{self, Api, ProviderSettings};
 use host::daemon;
+use host::process::confine;
 use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
 use host::provider::{self, ProbeReport, ProbeVerdict};
@@ -429,7 +430,7 @@ fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
             "install Node.js, with npm",
         ),
     };
-    Ok(vec![repository, python, node, sandbox()])
+    Ok(vec![repository, python, node, sandbox(), helpers()])
 }
 
 /// What would keep a test run from the rest of the machine.
@@ -448,6 +449,22 @@ fn sandbox() -> Check {
             NAME,
             format!("none: tests would run with your own rights, and are asked for first ({refused})"),
             "use Linux 6.12 or newer, or allow user namespaces",
+        ),
+    }
+}
+
+/// What keeps in the processes that read git repositories and compile components.
+fn helpers() -> Check {
+    const NAME: &str = "helpers";
+    match confine::available().missing() {
+        None => Check::ok(
+            NAME,
+            "confined: git is read and components are compiled in processes of their own",
+        ),
+        Some(missing) => Check::warn(
+            NAME,
+            format!("reading git and compiling components is less confined than it could be: {missing}"),
+            "use Linux 5.19 or newer with Landlock switched on",
         ),
     }
 }

@@ -1,6 +1,7 @@
 //! The engine through the real repository, and what the other tests build on.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::*;
 use crate::repository::FileList;
@@ -195,4 +196,20 @@ fn a_task_that_looks_like_a_path_is_said_to_be_none() {
         packet.notices,
         ["There is no file or directory `shop/missing.py`; it was taken as a task"]
     );
+}
+
+#[test]
+fn a_large_machine_selects_with_few_threads() {
+    assert_eq!(threads(1), 1);
+    assert_eq!(threads(96), CONTEXT_THREADS_MAX);
+}
+
+#[test]
+fn a_selection_reads_for_a_bounded_time() {
+    let _hurried = crate::limits::pace::hurried(u32::MAX);
+    with_tree(&[("a.py", "x = 1\n")], |tree| {
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(tree.is_over(), "the time is over, and nothing more is read");
+        assert_eq!(tree.each(&[0], |at| Some(at)), [None]);
+    });
 }

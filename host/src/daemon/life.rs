@@ -74,7 +74,7 @@ impl Life {
     }
 
     fn look_time(&self) -> Duration {
-        let usual = Duration::from_millis(limits::HOME_LOOK_MS);
+        let usual = limits::milliseconds(limits::HOME_LOOK_MS);
         self.idle_time.map_or(usual, |idle| usual.min(idle / 2))
     }
 

@@ -21,7 +21,7 @@ pub(super) fn path(home: &Path) -> PathBuf {
 /// Takes the lock. Who looks whether it is held holds it for a moment itself, so that one refusal says nothing: it is
 /// another daemon's once that has said where it is, or holds it for longer than any look lasts.
 pub(super) fn take(home: &Path) -> Result<File, Problem> {
-    let deadline = Instant::now() + Duration::from_millis(limits::LOCK_PATIENCE_MS);
+    let deadline = Instant::now() + limits::milliseconds(limits::LOCK_PATIENCE_MS);
     loop {
         let file = state::open_private(&path(home));
         let file = file.map_err(|error| state::start_failure("the lock of", home, &error))?;
@@ -86,5 +86,16 @@ mod tests {
         fs::remove_file(path(home.path())).expect("it is there");
         assert!(!is_in_place(&held, home.path()) && !is_held(home.path()));
         take(home.path()).expect("the new file is free");
+    }
+
+    #[test]
+    fn whoever_holds_it_for_long_is_another_daemon() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let held = take(home.path()).expect("it is free");
+        let _hurried = crate::limits::pace::hurried(20);
+        let started = Instant::now();
+        assert_eq!(take(home.path()).expect_err("it is held").code, ALREADY_RUNNING);
+        assert!(started.elapsed() < Duration::from_millis(limits::LOCK_PATIENCE_MS));
+        drop(held);
     }
 }

@@ -17,6 +17,13 @@ pub(super) fn path(home: &Path) -> PathBuf {
     home.join("logs").join("backend.log")
 }
 
+/// The log of a home, with its bound.
+fn of_home(home: &Path) -> io::Result<Rotating> {
+    let place = path(home);
+    super::state::private_folder(place.parent().expect("the log lies in a folder"))?;
+    Rotating::open(place, limits::LOG_BYTES_MAX)
+}
+
 /// Opens the access log of a home.
 pub(super) fn access(home: &Path) -> io::Result<impl Write + Send + 'static> {
     Rotating::open(home.join("logs").join("access.log"), limits::LOG_BYTES_MAX)
@@ -42,9 +49,7 @@ impl Level {
 
 /// Opens the log and sends everything that is traced there. `level` is a filter such as `DEBUG`.
 pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
-    let place = path(home);
-    super::state::private_folder(place.parent().expect("the log lies in a folder"))?;
-    let log = Rotating::open(place, limits::LOG_BYTES_MAX)?;
+    let log = of_home(home)?;
     link(home);
     let filter = |level: &str| EnvFilter::builder().parse_lossy(level);
     let builder = tracing_subscriber::fmt()
@@ -231,5 +236,12 @@ mod tests {
             Path::new("logs/backend.log"),
             "a home that is moved takes its log along"
         );
+    }
+
+    #[test]
+    fn the_log_of_a_daemon_has_the_bound_of_limits() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let log = of_home(home.path()).expect("the folder is writable");
+        assert_eq!(log.bytes_max, limits::LOG_BYTES_MAX);
     }
 }

@@ -50,7 +50,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
         .map_err(|error| failed(&error))?;
     let announced = child.stdout.take().map_or_else(
         || Err(io::ErrorKind::BrokenPipe.into()),
-        |stdout| first_line(stdout, Duration::from_secs(limits::START_SECONDS_MAX)),
+        |stdout| first_line(stdout, limits::seconds(limits::START_SECONDS_MAX)),
     );
     let announcement = announced.and_then(|line| Ok(serde_json::from_str(&line)?));
     match announcement {
@@ -98,7 +98,7 @@ fn first_line(stdout: impl Read + Send + 'static, timeout: Duration) -> io::Resu
 
 /// Waits for a daemon that holds the lock to say where it is.
 pub(super) fn wait_for_record(home: &Path) -> Option<Record> {
-    let deadline = Instant::now() + Duration::from_secs(limits::START_SECONDS_MAX);
+    let deadline = Instant::now() + limits::seconds(limits::START_SECONDS_MAX);
     while Instant::now() < deadline {
         if let Some(record) = find(home) {
             return Some(record);
@@ -109,4 +109,28 @@ pub(super) fn wait_for_record(home: &Path) -> Option<Record> {
         std::thread::sleep(Duration::from_millis(10));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_never_answers_is_given_up() {
+        let (folder, home) = (
+            tempfile::tempdir().expect("a temporary folder"),
+            tempfile::tempdir().expect("a temporary folder"),
+        );
+        let place = folder.path().join("daemon");
+        std::fs::write(&place, "#!/bin/sh\nexec sleep 20\n").expect("the folder is writable");
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let _hurried = limits::pace::hurried(20);
+        let started = Instant::now();
+        let problem = start(&place, &[], home.path(), &Environment::default());
+        let hint = problem.expect_err("nobody answers").hint.unwrap_or_default();
+        assert!(hint.starts_with("it did not answer in time"), "{hint}");
+        assert!(started.elapsed() < Duration::from_secs(limits::START_SECONDS_MAX));
+    }
 }

@@ -59,7 +59,7 @@ pub fn stop(home: &Path, daemon: &Proved) -> Result<(), Problem> {
 
 /// Waits for a daemon that is stopping; true once the lock is free.
 pub fn wait_until_gone(home: &Path) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(limits::STOP_SECONDS_MAX * 2 + 1);
+    let deadline = Instant::now() + limits::seconds(limits::STOP_SECONDS_MAX * 2 + 1);
     while lock::is_held(home) {
         if Instant::now() > deadline {
             return false;
@@ -91,5 +91,17 @@ mod tests {
         let proved = Proved::by_answer(&stale, "t", "00", &right, stale.pid).expect("the answer is right");
         let problem = stop(home.path(), &proved).expect_err("this process would have been ended");
         assert!(problem.message.contains("belongs to another process"), "{problem}");
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_end_is_waited_for_within_a_bound() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let held = lock::take(home.path()).expect("it is free");
+        let _hurried = crate::limits::pace::hurried(20);
+        let started = Instant::now();
+        assert!(!wait_until_gone(home.path()));
+        assert!(started.elapsed() < Duration::from_secs(limits::STOP_SECONDS_MAX));
+        drop(held);
+        assert!(wait_until_gone(home.path()));
     }
 }

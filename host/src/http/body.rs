@@ -1,7 +1,5 @@
 //! Reading what a request carries: JSON bodies, query strings and paths, bounded, with errors that say what was wrong.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -26,7 +24,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
         if !is_json(request.headers()) {
             return Err(not_json().into());
         }
-        let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
+        let patience = limits::seconds(limits::BODY_SECONDS_MAX);
         let bytes = tokio::time::timeout(patience, collect(request.into_body()))
             .await
             .unwrap_or_else(|_| Err(Problem::new("invalid-request", "The body did not arrive in time")))?;
@@ -170,6 +168,8 @@ fn problem_of(what: &str, message: &str) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::api::ExecuteRequest;
 
@@ -216,5 +216,39 @@ mod tests {
         assert!(is("application/json") && is("Application/JSON; charset=utf-8") && is("application/ld+json"));
         assert!(!is("text/plain") && !is("application/x-www-form-urlencoded") && !is("text/json+json"));
         assert!(!is_json(&HeaderMap::new()));
+    }
+
+    fn request(body: Body) -> Request {
+        let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
+        request.body(body).expect("the request is right")
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let _hurried = limits::pace::hurried(300);
+        let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let waited = JsonBody::<serde_json::Value>::from_request(request(body), &());
+        let patience = Duration::from_secs(10);
+        let ended = tokio::time::timeout(patience, waited).await.expect("it is given up");
+        let problem = ended.err().expect("nothing came").0;
+        assert_eq!(problem.message, "The body did not arrive in time");
+    }
+
+    #[tokio::test]
+    async fn of_a_body_that_never_ends_a_bounded_part_is_taken() {
+        let piece = vec![b' '; 1024 * 1024];
+        let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = std::sync::Arc::clone(&taken);
+        let pieces = futures_util::stream::iter(std::iter::repeat_with(move || {
+            let pieces = 1 + count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            match pieces <= 200 {
+                true => Ok(piece.clone()),
+                false => Err(std::io::Error::other("more is taken than anybody needs")),
+            }
+        }));
+        let ended = JsonBody::<serde_json::Value>::from_request(request(Body::from_stream(pieces)), &()).await;
+        assert_eq!(ended.err().expect("it is too large").0.code, "body-too-large");
+        let taken = taken.load(std::sync::atomic::Ordering::Relaxed) * 1024 * 1024;
+        assert!(taken <= limits::BODY_DRAINED_BYTES_MAX + 2 * 1024 * 1024, "{taken}");
     }
 }

@@ -648,4 +648,51 @@ mod tests {
         let error = ended.expect("it is given up").expect_err("the peer takes nothing");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
+
+    #[tokio::test]
+    async fn the_bounds_of_a_connection_are_those_of_limits() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = socket.local_addr().expect("it is bound");
+        let mut listener = Listener::new(socket);
+        assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX);
+        let _client = TcpStream::connect(address).await.expect("it listens");
+        let (connection, _peer) = listener.accept().await;
+        assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX - 1);
+        let seconds = [connection.idle_max, connection.head_max, connection.stall_max].map(|span| span.as_secs());
+        let bounds = [
+            limits::IDLE_SECONDS_MAX,
+            limits::HEAD_SECONDS_MAX,
+            limits::WRITE_STALL_SECONDS_MAX,
+        ];
+        assert_eq!(seconds, bounds);
+        drop(connection);
+        assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX);
+    }
+
+    #[tokio::test]
+    async fn one_connection_more_than_the_bound_waits() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = socket.local_addr().expect("it is bound");
+        let mut listener = Listener::new(socket);
+        let others = u32::try_from(limits::CONNECTIONS_MAX - 1).expect("it is small");
+        let others = Arc::clone(&listener.connections)
+            .acquire_many_owned(others)
+            .await
+            .expect("it is open");
+        let _first = TcpStream::connect(address).await.expect("it listens");
+        let (last, _) = listener.accept().await;
+        let _second = TcpStream::connect(address).await.expect("the kernel takes it");
+        let patience = Duration::from_millis(100);
+        assert!(
+            tokio::time::timeout(patience, listener.accept()).await.is_err(),
+            "it waits"
+        );
+        drop(last);
+        let patience = Duration::from_secs(10);
+        assert!(
+            tokio::time::timeout(patience, listener.accept()).await.is_ok(),
+            "it is its turn"
+        );
+        drop(others);
+    }
 }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -52,7 +51,7 @@ pub async fn serve(
     drop(listener);
     served.closing.cancel();
     connections.close();
-    let patience = Duration::from_millis(limits::CONNECTIONS_DRAIN_MS);
+    let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
     // Whoever has not taken its last bytes by then comes back with `Last-Event-ID`.
     let _ = tokio::time::timeout(patience, connections.wait()).await;
     Ok(())

@@ -1,7 +1,6 @@
 //! Event streams: how an event is written in either form, and the body that follows a session.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -76,7 +75,7 @@ pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Pe
     let mark = peer.map(|ConnectInfo(peer)| peer.long_answer());
     let model: Arc<str> = stream.model().into();
     let pieces = stream::unfold((stream, mark, model), move |(mut stream, mark, model)| async move {
-        let patience = Duration::from_secs(limits::HEARTBEAT_SECONDS);
+        let patience = limits::seconds(limits::HEARTBEAT_SECONDS);
         let piece = loop {
             match tokio::time::timeout(patience, stream.next()).await {
                 Ok(None) => return None,

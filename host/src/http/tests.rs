@@ -11,6 +11,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
+
 use tower::ServiceExt;
 
 use super::*;
@@ -532,4 +533,55 @@ fn clone_of(server: &Server) -> Parts {
         home: parts.home.clone(),
         environment: parts.environment.clone(),
     }
+}
+
+#[tokio::test]
+async fn a_connection_that_never_ends_does_not_hold_up_the_stop() {
+    use tokio::io::AsyncWriteExt;
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port is free");
+    let address = socket.local_addr().expect("it is bound");
+    let server = Server::new(Vec::new());
+    let state = AppState::new(Parts {
+        listening: address,
+        ..clone_of(&server)
+    });
+    let stop = tokio_util::sync::CancellationToken::new();
+    let stopped = stop.clone();
+    let serving = tokio::spawn(serve(socket, state, async move { stopped.cancelled().await }));
+    let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let head = format!(
+        "POST /execute HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    );
+    client.write_all(head.as_bytes()).await.expect("it is open");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    stop.cancel();
+    let patience = Duration::from_secs(10);
+    let ended = tokio::time::timeout(patience, serving)
+        .await
+        .expect("it is not waited for");
+    ended.expect("no panic").expect("it was served");
+}
+
+#[tokio::test]
+async fn a_quiet_stream_has_a_heartbeat() {
+    use futures_util::StreamExt;
+    let _hurried = crate::limits::pace::hurried(300);
+    let server = Server::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let start = server
+        .json(ask("POST", "/execute").json(server.execute("explain")))
+        .await;
+    let path = format!("/stream?session_id={}", start["session_id"].as_str().expect("an id"));
+    let mut body = server.send(ask("GET", &path)).await.into_body().into_data_stream();
+    let mut seen = String::new();
+    let beat = async {
+        while !seen.contains(": heartbeat\n\n") {
+            let piece = body.next().await.expect("it goes on").expect("it is open");
+            seen.push_str(&String::from_utf8_lossy(&piece));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), beat)
+        .await
+        .expect("it beats");
 }

@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -68,6 +68,8 @@ pub enum Confinement {
     NoLandlock,
     /// There is no helper: the work is done in this process. Says why.
     InProcess(String),
+    /// There is one, but it cannot be started or confined: the work is not done. Says why.
+    Failing(String),
 }
 
 impl Confinement {
@@ -81,9 +83,19 @@ impl Confinement {
         match self {
             Self::Full => None,
             Self::NoLandlock => Some("this kernel has no Landlock (Linux 5.19 or newer has)".to_owned()),
-            Self::InProcess(why) => Some(why.clone()),
+            Self::InProcess(why) => Some(format!("{why}, so it happens in the process itself")),
+            Self::Failing(why) => Some(format!("{why}, so it does not happen at all")),
         }
     }
+}
+
+/// Another binary of this product that is the helper, for a program that embeds this library and is not.
+static ELSEWHERE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says that this program runs `skill::helper::run` for [`HELPER_COMMAND`]. It must be of the same build as the caller.
+pub fn offer_helper_at(program: PathBuf) {
+    // Only one counts.
+    let _ = ELSEWHERE.set(program);
 }
 
 /// What keeps helpers in on this machine: tried once, then remembered.
@@ -92,21 +104,24 @@ pub fn available() -> &'static Confinement {
     static UNOFFERED: OnceLock<Confinement> = OnceLock::new();
     match has_helper() {
         Ok(()) => AVAILABLE.get_or_init(|| {
-            probe::confinement().unwrap_or_else(|error| Confinement::InProcess(format!("the helper fails: {error}")))
+            // What is found counts until the program ends, so a machine that was only too busy is asked again.
+            let found = probe::confinement().or_else(|_| probe::confinement());
+            found.unwrap_or_else(|error| Confinement::Failing(error.to_string()))
         }),
         Err(why) => UNOFFERED.get_or_init(|| Confinement::InProcess(why.to_owned())),
     }
 }
 
-/// Says why there can be no helper: it is not offered, or this system has no way to keep it in.
-fn has_helper() -> Result<(), &'static str> {
+/// Says why there can be no helper, so that the work has to be done in this process: it is not offered, or this system has
+/// no way to keep it in. A helper that fails is no such reason.
+pub(crate) fn has_helper() -> Result<(), &'static str> {
     if !cfg!(all(
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64")
     )) {
         return Err("only Linux on x86-64 and ARM64 has a confined helper");
     }
-    match contain::helper_offered() {
+    match contain::helper_offered() || ELSEWHERE.get().is_some() {
         true => Ok(()),
         false => Err("this program does not offer the helper"),
     }
@@ -350,11 +365,12 @@ fn of_status(status: ExitStatus) -> HelperError {
 
 /// Starts this binary again, with a socket and nothing else.
 fn spawn(socket: UnixStream) -> io::Result<Child> {
+    let program = ELSEWHERE.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts a helper; it is this binary"
     )]
-    let mut builder = Command::new("/proc/self/exe");
+    let mut builder = Command::new(program);
     builder
         .arg(HELPER_COMMAND)
         .current_dir("/")

@@ -304,3 +304,19 @@ pub fn helper(_inner: bool) -> std::process::ExitCode {
 pub(super) fn helper_program() -> (&'static Path, &'static str) {
     (Path::new("/proc/self/exe"), HELPER_COMMAND)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_of_a_sandbox_are_those_of_limits() {
+        let bounds = Bounds::default();
+        assert_eq!(bounds.tree_bytes, limits::CONTAIN_TREE_BYTES_MAX);
+        assert_eq!(bounds.tree_inodes, limits::CONTAIN_TREE_INODES_MAX);
+        assert_eq!(bounds.scratch_bytes, limits::CONTAIN_SCRATCH_BYTES_MAX);
+        assert_eq!(bounds.scratch_inodes, limits::CONTAIN_SCRATCH_INODES_MAX);
+        assert_eq!(bounds.tasks, limits::CONTAIN_TASKS_MAX);
+        assert_eq!(bounds.memory_bytes, limits::CONTAIN_MEMORY_BYTES_MAX);
+    }
+}

@@ -126,9 +126,13 @@ mod strays {
     /// Ends them. Repeated, because one that is just starting another may be missed once.
     pub(super) fn kill(cookie: &Cookie) {
         let mark = format!("{}={}", Cookie::VARIABLE, cookie.value()).into_bytes();
+        repeat(|| pids().filter(|&pid| kill_one(pid, &mark)).count());
+    }
+
+    /// Until a round has found nothing, or so often.
+    fn repeat(mut round: impl FnMut() -> usize) {
         for _ in 0..limits::PROCESS_STRAY_ROUNDS_MAX {
-            let killed = pids().filter(|&pid| kill_one(pid, &mark)).count();
-            if killed == 0 {
+            if round() == 0 {
                 return;
             }
         }
@@ -160,10 +164,36 @@ mod strays {
         let Ok(file) = std::fs::File::open(format!("/proc/{}/environ", pid.as_raw_nonzero())) else {
             return false;
         };
-        let mut environment = Vec::new();
-        let read = file
+        holds(file, mark)
+    }
+
+    fn holds(environment: impl Read, mark: &[u8]) -> bool {
+        let mut text = Vec::new();
+        let read = environment
             .take(limits::PROCESS_ENVIRONMENT_BYTES_MAX)
-            .read_to_end(&mut environment);
-        read.is_ok() && environment.split(|&byte| byte == 0).any(|variable| variable == mark)
+            .read_to_end(&mut text);
+        read.is_ok() && text.split(|&byte| byte == 0).any(|variable| variable == mark)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn strays_that_come_back_are_ended_a_bounded_number_of_times() {
+            let mut rounds = 0;
+            repeat(|| {
+                rounds += 1;
+                usize::from(rounds < 10_000)
+            });
+            assert_eq!(rounds, limits::PROCESS_STRAY_ROUNDS_MAX);
+        }
+
+        #[test]
+        fn of_an_environment_a_bounded_part_is_looked_at() {
+            assert!(holds(&b"A=1\0MARK=x\0"[..], b"MARK=x"));
+            let long = vec![0; usize::try_from(limits::PROCESS_ENVIRONMENT_BYTES_MAX).expect("it is small")];
+            assert!(!holds(long.chain(&b"MARK=x\0"[..]), b"MARK=x"));
+        }
     }
 }

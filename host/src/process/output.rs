@@ -221,6 +221,20 @@ mod tests {
         );
     }
 
+    /// `PROCESS_LIVE_LINE_BYTES_MAX`.
+    #[test]
+    fn a_line_without_end_is_shown_up_to_a_bound_and_held_no_further() {
+        let shown = std::cell::RefCell::new(Vec::new());
+        let progress = |line: &str| shown.borrow_mut().push(line.len());
+        let mut live = LiveLines::new(&progress);
+        for _ in 0..1000 {
+            live.push(&b"x".repeat(1000));
+            assert!(live.partial.len() <= limits::PROCESS_LIVE_LINE_BYTES_MAX);
+        }
+        live.push(b"\nnext\n");
+        assert_eq!(*shown.borrow(), [limits::PROCESS_LIVE_LINE_BYTES_MAX, 4]);
+    }
+
     proptest! {
         #[test]
         fn any_output_stays_within_the_bound_and_keeps_both_ends(
@@ -239,5 +253,18 @@ mod tests {
                 prop_assert!(lossy.len() > bound - 1);
             }
         }
+    }
+
+    #[test]
+    fn a_live_line_is_cut() {
+        let shown = std::sync::Mutex::new(Vec::new());
+        let progress = |line: &str| shown.lock().expect("no panic").push(line.to_owned());
+        let mut live = LiveLines::new(&progress);
+        for _ in 0..10 {
+            live.push(&vec![b'x'; limits::PROCESS_LIVE_LINE_BYTES_MAX / 2]);
+        }
+        live.push(b"\nnext\n");
+        let lines: Vec<usize> = shown.lock().expect("no panic").iter().map(String::len).collect();
+        assert_eq!(lines, [limits::PROCESS_LIVE_LINE_BYTES_MAX, 4]);
     }
 }

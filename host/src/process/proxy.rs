@@ -194,7 +194,7 @@ fn plain_of(head: &Head) -> bool {
 }
 
 fn read_head(client: &TcpStream, shared: &Shared) -> io::Result<Head> {
-    let until = Instant::now() + Duration::from_secs(limits::PROXY_CONNECT_SECONDS_MAX);
+    let until = Instant::now() + limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
     let mut bytes = Vec::new();
     loop {
         if let Some(head) = Head::parse(&mut bytes) {
@@ -271,7 +271,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     reason = "the way to the package registries: one of the two places that may"
 )]
 fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
-    let patience = Duration::from_secs(limits::PROXY_CONNECT_SECONDS_MAX);
+    let patience = limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses.iter().take(limits::PROXY_ADDRESSES_MAX) {
         match TcpStream::connect_timeout(address, patience) {
@@ -289,7 +289,7 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
         return Ok(server);
     }
     let failed = |error: io::Error| Refusal::unreachable(format!("the proxy of the environment failed: {error}"));
-    let patience = Duration::from_secs(limits::PROXY_CONNECT_SECONDS_MAX);
+    let patience = limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
     server.set_read_timeout(Some(patience)).map_err(failed)?;
     (&server)
         .write_all(upstream.connect_request(host, port).as_bytes())
@@ -339,7 +339,7 @@ fn pass(
     let mut buffer = vec![0; 32 * 1024];
     let mut last = Instant::now();
     loop {
-        if shared.has_ended() || last.elapsed().as_secs() > limits::PROXY_IDLE_SECONDS_MAX {
+        if shared.has_ended() || last.elapsed() > limits::seconds(limits::PROXY_IDLE_SECONDS_MAX) {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let count = match (&*from).read(&mut buffer) {

@@ -225,3 +225,86 @@ fn a_run_leaves_no_core_dump_and_no_endless_file() {
         lines[1]
     );
 }
+
+#[test]
+fn the_bounds_of_output_are_those_of_limits() {
+    let bounds = RunLimits::within(Duration::from_secs(7));
+    assert_eq!(bounds.time, Duration::from_secs(7));
+    assert_eq!(bounds.output_kept_bytes, limits::PROCESS_OUTPUT_KEPT_BYTES);
+    assert_eq!(bounds.output_bytes_max, limits::PROCESS_OUTPUT_BYTES_MAX);
+}
+
+#[test]
+fn a_program_that_is_being_written_is_tried_again_and_not_for_ever() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let place = folder.path().join("busy");
+    std::fs::copy("/bin/true", &place).expect("there is a program");
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let command = CommandSpec {
+        program: place.clone(),
+        arguments: Vec::new(),
+        ..script("")
+    };
+    let bounds = RunLimits::within(Duration::from_secs(10));
+    let held = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&place)
+        .expect("it is ours");
+    let started = Instant::now();
+    let refused = run(&command, &bounds, &CancellationToken::new(), &|_| {});
+    assert!(matches!(refused, Err(ProcessError::Start { .. })), "{refused:?}");
+    let patience = TICK * limits::PROCESS_BUSY_RETRIES_MAX;
+    assert!(started.elapsed() >= patience && started.elapsed() < patience + Duration::from_secs(5));
+    drop(held);
+    let ran = run(&command, &bounds, &CancellationToken::new(), &|_| {}).expect("nobody writes it");
+    assert_eq!(ran.end, RunEnd::Exited(0));
+}
+
+#[test]
+fn what_a_survivor_writes_is_not_read_for_ever() {
+    // The leader ends at once; its child writes on, faster than anybody reads.
+    let started = Instant::now();
+    let output = run_for(
+        60,
+        "exec 3>&1; (while :; do head -c 65536 /dev/zero >&3; done) & sleep 0.2; exit 0",
+    );
+    assert_eq!(output.end, RunEnd::Exited(0));
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a child that does not end")]
+fn a_child_that_does_not_end_is_left_to_others() {
+    let mut child = Command::new("/bin/sleep")
+        .arg("30")
+        .spawn()
+        .expect("there is a program");
+    let pid = i32::try_from(child.id()).expect("it is an id");
+    let started = Instant::now();
+    assert_eq!(reap(&mut child), None);
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let process = rustix::process::Pid::from_raw(pid).expect("it is an id");
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it runs");
+    let patience = Instant::now() + Duration::from_secs(10);
+    while std::fs::exists(format!("/proc/{pid}")).expect("it can be looked at") {
+        assert!(Instant::now() < patience, "nobody has collected it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// `PROCESS_ENVIRONMENT_BYTES_MAX`: of a process that left its group, more is not read than the kernel allows for one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_with_a_large_environment_is_found_as_well() {
+    let large = "x".repeat(100_000);
+    let mut command = script("setsid sh -c 'echo pid $$; exec sleep 60' & sleep 0.3; exit 0");
+    for number in 0..10 {
+        command.environment.insert(format!("A{number}"), large.clone());
+    }
+    let limits = RunLimits::within(Duration::from_secs(30));
+    let output = run(&command, &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
+    let pids = pids_in(&output.output);
+    assert_eq!(pids.len(), 1, "{}", output.output);
+    assert!(gone(pids[0]));
+}

@@ -34,7 +34,7 @@ pub fn program(name: &str, root: &Path, starter: &BTreeMap<String, String>) -> O
 }
 
 fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
-    ask_within(path, starter, Duration::from_secs(limits::PROBE_SECONDS_MAX))
+    ask_within(path, starter, limits::seconds(limits::PROBE_SECONDS_MAX))
 }
 
 fn ask_within(path: PathBuf, starter: &BTreeMap<String, String>, time: Duration) -> Option<Program> {
@@ -162,6 +162,16 @@ mod tests {
         let elsewhere = machine.outside("bin");
         let found = program("node", &elsewhere, &machine.starter).expect("it is there");
         assert_eq!(found.version, "22.1.0");
+    }
+
+    #[test]
+    fn a_program_that_never_says_its_version_is_given_up() {
+        let machine = Machine::new();
+        machine.tool("node", "PATH=/usr/bin:/bin; exec sleep 30");
+        let _hurried = limits::pace::hurried(20);
+        let started = std::time::Instant::now();
+        assert_eq!(program("node", &machine.root(), &machine.starter), None);
+        assert!(started.elapsed() < Duration::from_secs(limits::PROBE_SECONDS_MAX));
     }
 
     /// `PROBE_SECONDS_MAX`.

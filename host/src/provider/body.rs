@@ -170,3 +170,49 @@ pub(super) fn describe(body: &str) -> String {
         None => one_line(body),
     }
 }
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    /// Takes everything and says nothing.
+    struct Silent;
+
+    impl Decoder for Silent {
+        fn frame(&mut self, _: &Frame, _: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn end(&mut self, _: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn progress(&self) -> Progress {
+            Progress::Open
+        }
+    }
+
+    #[test]
+    fn sse_5_an_answer_without_end_is_given_up() {
+        let mut body = Body::new(Box::new(Silent), "text/event-stream", None);
+        let piece = b"data: {}\n\n".repeat(100_000);
+        let taken = (0..)
+            .map(|_| body.take(&piece, &mut Vec::new()))
+            .take(200)
+            .find(Result::is_err);
+        let failure = taken.expect("it is given up").expect_err("it is too long");
+        assert_eq!(failure.said, "it exceeds 67108864 bytes");
+    }
+
+    #[test]
+    fn sse_5_what_is_kept_of_a_page_is_bounded() {
+        let mut body = Body::new(Box::new(Silent), "text/event-stream", None);
+        for _ in 0..200 {
+            body.take(&[b'x'; 1024], &mut Vec::new()).expect("it is small");
+        }
+        let Form::Events { start, .. } = &body.form else {
+            panic!("it is a stream")
+        };
+        assert_eq!(start.len(), limits::PROVIDER_ERROR_BYTES_MAX);
+    }
+}

@@ -205,4 +205,14 @@ mod tests {
         let other = json!({"models": [{"name": "other", "context_length": 512}]});
         assert_eq!(size_in(&other, "m", Naming::Exact), None);
     }
+
+    #[test]
+    fn local_21_a_short_prompt_raises_no_alarm() {
+        let counted = Usage {
+            input_tokens: 10,
+            ..Usage::default()
+        };
+        assert_eq!(cut_in_silence(TRUNCATION_ALARM_TOKENS_MIN, &counted), None);
+        assert!(cut_in_silence(TRUNCATION_ALARM_TOKENS_MIN + 1, &counted).is_some());
+    }
 }

@@ -667,3 +667,21 @@ fn key_place(settings: &ProviderSettings) -> String {
     };
     format!("{variable} in the environment")
 }
+
+#[cfg(test)]
+mod unit {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_within_errors_are_unfolded_up_to_a_bound() {
+        let nested =
+            |levels: usize| (0..levels).fold(json!({"message": "the innermost"}), |inner, _| json!({"error": inner}));
+        assert_eq!(Failure::from_value(Some(400), &nested(3)).said, "the innermost");
+        assert_ne!(
+            Failure::from_value(Some(400), &nested(4 * ERROR_NESTING_MAX)).said,
+            "the innermost"
+        );
+    }
+}

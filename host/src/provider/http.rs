@@ -313,7 +313,7 @@ impl Reading<'_> {
     async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, Failure> {
         let closing = self.body.progress() == Progress::Closing;
         let until = match self.body.bytes() {
-            _ if closing => self.last_frame + Duration::from_secs(limits::PROVIDER_CLOSING_SECONDS_MAX),
+            _ if closing => self.last_frame + limits::seconds(limits::PROVIDER_CLOSING_SECONDS_MAX),
             0 => self.first_byte_until,
             _ => Instant::now() + idle,
         };
@@ -365,7 +365,7 @@ async fn refuse_failures(response: Response) -> Result<Response, Failure> {
 /// As much of a body as an error needs, and no longer than that takes.
 pub(super) async fn capped_body(mut response: Response) -> String {
     let mut body = Vec::new();
-    let until = Instant::now() + Duration::from_secs(limits::PROVIDER_CONNECT_SECONDS_MAX);
+    let until = Instant::now() + limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX);
     while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
         let room = limits::PROVIDER_ERROR_BYTES_MAX - body.len();
         body.extend_from_slice(&chunk[..room.min(chunk.len())]);
@@ -458,7 +458,7 @@ fn client(settings: &ProviderSettings, environment: &BTreeMap<String, String>) -
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .no_proxy()
-        .connect_timeout(Duration::from_secs(limits::PROVIDER_CONNECT_SECONDS_MAX));
+        .connect_timeout(limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX));
     if !is_loopback(&url) {
         for proxy in proxies(environment).map_err(invalid)? {
             builder = builder.proxy(proxy);

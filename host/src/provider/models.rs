@@ -90,4 +90,11 @@ mod tests {
             assert!(identifiers(body).is_empty(), "{body}");
         }
     }
+
+    #[test]
+    fn models_of_an_endless_list_are_the_first_ones() {
+        let many: Vec<String> = (0..3_000).map(|number| format!("m{number}")).collect();
+        let body = serde_json::to_string(&many).expect("it is JSON");
+        assert_eq!(identifiers(&body), many[..crate::limits::PROVIDER_MODELS_MAX]);
+    }
 }

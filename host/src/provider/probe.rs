@@ -9,7 +9,6 @@ mod remarks;
 mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde::Serialize;
@@ -24,7 +23,7 @@ use super::models::listed;
 use super::sse::Frame;
 use super::{Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http};
 use crate::config::{Api, ProviderName, ProviderSettings};
-use crate::limits::{CONTEXT_TOKENS, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
+use crate::limits::{self, CONTEXT_TOKENS, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
 
 /// What a probe found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -268,7 +267,7 @@ impl Prober {
     }
 
     async fn ask(&self, question: &str, tools: &[ToolSpec]) -> Answer {
-        let bound = Duration::from_secs(PROBE_CHECK_SECONDS_MAX);
+        let bound = limits::seconds(PROBE_CHECK_SECONDS_MAX);
         let mut answer = Answer::default();
         self.tapped().clear();
         let asked = timeout(bound, self.read(question, tools, &mut answer)).await;

@@ -436,3 +436,34 @@ fn every_numbered_behaviour_has_a_named_test() {
     );
     assert_eq!(numbers.into_iter().collect::<Vec<_>>(), (1..=25).collect::<Vec<_>>());
 }
+
+#[test]
+fn patience_and_retries_are_those_of_limits() {
+    let usual = Options::default();
+    assert_eq!(usual.first_byte.as_secs(), limits::PROVIDER_FIRST_BYTE_SECONDS_MAX);
+    assert_eq!(usual.idle.as_secs(), limits::PROVIDER_IDLE_SECONDS_MAX);
+    assert_eq!(usual.retry_base.as_millis(), u128::from(limits::PROVIDER_RETRY_BASE_MS));
+}
+
+#[tokio::test]
+async fn the_body_of_an_error_that_trickles_is_not_waited_for() {
+    let _hurried = limits::pace::hurried(30);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody connects");
+        let _ = read_request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\r\n");
+        while stream.write_all(b"no ").is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let started = Instant::now();
+    let answer = answer_of(&settings(&url), CancellationToken::new()).await;
+    assert!(
+        answer.problem().message.contains("400 Bad Request"),
+        "{}",
+        answer.problem()
+    );
+    assert!(started.elapsed() < Duration::from_secs(limits::PROVIDER_CONNECT_SECONDS_MAX));
+}

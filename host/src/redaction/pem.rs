@@ -53,7 +53,7 @@ fn in_one_line(text: &str, rest: Range<usize>) -> Option<Range<usize>> {
     })
 }
 
-fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
+pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     // Headers, and blank lines below them.
     let mut others = 0;

@@ -295,6 +295,7 @@ fn what_is_no_key_is_kept() {
         "postgres://postgres:postgres@localhost/db",
         "mysql://$USER:$PASSWORD@host/db",
         "https://{user}:{password}@example.org/",
+        "http://foo:bar@example.org/",
         "http://localhost:8000/@me",
         "see https://example.org:8443/a@b and http://[::1]:80/",
         "git@github.com:owner/name.git",
@@ -554,4 +555,24 @@ proptest! {
             end = found.range.end;
         }
     }
+}
+
+#[test]
+fn of_a_private_key_without_end_a_bounded_number_of_lines_is_taken() {
+    let line = format!("{}\n", drawn(7, 64, ALPHANUMERIC));
+    let lines = 2 * crate::limits::REDACTION_KEY_LINES_MAX;
+    let text = format!("-----BEGIN RSA PRIVATE KEY-----\n{}", line.repeat(lines));
+    let ranges = super::pem::below(&text, text.find('\n').expect("there is one"));
+    assert_eq!(ranges.len(), crate::limits::REDACTION_KEY_LINES_MAX);
+}
+
+#[test]
+fn files_with_keys_are_named_up_to_a_bound() {
+    let redactor = redactor();
+    let key = format!("ghp_{}", drawn(3, 36, ALPHANUMERIC));
+    for number in 0..2 * crate::limits::REDACTION_FILES_NAMED_MAX {
+        redactor.text(&key, Some(&format!("{number}.py")));
+    }
+    let files = redactor.told().expect("there is something to tell").files;
+    assert_eq!(files.len(), crate::limits::REDACTION_FILES_NAMED_MAX);
 }

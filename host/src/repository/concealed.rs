@@ -39,14 +39,7 @@ pub enum ConcealError {
 impl Repository {
     /// The hidden entries, relative to the root; what lies in a hidden directory is not named by itself.
     pub(crate) fn concealed(&self, cancel: &CancellationToken) -> Result<Vec<OsString>, ConcealError> {
-        let mut search = Search {
-            repository: self,
-            cancel,
-            state: self.state(),
-            entries: 0,
-            hidden: Vec::new(),
-            linked: HashSet::new(),
-        };
+        let mut search = self.search(cancel);
         search.walk(Search::judge)?;
         if !search.linked.is_empty() {
             // Some hidden file has another name, which may be a visible one.
@@ -54,6 +47,18 @@ impl Repository {
             search.walk(Search::find_links)?;
         }
         Ok(search.hidden.into_iter().map(PathBuf::into_os_string).collect())
+    }
+
+    fn search<'a>(&'a self, cancel: &'a CancellationToken) -> Search<'a> {
+        Search {
+            repository: self,
+            cancel,
+            state: self.state(),
+            entries: 0,
+            entries_max: CONTAIN_ENTRIES_MAX,
+            hidden: Vec::new(),
+            linked: HashSet::new(),
+        }
     }
 }
 
@@ -64,6 +69,7 @@ struct Search<'a> {
     cancel: &'a CancellationToken,
     state: Option<Identity>,
     entries: u64,
+    entries_max: u64,
     hidden: Vec<PathBuf>,
     /// Inodes of hidden files that have more than one name.
     linked: HashSet<u64>,
@@ -79,7 +85,7 @@ impl Search<'_> {
             }
             let entries = self.list(&folder)?;
             self.entries += entries.len() as u64;
-            if self.entries > CONTAIN_ENTRIES_MAX {
+            if self.entries > self.entries_max {
                 return Err(ConcealError::TooMany);
             }
             folders.extend(visit(self, &folder, &entries));
@@ -261,5 +267,19 @@ mod tests {
         let cancel = CancellationToken::new();
         cancel.cancel();
         assert!(matches!(repository.concealed(&cancel), Err(ConcealError::Cancelled)));
+    }
+
+    #[test]
+    fn a_repository_of_too_many_entries_is_not_searched() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["a", "b", "c"] {
+            std::fs::write(folder.path().join(name), "").expect("the folder is writable");
+        }
+        let repository = Repository::open(folder.path(), &Options::default()).expect("the folder is there");
+        let cancel = CancellationToken::new();
+        let mut search = repository.search(&cancel);
+        assert_eq!(search.entries_max, CONTAIN_ENTRIES_MAX);
+        search.entries_max = 2;
+        assert!(matches!(search.walk(Search::judge), Err(ConcealError::TooMany)));
     }
 }

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::open::{Identity, Root};
 use super::walk::{FileEntry, FileList, Scan, file_entry};
 use super::{path, secrets};
-use crate::limits::SCAN_THREADS_MAX;
 
 /// Below this many entries, a second thread costs more than it saves.
 const ENTRIES_PER_THREAD_MIN: usize = 1000;
@@ -175,7 +174,7 @@ fn in_parallel<A: Sync, B: Sync, T: Send>(
     second: &[B],
     work: impl Fn(&[A], &[B]) -> Option<Vec<T>> + Sync,
 ) -> Option<Vec<T>> {
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(SCAN_THREADS_MAX));
+    let threads = super::walk::threads(std::thread::available_parallelism().map_or(1, usize::from));
     let parts = threads
         .min((first.len() + second.len()) / ENTRIES_PER_THREAD_MIN)
         .max(1);

@@ -195,6 +195,8 @@ impl Tree {
             visible: visible
                 .iter()
                 .chain(&ignore_files)
+                // A list shows names: another name of a hidden file is one, and refused only where it is opened.
+                .chain(&["twin"])
                 .map(|&path| path.to_owned())
                 .collect(),
             _place: place,

@@ -185,4 +185,20 @@ mod tests {
             Err(RootFileError::TooMuch { key: "protect", .. })
         ));
     }
+
+    #[test]
+    fn a_file_beyond_its_bound_is_an_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let long = format!(
+            "[policy]\n{}",
+            "#".repeat(usize::try_from(limits::ROOT_FILE_BYTES_MAX).expect("it is small"))
+        );
+        std::fs::write(folder.path().join(NAME), long).expect("the folder is writable");
+        let repository = Repository::open(folder.path(), &crate::repository::Options::default());
+        let unread = match repository {
+            Ok(repository) => read(&repository).is_err(),
+            Err(_) => true,
+        };
+        assert!(unread, "nobody knows what it forbids");
+    }
 }

@@ -1030,3 +1030,52 @@ mod ignore_rules {
         }
     }
 }
+
+#[test]
+fn the_bounds_of_a_walk_are_those_of_limits() {
+    use crate::limits::{SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS};
+    let bounds = Bounds::default();
+    let milliseconds = (bounds.time.as_millis(), bounds.settling.as_millis());
+    assert_eq!(
+        milliseconds,
+        (u128::from(SCAN_SECONDS_MAX) * 1_000, u128::from(SCAN_SETTLING_MS))
+    );
+    assert_eq!(bounds.entries, SCAN_ENTRIES_MAX);
+}
+
+#[test]
+fn a_large_machine_walks_with_few_threads() {
+    assert_eq!(walk::threads(1), 1);
+    assert_eq!(walk::threads(96), crate::limits::SCAN_THREADS_MAX);
+}
+
+#[test]
+fn of_a_huge_hidden_directory_a_bounded_part_is_remembered() {
+    use crate::limits::HIDDEN_ENTRIES_MAX;
+    let folder = tree(&[("a.py", ""), (".ssh/known_hosts", "")]);
+    for number in 0..HIDDEN_ENTRIES_MAX + 50 {
+        fs::File::create(folder.path().join(format!(".ssh/{number}"))).expect("a file is made");
+    }
+    let repository = open(&folder);
+    assert_eq!(list(&repository).files.len(), 1);
+    let remembered = repository.scanned().expect("it was walked").hidden.len() as u64;
+    assert!(remembered <= HIDDEN_ENTRIES_MAX, "{remembered}");
+}
+
+#[test]
+fn an_ignore_file_beyond_its_bound_does_not_count() {
+    let rule = |length: u64| {
+        let folder = tree(&[("a.py", ""), ("b.md", "")]);
+        let text = format!(
+            "*.py\n{}",
+            "#".repeat(usize::try_from(length).expect("it is small") - 5)
+        );
+        fs::write(folder.path().join(".gitignore"), text).expect("a file is written");
+        paths(&open(&folder))
+    };
+    assert_eq!(rule(crate::limits::IGNORE_FILE_BYTES_MAX), [".gitignore", "b.md"]);
+    assert_eq!(
+        rule(crate::limits::IGNORE_FILE_BYTES_MAX + 1),
+        [".gitignore", "a.py", "b.md"]
+    );
+}

@@ -90,6 +90,11 @@ pub enum ScanError {
     },
 }
 
+/// Threads of a walk on a machine with so many cores.
+pub(super) fn threads(cores: usize) -> usize {
+    cores.min(SCAN_THREADS_MAX)
+}
+
 /// What a walk may cost, and when it may be used again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
@@ -149,7 +154,7 @@ pub(super) fn scan(
         queue: Mutex::new(Queue::starting_at_root(&tree.ignores)),
         changed: Condvar::new(),
     };
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(SCAN_THREADS_MAX));
+    let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
     let parts: Vec<Found> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
         let own = walk.work();

@@ -188,7 +188,7 @@ impl Recorder {
 
     /// Refuses changes from now on and waits for those that are being put in place. Blocks, for a bounded time.
     pub fn seal(&self) {
-        let deadline = Instant::now() + Duration::from_millis(limits::OPEN_CHANGE_MS_MAX);
+        let deadline = Instant::now() + limits::milliseconds(limits::OPEN_CHANGE_MS_MAX);
         self.lock().sealed = true;
         while !self.lock().summary.open_changes.is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));

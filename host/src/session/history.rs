@@ -337,14 +337,14 @@ pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::R
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private())?);
     // Held until the file is dropped.
-    acquire(&lock, Duration::from_millis(limits::HISTORY_LOCK_MS_MAX))?;
+    acquire(&lock)?;
     let history = with_entries(read_file(reports)?, entries);
     let text = serde_json::to_vec_pretty(&history)?;
     replace(reports, HISTORY_FILE, &text)
 }
 
-fn acquire(lock: &File, patience: Duration) -> io::Result<()> {
-    let deadline = Instant::now() + patience;
+fn acquire(lock: &File) -> io::Result<()> {
+    let deadline = Instant::now() + limits::milliseconds(limits::HISTORY_LOCK_MS_MAX);
     loop {
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
@@ -624,30 +624,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_writer_that_never_lets_go_is_not_waited_for_without_end() {
-        let place = tempfile::tempdir().expect("a temporary folder");
-        let open = || File::create(place.path().join(LOCK_FILE)).expect("it can be made");
-        let (held, waiting) = (open(), open());
-        acquire(&held, Duration::ZERO).expect("it is free");
-        let refused = acquire(&waiting, Duration::from_millis(20)).expect_err("it is held");
-        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
-        drop(held);
-        acquire(&waiting, Duration::ZERO).expect("it is free again");
-    }
-
-    #[test]
-    fn a_history_file_of_any_size_is_read_as_far_as_ours_can_be() {
-        let place = tempfile::tempdir().expect("a temporary folder");
-        let size = usize::try_from(limits::HISTORY_FILE_BYTES_MAX).expect("it is small") + 1;
-        let text = format!("{{\"sessions\": []{}}}", " ".repeat(size));
-        fs::write(place.path().join(HISTORY_FILE), text).expect("it can be written");
-        let folder = File::open(place.path()).expect("it can be opened");
-        let entry = session("1", Status::Complete, 1).history_entry().expect("it ended");
-        add_to_file(folder.as_fd(), vec![entry]).expect("it is replaced");
-        assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
-    }
-
-    #[test]
     fn a_history_file_that_is_a_planted_symlink_is_replaced_and_not_followed() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let victim = place.path().join("victim");
@@ -660,5 +636,36 @@ pub(crate) mod tests {
         add_to_file(folder.as_fd(), vec![entry]).expect("it can be added");
         assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious");
         assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
+    }
+
+    #[test]
+    fn a_history_file_beyond_its_bound_is_none_of_ours() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = File::open(place.path()).expect("it is there");
+        let entry = session("s", Status::Complete, 0).history_entry().expect("it has ended");
+        let mut text = serde_json::to_vec(&with_entries(History::default(), vec![entry])).expect("it is JSON");
+        fs::write(place.path().join(HISTORY_FILE), &text).expect("the folder is writable");
+        assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
+        // The end of the text lies beyond what is read.
+        text.splice(
+            0..0,
+            vec![b' '; usize::try_from(limits::HISTORY_FILE_BYTES_MAX).expect("it is small")],
+        );
+        fs::write(place.path().join(HISTORY_FILE), &text).expect("the folder is writable");
+        assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 0);
+    }
+
+    #[test]
+    fn a_lock_that_nobody_lets_go_is_given_up() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = File::open(place.path()).expect("it is there");
+        let held = File::create(place.path().join(LOCK_FILE)).expect("the folder is writable");
+        rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).expect("nobody holds it");
+        let entry = session("s", Status::Complete, 0).history_entry().expect("it has ended");
+        let _hurried = limits::pace::hurried(50);
+        let started = Instant::now();
+        let refused = add_to_file(folder.as_fd(), vec![entry]).expect_err("somebody else writes");
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        assert!(started.elapsed() < Duration::from_millis(limits::HISTORY_LOCK_MS_MAX));
     }
 }

@@ -50,7 +50,8 @@ pub fn render(summary: &Summary, lines: &[Line], diffs: &[FileDiff]) -> String {
     modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
     transcript(&mut text, lines);
-    without_keys(text)
+    // Once more as a whole: no field of a journal that somebody else has written is forgotten.
+    without_keys(clean(&text))
 }
 
 /// Reports are collected and passed on: whatever looks like a key in one is a placeholder, and the report says so.
@@ -669,5 +670,29 @@ mod tests {
         assert_eq!(problem_of(&error).message, "Permission denied: session-reports/");
         let error = io::Error::from(Errno::ROFS);
         assert_eq!(problem_of(&error).message, "Permission denied: session-reports/");
+    }
+
+    #[test]
+    fn a_report_of_much_is_bounded() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let (summary, mut lines) = session(place.path());
+        let long = "x".repeat(4 * limits::REPORT_RESULT_BYTES_MAX);
+        for line in &mut lines {
+            if let Entry::Tool(tool) = &mut line.entry {
+                tool.result.clone_from(&long);
+            }
+        }
+        let diff = FileDiff {
+            path: "a.py".into(),
+            kind: "modified",
+            added: 1,
+            removed: 1,
+            is_text: true,
+            text: "+y\n".repeat(limits::REPORT_DIFF_BYTES_MAX),
+        };
+        let report = render(&summary, &lines, &[]);
+        assert!(report.matches('x').count() < limits::REPORT_RESULT_BYTES_MAX + 100);
+        let report = render(&summary, &lines, &[diff]);
+        assert!(report.matches("+y").count() * 3 <= limits::REPORT_DIFF_BYTES_MAX + 3);
     }
 }

@@ -1,7 +1,6 @@
 //! Sessions from request to end, with a scripted model and scripted skills in place of the real ones.
 
 mod answers;
-mod bounds;
 mod changing;
 mod dying;
 mod fakes;
@@ -11,7 +10,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::api::{BudgetRequest, Event, Operation, PolicyRequest};
+use crate::api::{Event, Operation, PolicyRequest};
 use crate::config::{Api, ProviderName, ProviderSettings, ProviderSummary, ServerSettings};
 use crate::provider::{Message, ProviderEvent, StopReason, Usage};
 use crate::skill::{FileChange, FileState, PreparedChange};

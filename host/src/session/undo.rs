@@ -74,7 +74,7 @@ impl Sessions {
 
     /// True where a session runs. One that has just told its end is waited for until it is put away.
     async fn is_under_way(&self, id: &str) -> bool {
-        let deadline = Instant::now() + Duration::from_millis(limits::OPEN_CHANGE_MS_MAX);
+        let deadline = Instant::now() + limits::milliseconds(limits::OPEN_CHANGE_MS_MAX);
         while let Some(live) = self.live(id) {
             if live.recorder.summary().status == Status::Running || Instant::now() > deadline {
                 return true;
@@ -141,7 +141,7 @@ fn explained(
     repository: &Repository,
 ) -> LeftFile {
     let LeftAlone { path, mut reason } = left;
-    if let Ok(current) = changes::current(repository.handle(), &path, limits::PROPOSAL_BYTES_MAX) {
+    if let Ok(current) = changes::current(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
         let current = current.map(|state| digest(&state.content));
         let is_its = |later: &&Summary| {
             let is_here = later.id() > undone.id() && later.start.repository == undone.start.repository;

@@ -224,4 +224,15 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &path).expect("the folder is ours");
         assert!(cache.load(engine, DIGEST).is_none());
     }
+
+    #[test]
+    fn a_file_larger_than_code_can_be_is_not_read() {
+        let (_home, cache, path, engine) = stored();
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("it is ours");
+        file.set_len(limits::COMPILED_BYTES_MAX + 1)
+            .expect("a hole takes no space");
+        let told = read(&path).expect_err("it is larger");
+        assert_eq!(told.to_string(), "it is not a cache file");
+        assert!(cache.load(engine, DIGEST).is_none());
+    }
 }

@@ -16,7 +16,7 @@ use wasmtime::Engine;
 use super::engine;
 use super::helper::Task;
 use crate::limits;
-use crate::process::confine::{self, Confinement, Connection, Helper, HelperError, Until, Walls};
+use crate::process::confine::{self, Connection, Helper, HelperError, Until, Walls};
 
 /// What a compilation may take.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ pub(super) fn compile(
     let turn = Turn::take(&Until::within(bounds.time, cancel))?;
     let until = Until::within(bounds.time, cancel);
     let explain = |error| explain(error, bounds);
-    if let Confinement::InProcess(_) = confine::available() {
+    if confine::has_helper().is_err() {
         let engine = engine.clone();
         let work = move |connection| {
             let _turn = turn;

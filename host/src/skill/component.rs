@@ -197,3 +197,42 @@ fn contract_interface(name: &str) -> Result<Option<&str>, String> {
 fn unknown(name: &str) -> String {
     format!("it imports `{name}`, which this host does not provide")
 }
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    fn unsigned(mut value: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while value >= 0x80 {
+            bytes.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+        bytes
+    }
+
+    fn section(id: u8, content: &[u8]) -> Vec<u8> {
+        [&[id][..], &unsigned(content.len()), content].concat()
+    }
+
+    /// A component with one module, of one function whose body has this many bytes.
+    fn component(body_bytes: usize) -> Vec<u8> {
+        // No locals, then `nop` up to `end`.
+        let mut body = vec![0x01; body_bytes];
+        body[0] = 0;
+        body[body_bytes - 1] = 0x0b;
+        let code = [vec![1], unsigned(body_bytes), body].concat();
+        let sections = [section(1, &[1, 0x60, 0, 0]), section(3, &[1, 0]), section(10, &code)].concat();
+        let module = [&b"\0asm\x01\0\0\0"[..], &sections].concat();
+        [&b"\0asm\x0d\0\x01\0"[..], &section(1, &module)].concat()
+    }
+
+    #[test]
+    fn a_function_has_a_bounded_size() {
+        let refused = |bytes| inspect(&component(bytes)).expect_err("it is no skill");
+        assert!(refused(limits::COMPONENT_FUNCTION_BYTES_MAX).starts_with("it exports no"));
+        let large = refused(limits::COMPONENT_FUNCTION_BYTES_MAX + 1);
+        assert_eq!(large, "one of its functions is larger than 1048576 bytes");
+    }
+}

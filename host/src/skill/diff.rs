@@ -3,7 +3,7 @@
 //! Lines end at line feeds only, whatever else the file uses, so that no carriage return of a file tears the diff.
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use similar::{Algorithm, DiffOp};
 
@@ -68,7 +68,7 @@ impl FileDiff {
         let _ = writeln!(self.text, "--- {old_name}\n+++ {new_name}");
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let new: Vec<&str> = new.split_inclusive('\n').collect();
-        let deadline = Instant::now() + Duration::from_millis(limits::DIFF_MS_MAX);
+        let deadline = Instant::now() + limits::milliseconds(limits::DIFF_MS_MAX);
         let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
         for hunk in similar::group_diff_ops(ops, CONTEXT_LINES) {
             let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
@@ -289,5 +289,19 @@ mod tests {
     fn a_name_that_would_not_stay_on_its_line_is_quoted_as_git_reads_it() {
         assert_eq!(name("a", "src/é.py"), "a/src/é.py");
         assert_eq!(name("b", "é\t\u{7}\".py"), r#""b/é\t\007\".py""#);
+    }
+
+    #[test]
+    fn two_contents_are_compared_for_a_bounded_time() {
+        let lines = |salt: u32| -> Vec<u8> {
+            let line = |number: u32| format!("{}\n", number.wrapping_mul(2_654_435_761).wrapping_add(salt));
+            (0..60_000).map(line).collect::<String>().into_bytes()
+        };
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(diff(Some(&lines(1)), Some(&lines(2))).added));
+        let added = ended
+            .recv_timeout(std::time::Duration::from_secs(15))
+            .expect("it ends in time");
+        assert!(added > 50_000, "{added}");
     }
 }

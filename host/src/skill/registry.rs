@@ -822,3 +822,22 @@ pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
         compiled,
     })
 }
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn a_description_is_of_bounded_length() {
+        let described = |longer: usize| wit::Descriptor {
+            name: "talker".to_owned(),
+            version: "1.0.0".to_owned(),
+            description: "x".repeat(limits::DESCRIPTOR_TEXT_BYTES_MAX + longer),
+            parameters: r#"{"type": "object"}"#.to_owned(),
+            effects: Vec::new(),
+        };
+        assert!(parse_descriptor(described(0)).is_ok());
+        let refused = parse_descriptor(described(1)).expect_err("it is longer than the bound");
+        assert_eq!(refused, "its description is longer than 65536 bytes");
+    }
+}

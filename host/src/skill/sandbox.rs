@@ -554,4 +554,24 @@ mod tests {
         assert_eq!(told, ["300 ms", "1 s", "30 s", "90 s", "15 min"]);
         assert_eq!([5, 2048, 256 << 20].map(mebibytes), ["5 bytes", "2 KiB", "256 MiB"]);
     }
+
+    #[test]
+    fn of_what_a_guest_says_before_a_crash_the_end_is_kept() {
+        let mut state = State::new(&call(Limits::default()), None);
+        for _ in 0..100 {
+            state.say(&[b'x'; 1_000], true);
+        }
+        state.say(b"the end", true);
+        assert_eq!(state.stderr.len(), crate::limits::STDERR_TAIL_BYTES);
+        assert!(state.stderr.ends_with(b"the end"));
+    }
+
+    #[test]
+    fn places_that_a_guest_reads_are_noted_up_to_a_bound() {
+        let call = call(Limits::default());
+        for number in 0..2 * crate::limits::CALL_PLACES_MAX {
+            call.note_place(&format!("{number}.py"), false);
+        }
+        assert_eq!(call.places().len(), crate::limits::CALL_PLACES_MAX);
+    }
 }

@@ -172,7 +172,7 @@ impl State {
     }
 
     /// Standard output or error.
-    fn say(&mut self, contents: &[u8], keep: bool) {
+    pub(super) fn say(&mut self, contents: &[u8], keep: bool) {
         log::record(&self.call, "debug", &String::from_utf8_lossy(contents));
         if keep {
             self.stderr.extend_from_slice(contents);

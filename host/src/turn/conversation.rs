@@ -217,4 +217,17 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_newest_results_of_several_rounds_are_kept_as_long_as_they_can_be() {
+        let long = "x".repeat(4_000);
+        let rounds = || -> Vec<Message> {
+            let round = |n: usize| Message::ToolResults {
+                results: vec![result(&format!("c{n}"), &long)],
+            };
+            (0..2 * limits::TOOL_RESULTS_KEPT).map(round).collect()
+        };
+        assert_eq!(shorten(&mut rounds(), 7_000), 3, "a fifth more than is needed");
+        assert_eq!(shorten(&mut rounds(), 4_100), 4, "but the newest four stay");
+    }
 }

@@ -3,7 +3,6 @@
 //! Whatever happens meanwhile, each call is answered once.
 
 use std::pin::Pin;
-use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
@@ -74,7 +73,7 @@ impl State<'_> {
                     let open = calls.iter().zip(&results).filter(|(_, result)| result.is_none());
                     unfinished = open.map(|(call, _)| call.name.clone()).collect();
                     self.turn.tools.stop();
-                    patience = Some(Instant::now() + Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX));
+                    patience = Some(Instant::now() + limits::seconds(limits::TOOLS_STOP_SECONDS_MAX));
                 }
             }
         }

@@ -276,3 +276,30 @@ proptest! {
         prop_assert!(escapes == 0 && (text.is_empty() || ends == 1));
     }
 }
+
+#[test]
+fn notes_of_a_packet_are_few() {
+    let note = |number: usize| vault::Note {
+        path: format!("cart{number}.md"),
+        text: "#cart\n".to_owned(),
+        tags: vault::hashtags("#cart"),
+    };
+    let notes = Notes {
+        notes: (0..9).map(note).collect(),
+        notices: Vec::new(),
+    };
+    let selection = Selection {
+        chosen: vec![choice("a.py", &[])],
+        ..Selection::default()
+    };
+    let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
+        build(tree, "shop", selection, notes, "the cart", &Redactor::default(), 4000)
+    });
+    assert_eq!(packet.notes.len(), crate::limits::PACKET_NOTES_MAX);
+}
+
+#[test]
+fn a_long_line_is_cut_at_its_bound() {
+    let long = Cow::Owned("é".repeat(PACKET_LINE_BYTES_MAX));
+    assert!(cut(&long).len() <= PACKET_LINE_BYTES_MAX);
+}

@@ -287,3 +287,56 @@ fn every_operation_chooses_four_to_six_of_an_ordinary_repository_without_doubles
         }
     }
 }
+
+#[test]
+fn a_file_too_large_to_rank_is_passed_over() {
+    let task = Target::Task("the wombat".to_owned());
+    let chosen = |bytes: usize| {
+        let large = format!("def wombat():\n    pass\n{}", "#\n".repeat(bytes / 2));
+        let small = body("", &["other"]);
+        paths(
+            &[("src/large.py", large.as_str()), ("src/small.py", small.as_str())],
+            Operation::Refactor,
+            &task,
+        )
+    };
+    let bound = usize::try_from(RANKED_FILE_BYTES_MAX).expect("it is small");
+    assert_eq!(chosen(bound / 2)[0], "src/large.py");
+    assert_eq!(
+        chosen(bound)[0],
+        "src/small.py",
+        "nobody knows what the large one is about"
+    );
+}
+
+#[test]
+fn central_files_are_found_among_a_bounded_number() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let many: Vec<String> = (0..3 * CENTRAL_FILES_READ_MAX)
+        .map(|number| format!("pkg/m{number:05}.py"))
+        .collect();
+    let list = crate::repository::FileList {
+        files: many
+            .iter()
+            .map(|path| crate::repository::FileEntry {
+                path: path.clone(),
+                size: 600,
+                modified_ns: 0,
+                inode: 0,
+            })
+            .collect(),
+        complete: true,
+        ..crate::repository::FileList::default()
+    };
+    let reads = AtomicUsize::new(0);
+    let text = body("", &["main"]);
+    let read = |_: &str| {
+        reads.fetch_add(1, Ordering::Relaxed);
+        Some(text.clone().into_bytes())
+    };
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let tree = Tree::new(list.files.iter(), &read, &cancel);
+    select(&tree, Operation::Explain, &Target::Root, None, &[]);
+    let reads = reads.into_inner();
+    assert!(reads <= CENTRAL_FILES_READ_MAX + 50, "{reads}");
+}

@@ -132,3 +132,38 @@ proptest! {
             prop_assert!(found.contains(&tag));
     }
 }
+
+#[test]
+fn a_vault_is_bounded_in_notes_bytes_and_depth() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let write = |path: String, length: u64| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("the folder is ours");
+        std::fs::File::create(path)
+            .and_then(|file| file.set_len(length))
+            .expect("the folder is ours");
+    };
+    let read_all = || read(folder.path(), &CancellationToken::new());
+    write(format!("{}deep.md", "d/".repeat(VAULT_DEPTH_MAX)), 1);
+    write(format!("{}deeper.md", "d/".repeat(VAULT_DEPTH_MAX + 1)), 1);
+    let names: Vec<String> = read_all().notes.into_iter().map(|note| note.path).collect();
+    assert!(matches!(&names[..], [only] if only.ends_with("/deep.md")), "{names:?}");
+    write("a/long.md".to_owned(), 2 * VAULT_NOTE_BYTES_MAX);
+    assert_eq!(read_all().notes[0].text.len() as u64, VAULT_NOTE_BYTES_MAX);
+    let fit = VAULT_BYTES_MAX / VAULT_NOTE_BYTES_MAX;
+    for number in 0..fit + 4 {
+        write(format!("a/{number}.md"), VAULT_NOTE_BYTES_MAX);
+    }
+    let notes = read_all();
+    assert!(
+        notes.notes.len() as u64 <= fit && notes.notices[0].contains("is large"),
+        "{:?}",
+        notes.notices
+    );
+    std::fs::remove_dir_all(folder.path().join("a")).expect("the folder is ours");
+    for number in 0..VAULT_NOTES_MAX + 4 {
+        write(format!("b/{number}.md"), 0);
+    }
+    let notes = read_all();
+    assert_eq!((notes.notes.len(), notes.notices.len()), (VAULT_NOTES_MAX, 1));
+}

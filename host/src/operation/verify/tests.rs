@@ -182,6 +182,14 @@ fn reading_is_bounded() {
 }
 
 #[test]
+fn all_that_is_read_of_cited_files_is_bounded() {
+    let (_folder, repository) = repository(&FILES);
+    let cancel = CancellationToken::new();
+    let files = Files::new(&repository, std::iter::empty(), &cancel);
+    assert_eq!(files.bytes_left, crate::limits::CITED_BYTES_MAX);
+}
+
+#[test]
 fn the_tree_is_listed_only_for_a_citation_that_names_no_file_by_its_whole_path() {
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();

@@ -204,8 +204,8 @@ pub(super) fn confinement() -> Result<Confinement, HelperError> {
 
 /// Makes every attempt in a helper on this machine. Takes some ten milliseconds.
 pub fn probe() -> Vec<ProbeResult> {
-    if let Confinement::InProcess(why) = super::available() {
-        let unavailable = |attempt: &Attempt| result(attempt, ProbeVerdict::NotAvailable, why.clone());
+    if let Err(why) = super::has_helper() {
+        let unavailable = |attempt: &Attempt| result(attempt, ProbeVerdict::NotAvailable, why.to_owned());
         return ATTEMPTS.iter().map(unavailable).collect();
     }
     match scene().map_err(HelperError::Start).and_then(|scene| run(Some(&scene))) {

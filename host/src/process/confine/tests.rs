@@ -81,10 +81,31 @@ fn a_program_that_does_not_offer_the_mode_has_no_helper_and_says_so() {
     let why = "this program does not offer the helper".to_owned();
     if cfg!(target_os = "linux") {
         assert_eq!(*available(), Confinement::InProcess(why));
+        assert!(!available().is_full());
     }
     assert!(
         probe()
             .iter()
             .all(|result| result.verdict == contain::probes::ProbeVerdict::NotAvailable)
     );
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a helper that hangs")]
+fn a_helper_that_hangs_after_its_last_word_is_ended() {
+    // `CONFINE_LAST_WORD_MS`: it has hung up, and does not end by itself.
+    let (own, theirs) = UnixStream::pair().expect("sockets can be made");
+    drop(theirs);
+    let child = std::process::Command::new("/bin/sleep")
+        .arg("20")
+        .spawn()
+        .expect("there is a program");
+    let mut helper = Helper {
+        stream: own,
+        child: Some(child),
+        landlock: false,
+    };
+    let started = Instant::now();
+    helper.end();
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }

@@ -94,22 +94,29 @@ fn wake_regularly() -> io::Result<()> {
     }
 }
 
-fn bound(walls: &Walls) -> io::Result<()> {
-    let limits = [
+fn bounds(walls: &Walls) -> [(Resource, u64); 6] {
+    [
         (Resource::Core, 0),
         (Resource::Data, walls.memory_bytes),
         (Resource::As, walls.address_bytes),
         (Resource::Cpu, walls.cpu_seconds),
         (Resource::Fsize, walls.file_bytes),
         (Resource::Nofile, limits::CONFINE_FILES_OPEN_MAX),
-    ];
-    for (resource, bound) in limits {
+    ]
+}
+
+fn bound(walls: &Walls) -> io::Result<()> {
+    for (resource, bound) in bounds(walls) {
         let before = rustix::process::getrlimit(resource);
         let within = |value: Option<u64>| Some(value.map_or(bound, |value| value.min(bound)));
-        let bounded = Rlimit {
+        let mut bounded = Rlimit {
             current: within(before.current),
             maximum: within(before.maximum),
         };
+        if resource == Resource::Cpu && before.maximum.is_none() {
+            // The first limit says by its signal what it was about; the last one only kills.
+            bounded.maximum = Some(bound + 1);
+        }
         rustix::process::setrlimit(resource, bounded)?;
     }
     Ok(())
@@ -144,4 +151,22 @@ fn landlock(walls: &Walls) -> Result<bool, RulesetError> {
         .add_rules(path_beneath_rules(&walls.write, WRITE))?
         .restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_has_the_bounds_that_it_is_given() {
+        let walls = Walls {
+            memory_bytes: 1,
+            address_bytes: 2,
+            cpu_seconds: 3,
+            file_bytes: 4,
+            ..Walls::default()
+        };
+        let values = bounds(&walls).map(|(_, bound)| bound);
+        assert_eq!(values, [0, 1, 2, 3, 4, limits::CONFINE_FILES_OPEN_MAX]);
+    }
 }

@@ -159,3 +159,27 @@ pub(super) fn is_closed(stream: &UnixStream) -> bool {
         Ok((_, 1..)) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
     )
 }
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn frames_are_of_bounded_length() {
+        let prefix = |head: usize, body: usize| {
+            let length = |bytes: usize| u32::try_from(bytes).expect("it is small").to_le_bytes();
+            let mut prefix = [0; PREFIX_BYTES];
+            prefix[..4].copy_from_slice(&length(head));
+            prefix[4..].copy_from_slice(&length(body));
+            prefix
+        };
+        let (head, body) = (limits::CONFINE_HEAD_BYTES_MAX, limits::CONFINE_BODY_BYTES_MAX);
+        assert_eq!(lengths(prefix(head, body), body), Ok((head, body)));
+        assert!(lengths(prefix(head + 1, 0), body).is_err());
+        let (own, theirs) = UnixStream::pair().expect("sockets can be made");
+        let mut theirs = theirs;
+        theirs.write_all(&prefix(0, body + 1)).expect("it is taken");
+        let refused = Connection::new(own).receive::<u32>().expect_err("nobody sends as much");
+        assert_eq!(refused.to_string(), "it is longer than agreed");
+    }
+}

@@ -63,7 +63,7 @@ pub(super) fn within_machine(bounds: Bounds) -> Bounds {
 
 /// Ends every descendant of this process. Needs this process to adopt what its children leave behind.
 pub(super) fn end_descendants() {
-    for _ in 0..limits::CONTAIN_ROUNDS_MAX {
+    repeat(|| {
         let left = Members::of(Sandbox::Landlock).pids();
         for pid in left.iter().filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
             // An error means that it has just ended. Its id stays taken, for its parent is this process or one that
@@ -71,7 +71,14 @@ pub(super) fn end_descendants() {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
-        if left.is_empty() {
+        left.is_empty()
+    });
+}
+
+/// Until a round has found nothing, or so often.
+fn repeat(mut is_done: impl FnMut() -> bool) {
+    for _ in 0..limits::CONTAIN_ROUNDS_MAX {
+        if is_done() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -168,6 +175,16 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn descendants_that_do_not_end_are_looked_for_a_bounded_number_of_times() {
+        let mut rounds = 0;
+        repeat(|| {
+            rounds += 1;
+            rounds >= 10_000
+        });
+        assert_eq!(rounds, limits::CONTAIN_ROUNDS_MAX);
+    }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test is the starter")]

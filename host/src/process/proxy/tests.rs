@@ -258,3 +258,38 @@ fn connections_end_with_the_run() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
+    let address = listener.local_addr().expect("it has one");
+    #[expect(clippy::disallowed_methods, reason = "the test is the client")]
+    let client = TcpStream::connect(address).expect("it listens");
+    (client, listener.accept().expect("somebody comes").0)
+}
+
+#[test]
+fn whoever_says_nothing_is_given_up() {
+    let (proxy, _port) = proxy(Way::default());
+    let _hurried = limits::pace::hurried(100);
+    let started = Instant::now();
+    let (_client, server) = pair();
+    server.set_read_timeout(Some(TICK)).expect("a time-out can be set");
+    // `PROXY_CONNECT_SECONDS_MAX`: no head comes.
+    assert!(read_head(&server, &proxy.shared).is_err());
+    // `PROXY_IDLE_SECONDS_MAX`: nothing more passes.
+    let (_other, to) = pair();
+    let ended = pass(&server, &to, &proxy.shared, |shared| {
+        (&shared.sent, limits::PROXY_SENT_BYTES_MAX)
+    });
+    assert_eq!(ended.expect_err("nothing comes").kind(), io::ErrorKind::TimedOut);
+    assert!(started.elapsed() < Duration::from_secs(limits::PROXY_CONNECT_SECONDS_MAX));
+}
+
+#[test]
+fn of_the_addresses_of_a_name_the_first_few_are_tried() {
+    let server = Echo::start();
+    let open = SocketAddr::from(([127, 0, 0, 1], server.port));
+    let closed = SocketAddr::from(([127, 0, 0, 1], 1));
+    let tried = |before: usize| connect(&[vec![closed; before], vec![open]].concat()).is_ok();
+    assert!(tried(limits::PROXY_ADDRESSES_MAX - 1) && !tried(limits::PROXY_ADDRESSES_MAX));
+}

@@ -294,7 +294,7 @@ mod unit {
         let machine = Machine::new();
         machine.python("python3", "3.11", "");
         machine.write("pyproject.toml", "[tool.poetry]\nname = \"x\"\n");
-        let home = |machine: &Machine| choose(&machine).expect("there is one").home;
+        let home = |machine: &Machine| choose(machine).expect("there is one").home;
         assert!(matches!(home(&machine), Home::Machine(_)), "Poetry is not installed");
         machine.tool("poetry", "");
         assert_eq!(home(&machine), Home::Managed("poetry"));

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use std::time::Duration;
+
 use super::*;
 use crate::config::Secret;
 use crate::provider::script::{ModelServer, Round, Script, ScriptedCall, ScriptedUsage, Step};
@@ -232,4 +234,30 @@ async fn a_probe_of_every_wire_that_is_as_it_should_be() {
             shown(&report)
         );
     }
+}
+
+#[tokio::test]
+async fn a_check_of_a_probe_has_a_bounded_time() {
+    let _hurried = crate::limits::pace::hurried(200);
+    let server = ModelServer::start(Script::new([Round::new([Step::Stall])])).expect("loopback has a free port");
+    // The silence within an answer alone would be waited for longer.
+    let patient = Options::default();
+    let settings = settings(&server.url());
+    let probing = probe(&settings, &patient);
+    let patience = std::time::Duration::from_secs(20);
+    let report = tokio::time::timeout(patience, probing).await.expect("it is given up");
+    let detail = &report.checks[0].detail;
+    assert!(detail.contains("no whole answer within 120 s"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_probe_bounds_the_answers_that_cost_money() {
+    let server = ModelServer::start(Script::new([counting()])).expect("loopback has a free port");
+    let settings = ProviderSettings {
+        name: ProviderName::Router,
+        ..settings(&server.url())
+    };
+    probe(&settings, &options()).await;
+    let body = &server.requests()[0].body;
+    assert_eq!(body["max_tokens"], crate::limits::PROBE_OUTPUT_TOKENS);
 }

@@ -112,7 +112,7 @@ impl Events {
 }
 
 /// Whole lines of a file from `offset` on: some of them, and at least one where there is one.
-fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::super::history::tests::start;
 use super::super::journal::Work;
+use super::events::read_lines;
 use super::*;
 use crate::api::{Operation, Status};
 use crate::skill::{FileChange, FileState};
@@ -260,4 +261,57 @@ fn what_was_begun_is_closed_in_the_journal() {
             "a Cancelled"
         ]
     );
+}
+
+#[test]
+fn a_reader_takes_a_bounded_part_of_a_journal_at_once() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let path = place.path().join("journal.jsonl");
+    let line = format!("{}\n", "x".repeat(999));
+    std::fs::write(&path, line.repeat(1_000)).expect("the folder is writable");
+    let first = read_lines(&path, 0).expect("it can be read");
+    assert!(
+        first.len() <= limits::REPLAY_BYTES_MAX && first.len() % 1_000 == 0,
+        "{}",
+        first.len()
+    );
+    assert_eq!(read_lines(&path, 999_000).expect("it can be read"), line.as_bytes());
+}
+
+#[tokio::test]
+async fn waiting_lines_are_written_and_collected_text_is_sent_within_a_moment() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let keeper = Arc::clone(&recorder);
+    let keeper = tokio::spawn(async move { keeper.keep_up().await });
+    let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
+    recorder.text("soon");
+    // Busy machines are slow; the bounds are 5 and 25 ms.
+    let patience = Duration::from_millis(40 * (limits::TOKEN_COALESCE_MS + limits::JOURNAL_COMMIT_MS));
+    let batch = tokio::time::timeout(patience, reader.next()).await.expect("it is sent");
+    assert_eq!(texts(&batch.expect("there is more")), "soon");
+    let written = async {
+        while recorder.folder().read().expect("it can be read").lines.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(patience, written).await.expect("it is written");
+    keeper.abort();
+}
+
+#[test]
+fn a_change_that_never_ends_is_not_waited_for_at_the_end() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let change = PreparedChange {
+        id: "c".into(),
+        root: "/r".into(),
+        files: Vec::new(),
+        directories: Vec::new(),
+    };
+    recorder.prepare(&change).expect("it is durable");
+    let _hurried = limits::pace::hurried(20);
+    let started = Instant::now();
+    recorder.seal();
+    assert!(started.elapsed() < Duration::from_millis(limits::OPEN_CHANGE_MS_MAX));
 }

@@ -124,3 +124,24 @@ pub(super) fn tell(redactor: &Redactor, recorder: &Recorder) {
         hint: Some("`[policy] unredacted` in config.toml switches a rule off".to_owned()),
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_files_that_a_call_names_a_bounded_number_is_learned() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let names: Vec<String> = (0..2 * limits::REDACTION_FILES_LEARNED_MAX)
+            .map(|n| format!("{n}.py"))
+            .collect();
+        for name in &names {
+            std::fs::write(folder.path().join(name), "x = 1\n").expect("the folder is writable");
+        }
+        let repository = Repository::open(folder.path(), &crate::repository::Options::default()).expect("it opens");
+        let redactor = Redactor::new(&[], []).expect("no rule is named");
+        let arguments = serde_json::to_string(&serde_json::json!({"paths": names})).expect("it is JSON");
+        let named = Named::of(&arguments, &repository, &redactor);
+        assert_eq!(named.files.len(), limits::REDACTION_FILES_LEARNED_MAX);
+    }
+}

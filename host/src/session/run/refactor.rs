@@ -182,4 +182,13 @@ mod tests {
             "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n"
         );
     }
+
+    #[test]
+    fn what_a_model_is_told_of_tests_is_bounded() {
+        let long = format!(
+            "FAILED: 1 failed in 1.0 s\n{}",
+            "x\n".repeat(limits::SUITE_TOLD_BYTES_MAX)
+        );
+        assert!(told(&ran(&long)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
+    }
 }

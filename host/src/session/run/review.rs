@@ -6,7 +6,6 @@
 //! problem, or the model is asked once more, with the whole conversation, within what is left of the budget.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -170,7 +169,7 @@ impl Desk<'_> {
         let cancel = self.job.cancel.child_token();
         let _guard = cancel.clone().drop_guard();
         let check = tokio::task::spawn_blocking(move || verify::check(&text, &repository, &cancel));
-        let patience = Duration::from_secs(limits::CITATIONS_SECONDS_MAX);
+        let patience = limits::seconds(limits::CITATIONS_SECONDS_MAX);
         let why = match tokio::time::timeout(patience, check).await {
             Ok(Ok(Ok(checked))) => return Ok(checked),
             Ok(Ok(Err(error))) => error.to_string(),

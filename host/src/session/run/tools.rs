@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use tokio::time::Instant as Deadline;
@@ -178,7 +178,7 @@ impl<'a> SessionTools<'a> {
                 report = &mut performed => report,
                 () = until(deadline) => {
                     self.stop();
-                    let patience = Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX);
+                    let patience = limits::seconds(limits::TOOLS_STOP_SECONDS_MAX);
                     let stopped = tokio::time::timeout(patience, performed).await;
                     stopped.unwrap_or_else(|_| never_ended(skill))
                 }

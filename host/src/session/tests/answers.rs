@@ -517,3 +517,198 @@ async fn waiting_and_what_a_provider_has_to_say_reach_the_user() {
         ]
     );
 }
+
+// ---- bounds ----
+
+#[tokio::test]
+async fn what_a_call_leaves_in_events_and_journal_is_bounded() {
+    let long = "x".repeat(4 * limits::JOURNAL_TOOL_BYTES_MAX);
+    let calls = vec![
+        Act::Call("read_file", json!({"path": long.clone()})),
+        Act::Call(NO_SKILL, json!({})),
+    ];
+    let world = World::new(vec![calls, vec![Act::Say("Done.")]]);
+    let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
+    for event in world.events(&id).await {
+        match event {
+            Event::Skill { args, .. } => {
+                let bytes = args.to_string().len();
+                assert!(bytes < limits::EVENT_ARGUMENT_BYTES_MAX + 200, "{bytes}");
+            }
+            Event::SkillResult { summary, .. } => assert!(summary.len() < limits::SUMMARY_BYTES_MAX + 60, "{summary}"),
+            _ => {}
+        }
+    }
+    world.idle().await;
+    let journal = fs::read(world.home().join("sessions").join(&id).join("journal.jsonl")).expect("it is there");
+    let tools = crate::session::journal::parse(&journal)
+        .lines
+        .into_iter()
+        .filter_map(|line| match line.entry {
+            crate::session::journal::Entry::Tool(tool) => Some(tool),
+            _ => None,
+        });
+    let lengths: Vec<usize> = tools.map(|tool| tool.arguments.len().max(tool.result.len())).collect();
+    assert_eq!(lengths.len(), 2);
+    assert!(
+        lengths
+            .iter()
+            .all(|&bytes| bytes < limits::JOURNAL_TOOL_BYTES_MAX + 100),
+        "{lengths:?}"
+    );
+}
+
+/// A name that no skill has, and whose refusal is one long line.
+const NO_SKILL: &str = "a-name-that-is-far-too-long-for-a-line-of-a-summary-because-somebody-has-written-all-of-a-\
+    sentence-into-it-and-then-another-one-which-says-the-same-once-more-and-goes-on-until-nobody-reads-it-any-more-\
+    as-if-there-were-no-end-to-it";
+
+#[tokio::test]
+async fn sessions_under_way_are_of_a_bounded_number() {
+    let world = World::new(vec![vec![Act::Hang]; limits::SESSIONS_RUNNING_MAX + 1]);
+    let mut started = Vec::new();
+    for _ in 0..limits::SESSIONS_RUNNING_MAX {
+        started.push(world.start(world.request(Operation::Explain, ".")).await.session_id);
+    }
+    let problem = world.refused(world.request(Operation::Explain, ".")).await;
+    assert_eq!(
+        (problem.code.as_str(), problem.message.as_str()),
+        ("busy", "256 sessions are under way")
+    );
+    world.sessions.drain().await;
+    assert_eq!(world.sessions.running(), 0);
+}
+
+#[tokio::test]
+async fn a_budget_that_no_session_can_reach_is_a_mistake() {
+    let world = World::new(Vec::new());
+    let mut request = world.request(Operation::Explain, ".");
+    request.budget.timeout_seconds = Some(limits::SESSION_SECONDS_MAX + 1);
+    assert_eq!(
+        world.refused(request).await.message,
+        "`budget.timeout_seconds` must be at most 86400"
+    );
+    let mut request = world.request(Operation::Explain, ".");
+    request.budget.max_tokens = Some(limits::SESSION_TOKENS_MAX + 1);
+    assert_eq!(
+        world.refused(request).await.message,
+        "`budget.max_tokens` must be at most 1000000000"
+    );
+}
+
+#[tokio::test]
+async fn an_attached_session_that_nobody_ever_follows_ends() {
+    let _hurried = limits::pace::hurried(300);
+    let world = World::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let mut request = world.request(Operation::Explain, ".");
+    request.attached = true;
+    let id = world.start(request).await.session_id;
+    tokio::time::timeout(Duration::from_secs(10), world.idle())
+        .await
+        .expect("it is cancelled");
+    assert_eq!(
+        world.sessions.result(&id).await.expect("it exists").status,
+        Status::Cancelled
+    );
+}
+
+#[tokio::test]
+async fn a_citation_check_that_takes_too_long_is_given_up() {
+    let world = World::new(vec![vec![Act::Say("See src/main.py:1.")]]);
+    // Enough files that a check takes more than the half millisecond that is left of its time.
+    for number in 0..3_000 {
+        fs::write(world.repository().join(format!("src/{number}.txt")), "x").expect("it can be written");
+    }
+    let request = world.request(Operation::Explain, ".");
+    let _hurried = limits::pace::hurried(40_000);
+    let (result, _) = world.run(request).await;
+    let told = "The citations of this answer were not checked: it took more than";
+    assert!(result.output.contains(told), "{}", result.output);
+}
+
+#[tokio::test]
+async fn a_session_sends_no_more_than_a_packet() {
+    let world = World::new(vec![vec![Act::Say("Long files.")]]);
+    let line = "def name_of_a_function(argument):\n    return argument\n";
+    for number in 0..8 {
+        let place = world.repository().join(format!("src/long{number}.py"));
+        fs::write(place, line.repeat(4_000)).expect("it can be written");
+    }
+    world.run(world.request(Operation::Explain, ".")).await;
+    let Message::User { text } = &world.asked()[0][0] else {
+        panic!("the user speaks first")
+    };
+    let tokens = crate::provider::estimated_tokens(text.len());
+    assert!(
+        tokens < limits::PACKET_TOKENS + 2_000 && tokens > limits::PACKET_TOKENS / 2,
+        "{tokens}"
+    );
+}
+
+async fn called(world: &World, name: &str) -> String {
+    let request = SkillCallRequest {
+        arguments: json!({}),
+        repo_path: world.repository().to_string_lossy().into_owned(),
+        interactive: false,
+        policy: PolicyRequest::default(),
+        overrides: Default::default(),
+    };
+    let started = world
+        .sessions
+        .call_skill(name, request, PolicySettings::default(), BTreeMap::new());
+    started.await.expect("the request is right").session_id
+}
+
+#[tokio::test]
+async fn a_session_that_does_not_end_by_itself_is_ended_from_outside() {
+    let _hurried = limits::pace::hurried(10);
+    let world = World::new(Vec::new());
+    let id = called(&world, "deaf").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let cancelled = std::time::Instant::now();
+    world.sessions.cancel(&id).expect("it runs");
+    let events = world.events(&id).await;
+    assert!(
+        matches!(events.last(), Some(Event::Error { code, .. }) if code == "cancelled"),
+        "{events:?}"
+    );
+    assert!(
+        cancelled.elapsed() < Duration::from_millis(2_500),
+        "{:?}",
+        cancelled.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_sessions_within_a_bound() {
+    let _hurried = limits::pace::hurried(10);
+    let world = World::new(Vec::new());
+    called(&world, "deaf").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let started = std::time::Instant::now();
+    world.sessions.drain().await;
+    assert!(
+        started.elapsed() < Duration::from_millis(2_500),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn skill_calls_under_way_are_of_a_bounded_number() {
+    let world = World::new(Vec::new());
+    assert_eq!(
+        world.sessions.calls.available_permits(),
+        limits::SKILL_CALLS_RUNNING_MAX
+    );
+    let all = u32::try_from(limits::SKILL_CALLS_RUNNING_MAX).expect("it is small");
+    let others = Arc::clone(&world.sessions.calls)
+        .acquire_many_owned(all)
+        .await
+        .expect("it is open");
+    let id = called(&world, "read_file").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.sessions.running(), 1, "it waits for its turn");
+    drop(others);
+    assert!(matches!(world.events(&id).await.last(), Some(Event::Complete { .. })));
+}

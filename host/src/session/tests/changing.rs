@@ -249,3 +249,20 @@ async fn a_correction_without_a_word_leaves_the_first_answer_as_it_is() {
         "{output}"
     );
 }
+
+#[tokio::test]
+async fn tests_that_the_host_runs_have_a_bounded_time() {
+    let world = world(
+        PASSED,
+        vec![vec![write("src/main.py", "x = 2\n")], vec![Act::Say("Done.")]],
+    );
+    let (_, events) = world.run(refactor(&world)).await;
+    let times: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Skill { name, args } if name == "run_tests" => args["timeout_seconds"].as_u64(),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(times, [limits::SUITE_SECONDS_MAX; 2]);
+}

@@ -289,7 +289,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
         assert!(is_before || found == tree(AFTER), "moment {moment}: {found:?}");
         assert!(is_before || undone.is_none());
         for summary in sessions.summaries().values() {
-            assert_eq!(summary.status == Status::Running, false);
+            assert!(summary.status != Status::Running);
         }
         // Whoever does it again gets there, and back.
         match sessions.undo(&scene.id).await {
@@ -551,5 +551,28 @@ proptest! {
     fn every_session_has_exactly_one_end(script in script(), blows in blows()) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         runtime.expect("it can be made").block_on(one_end(script, blows));
+    }
+}
+
+#[tokio::test]
+async fn sessions_that_wait_for_the_disk_are_of_a_bounded_number() {
+    let round = vec![
+        Act::Say("Before."),
+        Act::Pause(Duration::from_millis(300)),
+        Act::Say("After."),
+    ];
+    let world = World::new(vec![round; limits::SESSIONS_UNWRITTEN_MAX + 4]);
+    let mut rooms = Vec::new();
+    for _ in 0..limits::SESSIONS_UNWRITTEN_MAX + 4 {
+        let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
+        let live = world.sessions.live(&id).expect("it runs");
+        rooms.push(live.recorder.fill_disk());
+    }
+    world.idle().await;
+    let waiting = world.sessions.unwritten().len();
+    assert_eq!(waiting, limits::SESSIONS_UNWRITTEN_MAX);
+    drop(rooms);
+    while !world.sessions.unwritten().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -108,11 +108,12 @@ impl FakeEngine {
                 }
                 Err(CallError::Cancelled { skill: name.to_owned() })
             }
-            "deaf" => {
-                std::thread::sleep(Duration::from_millis(2 * limits::CANCEL_GRACE_MS));
-                Ok(outcome("it was not asked", &[]))
-            }
             "panic" => panic!("as it was told"),
+            // Nothing ends it before its time.
+            "deaf" => {
+                std::thread::sleep(Duration::from_secs(4));
+                Ok(outcome("late", &[]))
+            }
             _ => Err(CallError::Unknown {
                 name: name.to_owned(),
                 nearest: None,
@@ -157,8 +158,8 @@ impl Engine for FakeEngine {
             entry("commit", "commit-git"),
             entry("run_tests", "run-process"),
             entry("wait", "read-repository"),
-            entry("deaf", "read-repository"),
             entry("panic", "read-repository"),
+            entry("deaf", "read-repository"),
         ]
     }
 

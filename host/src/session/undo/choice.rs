@@ -48,7 +48,7 @@ fn newest_where<'a>(
 /// True where every file is as it was before the session: somebody has taken back the changes by hand.
 fn is_back(summary: &Summary, repository: &Repository) -> bool {
     summary.files_modified().iter().all(|path| {
-        let current = changes::current(repository.handle(), path, limits::PROPOSAL_BYTES_MAX);
+        let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX);
         let current = current.map(|state| state.map(|state| digest(&state.content)));
         current.is_ok_and(|current| summary.files.get(path).is_some_and(|file| file.before == current))
     })

@@ -22,7 +22,7 @@ pub(in crate::skill) fn patch(path: &str, old: &[u8], new: &[u8]) {
             assert_eq!(applied(old, rendered.patch.as_bytes()), new, "{}", rendered.patch);
         }
         let cut = render(None, &new_side, context_lines, 200);
-        assert!(cut.patch.len() < 200 + 100 + 8 * path.len() + 2 * new.len().min(200));
+        assert!(cut.patch.len() < 400 + 16 * path.len() + 2 * new.len().min(200));
     }
 }
 

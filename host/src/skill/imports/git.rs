@@ -29,7 +29,7 @@ use self::layout::Layout;
 use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
 use super::failure::{cancelled, failure, hinted};
 use crate::limits;
-use crate::process::confine::{self, Confinement, Helper, HelperError, Until, Walls};
+use crate::process::confine::{self, Helper, HelperError, Until, Walls};
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::helper::Task;
 use crate::skill::policy::Effect;
@@ -50,10 +50,10 @@ impl Git {
     /// be made in it.
     pub(super) fn open(context: &CallContext, scratch: Option<&Path>) -> Result<Self, Failure> {
         let layout = layout_of(context)?;
-        let counted = Counted::new()?;
-        let until = Until::within(Duration::from_secs(limits::GIT_SECONDS_MAX), &context.cancel);
+        let counted = Counted::new(&OPERATIONS)?;
+        let until = Until::within(longest(), &context.cancel);
         let task = task(context, &layout, scratch);
-        if let Confinement::InProcess(why) = confine::available() {
+        if let Err(why) = confine::has_helper() {
             require(context, why)?;
             let work = move |connection| {
                 let _counted = counted;
@@ -84,7 +84,7 @@ impl Git {
         if self.until.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        let time = Duration::from_secs(limits::GIT_SECONDS_MAX);
+        let time = longest();
         self.until = Until::within(time, &CancellationToken::new());
         Ok(())
     }
@@ -266,22 +266,27 @@ fn walls(layout: &Layout, scratch: Option<&Path>) -> Walls {
 static OPERATIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts an operation for as long as it lives.
-struct Counted;
+struct Counted(&'static AtomicUsize);
 
 impl Counted {
-    fn new() -> Result<Self, Failure> {
-        if OPERATIONS.fetch_add(1, Ordering::AcqRel) >= limits::GIT_OPERATIONS_MAX {
-            OPERATIONS.fetch_sub(1, Ordering::AcqRel);
+    fn new(operations: &'static AtomicUsize) -> Result<Self, Failure> {
+        if operations.fetch_add(1, Ordering::AcqRel) >= limits::GIT_OPERATIONS_MAX {
+            operations.fetch_sub(1, Ordering::AcqRel);
             return Err(failure("unavailable", "Too many git operations are under way or hang."));
         }
-        Ok(Self)
+        Ok(Self(operations))
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        OPERATIONS.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// The time of one question to git.
+fn longest() -> Duration {
+    limits::seconds(limits::GIT_SECONDS_MAX)
 }
 
 /// What became of the helper, for the model.

@@ -64,7 +64,7 @@ fn not_permitted(place: &str) -> Failure {
 fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     let (effect, policy) = (Effect::Install, &context.policy);
     let sandbox = policy.sandbox(effect);
-    let is_asked = policy.decide(effect, context.approver.can_ask()) == Decision::Ask;
+    let is_asked = context.decide(effect) == Decision::Ask;
     if sandbox != Sandbox::None || is_asked || policy.is_unsandboxed(effect) || policy.requires_sandbox() {
         return Ok(sandbox);
     }
@@ -133,8 +133,6 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
     let (folder, sources) = contained.unzip();
     let mut environment = installers(context, sandbox);
     python.enter(&mut environment);
-    // pip compiles what it installs, but need not compile itself.
-    environment.insert("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
     let note = match &python.home {
         Home::Environment(folder) => format!("into the virtual environment {}", folder.display()),
         Home::Managed(tool) => format!("into the environment that {tool} keeps for the project"),

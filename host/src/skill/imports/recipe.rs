@@ -329,6 +329,10 @@ mod unit {
 
     #[test]
     fn times_stay_within_their_bound() {
+        assert_eq!(
+            time(None, limits::TESTS_SECONDS_MAX).as_secs(),
+            limits::TESTS_SECONDS_MAX
+        );
         assert_eq!(time(None, 900).as_secs(), 900);
         assert_eq!(time(Some(0), 900).as_secs(), 1);
         assert_eq!(time(Some(30), 900).as_secs(), 30);

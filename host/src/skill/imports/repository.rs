@@ -244,6 +244,7 @@ mod tests {
         loop {
             let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
             let page = page(entries, &globs, after.as_deref(), 0);
+            assert!(page.entries.len() <= limits::LIST_PAGE_ENTRIES_MAX);
             seen.extend(page.entries.into_iter().map(|entry| entry.path));
             match page.next {
                 Some(next) => after = Some(next),
@@ -251,5 +252,28 @@ mod tests {
             }
         }
         assert_eq!(seen, paths);
+    }
+
+    #[test]
+    fn a_page_of_long_paths_is_short() {
+        let long = "d/".repeat(2_000);
+        let paths: Vec<String> = (0..600).map(|number| format!("{long}{number:03}")).collect();
+        let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
+        let page = page(entries, &Globs::new(&[]).expect("no glob is valid"), None, 0);
+        let bytes: usize = page.entries.iter().map(|entry| entry.path.len()).sum();
+        assert!(bytes <= limits::LIST_PAGE_BYTES_MAX + long.len() + 3, "{bytes}");
+        assert!(page.next.is_some());
+    }
+
+    #[test]
+    fn globs_are_bounded_in_number_and_length() {
+        let refused = |globs: &[String]| Globs::new(globs).err().map(|failure| failure.message);
+        let many = vec!["a".to_owned(); limits::LIST_GLOBS_MAX];
+        assert_eq!(refused(&many), None);
+        let more = [many, vec!["a".to_owned()]].concat();
+        assert_eq!(refused(&more).as_deref(), Some("there are more than 64 globs"));
+        let long = "a".repeat(limits::LIST_GLOB_BYTES_MAX + 1);
+        let answer = refused(&[long]).expect("it is refused");
+        assert!(answer.ends_with("is not valid: it is too long"), "{answer}");
     }
 }

@@ -942,6 +942,31 @@ fn what_a_session_did_to_a_file_is_seen_from_its_start() {
     }
 }
 
+#[test]
+fn what_a_proposal_replaces_is_bounded() {
+    use crate::limits::REPLACED_BYTES_MAX;
+    let bench = Bench::new(&[("small.txt", "x")]);
+    let place = bench.folder.path().join("large.bin");
+    let file = fs::File::create(&place).expect("a file is made");
+    file.set_len(REPLACED_BYTES_MAX + 1).expect("a hole takes no space");
+    let failure = bench
+        .propose(&[], &["large.bin"])
+        .expect_err("it is too large to be kept");
+    assert_eq!(
+        failure.message,
+        "`large.bin` has 67108865 bytes, more than a change can hold"
+    );
+    assert!(place.exists());
+}
+
+#[test]
+fn a_path_of_a_proposal_is_of_bounded_length() {
+    use crate::limits::PROPOSAL_PATH_BYTES_MAX;
+    assert!(check_name(&"x".repeat(PROPOSAL_PATH_BYTES_MAX)).is_ok());
+    let refused = check_name(&"x".repeat(PROPOSAL_PATH_BYTES_MAX + 1)).expect_err("it is longer");
+    assert_eq!(refused.message, "A path of the proposal has more than 4095 bytes");
+}
+
 // ---- keys ----
 
 #[test]

@@ -226,3 +226,35 @@ async fn long_results_are_cut() {
         &answer[answer.len() - 60..]
     );
 }
+
+#[test]
+fn the_bounds_of_a_turn_are_those_of_limits() {
+    let (provider, tools) = (Scripted::new(Vec::new()), Fakes::default());
+    let turn = Turn::new(&provider, &tools, &Silent, "", Vec::new());
+    assert_eq!(turn.steps_max, limits::TURN_STEPS_MAX);
+    assert_eq!(turn.context_tokens, limits::CONTEXT_TOKENS);
+}
+
+/// Watches nothing.
+struct Silent;
+
+impl Observer for Silent {
+    fn step(&self, _: Step<'_>) {}
+}
+
+#[tokio::test]
+async fn a_request_without_room_for_an_answer_is_not_made() {
+    let ran = |tokens_max: u64| {
+        run_with(
+            Scripted::new(vec![vec![text("x"), stop(StopReason::EndTurn)]]),
+            move |turn| {
+                turn.tokens_max = Some(tokens_max);
+            },
+        )
+    };
+    let Ok(TurnEnd::Exhausted(Budget::Tokens { needed })) = ran(1).await.report.end else {
+        panic!("one token is not enough")
+    };
+    assert_eq!(ran(needed + limits::OUTPUT_TOKENS_MIN - 1).await.asked.len(), 0);
+    assert_eq!(ran(needed + limits::OUTPUT_TOKENS_MIN).await.asked.len(), 1);
+}

@@ -44,7 +44,7 @@ pub(in crate::process::contain) fn works(sandbox: Sandbox) -> Result<(), String>
         bounds: Bounds::default(),
         installation: None,
     };
-    let limits = RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX));
+    let limits = patience();
     let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
     judge(run)
 }
@@ -62,6 +62,11 @@ fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
         RunEnd::Exited(0) => Ok(()),
         end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
     }
+}
+
+/// How long it is tried whether a sandbox works.
+fn patience() -> RunLimits {
+    RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
 }
 
 /// Makes one attempt. Without a sandbox it runs with the rights of whoever runs this.
@@ -325,6 +330,11 @@ fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trying_a_sandbox_has_a_bounded_time() {
+        assert_eq!(patience().time.as_secs(), limits::CONTAIN_PROBE_SECONDS_MAX);
+    }
 
     /// `CONTAIN_PROBE_SECONDS_MAX`.
     #[test]

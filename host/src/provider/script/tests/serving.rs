@@ -9,6 +9,7 @@ use super::{round, script};
 use crate::provider::script::{EXAMPLE, ModelServer, Round, Script};
 
 /// One exchange by hand; HTTP/1.0, so that the body comes as it is and the connection closes after it.
+#[expect(clippy::disallowed_methods, reason = "the test is the client")]
 fn ask(address: SocketAddr, head: &str, body: &str) -> (String, String) {
     let mut socket = TcpStream::connect(address).expect("the server listens");
     let length = body.len();

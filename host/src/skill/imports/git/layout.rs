@@ -240,3 +240,51 @@ pub(super) fn open(path: &Path) -> Option<File> {
         .ok()?;
     file.metadata().ok()?.is_file().then_some(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn list(lines: &str) -> (tempfile::TempDir, Result<Vec<PathBuf>, Failure>) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for number in 0..limits::GIT_ALTERNATES_MAX + 1 {
+            fs::create_dir(folder.path().join(number.to_string())).expect("the folder is writable");
+        }
+        let objects = folder.path().join("objects");
+        fs::create_dir_all(objects.join("info")).expect("the folder is writable");
+        fs::write(objects.join("info/alternates"), lines).expect("the folder is writable");
+        let found = alternates(&objects);
+        (folder, found)
+    }
+
+    #[test]
+    fn places_that_objects_are_borrowed_from_are_few() {
+        let lines = |count: usize| (0..count).map(|number| format!("../{number}\n")).collect::<String>();
+        assert_eq!(
+            list(&lines(limits::GIT_ALTERNATES_MAX)).1.map(|found| found.len()).ok(),
+            Some(limits::GIT_ALTERNATES_MAX)
+        );
+        let refused = list(&lines(limits::GIT_ALTERNATES_MAX + 1))
+            .1
+            .expect_err("they are too many");
+        assert!(refused.message.contains("too many places"), "{}", refused.message);
+    }
+
+    #[test]
+    fn of_short_files_a_bounded_part_is_read() {
+        let bound = usize::try_from(limits::GIT_CONFIG_BYTES_MAX).expect("it is small");
+        let late = format!("#{}\n../0\n", "x".repeat(bound));
+        assert_eq!(
+            list(&late).1.map(|found| found.len()).ok(),
+            Some(0),
+            "it stands beyond what is read"
+        );
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("HEAD");
+        let bound = usize::try_from(limits::GIT_LINE_FILE_BYTES_MAX).expect("it is small");
+        fs::write(&place, "x".repeat(2 * bound)).expect("the folder is writable");
+        assert_eq!(first_line(&place).map(|line| line.len()), Some(bound));
+    }
+}

@@ -86,7 +86,7 @@ impl Folder {
     }
 
     /// The directory that a path's last name is in, and that name.
-    fn enter_for<'a>(self, path: &'a str) -> io::Result<(Self, &'a str)> {
+    fn enter_for(self, path: &str) -> io::Result<(Self, &str)> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut here = self;
         for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
@@ -341,7 +341,7 @@ fn objects(from: &Path, common: &Path, head: &Id) -> io::Result<()> {
             };
             count += 1;
             bytes += file.metadata()?.len();
-            if count > limits::GIT_OBJECTS_MAX || bytes > limits::GIT_OBJECT_BYTES_MAX {
+            if is_too_much(count, bytes) {
                 return Err(io::Error::other("it has too many new objects"));
             }
             has_head |= head.as_str() == format!("{two}{rest}");
@@ -354,6 +354,11 @@ fn objects(from: &Path, common: &Path, head: &Id) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::other("the commit itself is missing")),
     }
+}
+
+/// More objects, or larger ones together, than one commit makes.
+fn is_too_much(count: usize, bytes: u64) -> bool {
+    count > limits::GIT_OBJECTS_MAX || bytes > limits::GIT_OBJECT_BYTES_MAX
 }
 
 fn is_hex(name: &str, length: usize) -> bool {
@@ -407,5 +412,22 @@ mod tests {
         drop(lock);
         let names = fs::read_dir(folder.path()).expect("it is there").flatten();
         assert_eq!(names.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["index"]);
+    }
+
+    #[test]
+    fn new_objects_are_bounded_in_number_and_bytes() {
+        assert!(!is_too_much(limits::GIT_OBJECTS_MAX, limits::GIT_OBJECT_BYTES_MAX));
+        assert!(is_too_much(limits::GIT_OBJECTS_MAX + 1, 0));
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let (from, name) = (folder.path().join("made"), "a".repeat(38));
+        for place in [from.join("aa"), folder.path().join("common/objects")] {
+            fs::create_dir_all(place).expect("folders can be made");
+        }
+        let file = File::create(from.join("aa").join(name)).expect("files can be made");
+        file.set_len(limits::GIT_OBJECT_BYTES_MAX + 1)
+            .expect("a hole takes no space");
+        let head = Id::try_from("a".repeat(40)).expect("it is one");
+        let refused = objects(&from, &folder.path().join("common"), &head).expect_err("it is too large");
+        assert_eq!(refused.to_string(), "it has too many new objects");
     }
 }

@@ -337,3 +337,69 @@ fn work_that_hangs_is_given_up_at_once_when_the_session_is_cancelled() {
     assert!(git.begin_commit().is_err(), "given up, so it may not begin to commit");
     drop(release);
 }
+
+#[test]
+fn work_that_hangs_is_given_up_when_its_time_is_over() {
+    let fixture = Fixture::new();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let mut git = taken_over(&fixture, "null", b"");
+    let _hurried = limits::pace::hurried(600);
+    git.until = Until::within(longest(), &CancellationToken::new());
+    git.helper = Helper::on_thread(move |connection| {
+        let _ = released.recv_timeout(Duration::from_secs(20));
+        drop(connection);
+    })
+    .expect("threads can be started");
+    let started = Instant::now();
+    let message = git.branch().expect_err("it hangs").message;
+    assert_eq!(message, "git took longer than 60 seconds and was given up.");
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    drop(release);
+}
+
+#[test]
+fn operations_that_hang_are_of_a_bounded_number() {
+    // Its own count, so that no other test is turned away.
+    static HANGING: AtomicUsize = AtomicUsize::new(0);
+    let held: Result<Vec<Counted>, Failure> = (0..limits::GIT_OPERATIONS_MAX)
+        .map(|_| Counted::new(&HANGING))
+        .collect();
+    let held = held.expect("so many may hang");
+    let refused = Counted::new(&HANGING).err().expect("one more may not");
+    assert_eq!(refused.message, "Too many git operations are under way or hang.");
+    drop(held);
+    assert!(Counted::new(&HANGING).is_ok());
+}
+
+#[test]
+fn the_walls_of_the_git_helper_have_the_bounds_of_limits() {
+    let fixture = Fixture::new();
+    let layout = Layout::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository");
+    let reading = walls(&layout, None);
+    assert_eq!(reading.memory_bytes, limits::GIT_MEMORY_BYTES_MAX);
+    assert_eq!(reading.address_bytes, limits::GIT_ADDRESS_BYTES_MAX);
+    assert_eq!(reading.cpu_seconds, limits::GIT_SECONDS_MAX);
+    assert_eq!(reading.file_bytes, 0, "who only reads writes nothing");
+    assert_eq!(
+        walls(&layout, Some(Path::new("/scratch"))).file_bytes,
+        limits::GIT_FILE_BYTES_MAX
+    );
+}
+
+#[test]
+fn words_and_pages_of_the_helper_are_bounded() {
+    assert_eq!(
+        shown(&"x".repeat(2 * limits::GIT_MESSAGE_SHOWN_BYTES_MAX)).len(),
+        limits::GIT_MESSAGE_SHOWN_BYTES_MAX
+    );
+    let delta = r#"{"status":"modified","path":"a","old_path":"a","old":null,"new":null,"old_mode":0,"new_mode":0,
+        "left_in_place":false}"#;
+    let page = |count: usize| {
+        let fixture = Fixture::new();
+        let answer = format!("{{\"deltas\":[{}]}}", vec![delta; count].join(","));
+        taken_over(&fixture, Box::leak(answer.into_boxed_str()), b"")
+            .deltas(0)
+            .is_ok()
+    };
+    assert!(page(limits::GIT_PAGE) && !page(limits::GIT_PAGE + 1));
+}

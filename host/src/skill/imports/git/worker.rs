@@ -409,7 +409,15 @@ fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
     else {
         return false;
     };
-    index.get_path(path, 0).is_some_and(|entry| not_watched(&entry))
+    entry(index, path).is_some_and(|entry| not_watched(&entry))
+}
+
+/// What the index says of a path. The binding panics on one that leads elsewhere, which a tree may well hold.
+fn entry(index: &git2::Index, path: &Path) -> Option<git2::IndexEntry> {
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)));
+    is_plain.then(|| index.get_path(path, 0))?
 }
 
 /// True where the index says that the work tree's file does not count.

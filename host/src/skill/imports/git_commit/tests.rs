@@ -416,3 +416,46 @@ fn a_branch_that_moved_while_the_user_was_asked_is_left_alone() {
         .expect("there is a commit");
     assert_eq!(head.message(), Ok("meanwhile"));
 }
+
+#[test]
+fn a_file_that_is_too_large_is_not_committed() {
+    let fixture = started();
+    let file = std::fs::File::create(fixture.root().join("large.bin")).expect("files can be made");
+    file.set_len(limits::GIT_COMMIT_FILE_BYTES_MAX + 1)
+        .expect("a hole takes no space");
+    let answer = message(commit(&fixture, &["large.bin"], false));
+    assert_eq!(
+        answer,
+        "limit: `large.bin` is larger than 256 MiB, so it is not committed."
+    );
+}
+
+#[test]
+fn a_question_about_much_is_short() {
+    let fixture = started();
+    let long = "a line of some length, over and over\n".repeat(5_000);
+    for name in ["1.txt", "2.txt", "3.txt"] {
+        fixture.write(name, &long);
+    }
+    let user = Answer::new(false);
+    let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
+    create(&session, "message", &[], true).expect_err("the user says no");
+    let detail = &user.questions()[0].detail;
+    assert!(
+        detail.len() <= limits::GIT_QUESTION_BYTES_MAX + 1_000,
+        "{}",
+        detail.len()
+    );
+    assert!(detail.contains("(its diff is too long to show)"));
+}
+
+/// `GIT_CHUNK_BYTES`.
+#[test]
+fn a_file_of_several_pieces_is_committed_whole() {
+    let fixture = started();
+    let text = "a line of some length, over and over\n".repeat(limits::GIT_CHUNK_BYTES / 15);
+    fixture.write("large.txt", &text);
+    commit(&fixture, &["large.txt"], false).expect("it can be committed");
+    let (stored, _) = fixture.committed("large.txt").expect("it is there");
+    assert!(stored == text && text.len() > 2 * limits::GIT_CHUNK_BYTES);
+}

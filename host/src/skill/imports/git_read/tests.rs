@@ -453,3 +453,58 @@ fn a_fifo_in_place_of_an_attributes_file_holds_nobody_up() {
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     trigger.join().expect("no panic");
 }
+
+#[test]
+fn many_patches_are_bounded_together() {
+    let fixture = Fixture::new();
+    let long = "a line of some length, over and over\n".repeat(limits::GIT_PATCH_BYTES_MAX / 36);
+    let count = limits::GIT_DIFF_BYTES_MAX / limits::GIT_PATCH_BYTES_MAX + 4;
+    for number in 0..count {
+        fixture.write(&format!("{number:02}.txt"), &long);
+    }
+    let diff = diff(&fixture, &everything());
+    let bytes: usize = diff.changes.iter().map(|change| change.patch.len()).sum();
+    assert_eq!((diff.changes.len(), diff.truncated), (count, true));
+    assert!(bytes <= limits::GIT_DIFF_BYTES_MAX + 100 * count, "{bytes}");
+}
+
+#[test]
+fn files_too_large_to_read_have_no_patch() {
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "x\n");
+    fixture.commit("first");
+    let file = std::fs::File::create(fixture.root().join("a.txt")).expect("files can be made");
+    file.set_len(limits::FILE_READ_BYTES_MAX + 1)
+        .expect("a hole takes no space");
+    let diff = diff(&fixture, &everything());
+    assert_eq!(
+        (diff.changes[0].patch.as_str(), diff.changes[0].binary, diff.truncated),
+        ("", false, true)
+    );
+}
+
+#[test]
+fn context_and_paths_are_bounded() {
+    let fixture = Fixture::new();
+    let lines = |middle: &str| -> String {
+        let around: String = (0..300).map(|number| format!("line {number}\n")).collect();
+        format!("{around}{middle}\n{around}")
+    };
+    fixture.write("a.txt", lines("old"));
+    fixture.commit("first");
+    fixture.write("a.txt", lines("new"));
+    let query = DiffQuery {
+        context_lines: 10_000,
+        ..everything()
+    };
+    let shown = diff(&fixture, &query).changes[0]
+        .patch
+        .lines()
+        .filter(|line| line.starts_with(' '))
+        .count();
+    assert_eq!(shown as u32, 2 * limits::GIT_CONTEXT_LINES_MAX);
+    let paths = |count: usize| normal_paths(&vec!["a".to_owned(); count]);
+    assert!(paths(limits::GIT_PATHS_MAX).is_ok());
+    let message = paths(limits::GIT_PATHS_MAX + 1).expect_err("they are too many").message;
+    assert_eq!(message, "1001 paths are more than the limit of 1000.");
+}

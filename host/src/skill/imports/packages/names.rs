@@ -199,6 +199,15 @@ mod unit {
         assert!(check(&[], Ecosystem::Npm).is_err());
     }
 
+    #[test]
+    fn packages_of_one_call_are_few() {
+        let many = vec!["x".to_owned(); limits::RECIPE_PACKAGES_MAX];
+        assert!(check(&many, Ecosystem::Npm).is_ok());
+        let more = [many, vec!["x".to_owned()]].concat();
+        let refused = check(&more, Ecosystem::Npm).expect_err("they are too many");
+        assert_eq!(refused.message, "More than 50 packages in one call.");
+    }
+
     proptest! {
         #[test]
         fn whatever_is_accepted_is_one_plain_word(name in r"[a-z@./:~<>=*\[\],+! \-]{1,12}") {

@@ -134,7 +134,7 @@ impl PipAnswer {
     fn sources(&self, starter: &BTreeMap<String, String>) -> Sources {
         let words = |name: &str| self.get(name).unwrap_or_default().split_whitespace();
         let mut places = Vec::new();
-        let has_index = !self.get("no-index").is_some_and(|value| is_true(value));
+        let has_index = !self.get("no-index").is_some_and(is_true);
         if has_index {
             match self.get("index-url") {
                 Some(url) => places.extend(Place::of(url, true)),

@@ -196,3 +196,75 @@ fn an_installer_that_says_no_is_a_report() {
     let report = install(&project.context(ALLOWED), &request("pip-install", &["nosuch"], false)).expect("it ran");
     assert_eq!(report.exit_code, Some(1));
 }
+
+/// `RECIPE_PACKAGES_MAX`, and with it `RECIPE_PACKAGE_BYTES_MAX` (see `names`).
+#[test]
+fn more_packages_than_a_call_takes_are_refused() {
+    let project = Project::new();
+    let names = vec!["x"; limits::RECIPE_PACKAGES_MAX + 1];
+    let answer = said(install(
+        &project.context(ALLOWED),
+        &request("pip-install", &names, false),
+    ));
+    assert_eq!(answer, "limit: More than 50 packages in one call.");
+}
+
+/// `INSTALL_SECONDS_MAX`, with a shorter time.
+#[test]
+fn an_installer_that_does_not_end_is_ended() {
+    let project = Project::new();
+    project.tool("npm", "echo started; sleep 600");
+    let context = project.context(ALLOWED);
+    let command = recipe::command(
+        &project.root(),
+        project.outside("bin/npm"),
+        Vec::new(),
+        context.environment.clone(),
+    );
+    let plan = Plan {
+        recipe: Recipe {
+            effect: Effect::Install,
+            title: String::new(),
+            notes: Vec::new(),
+            told: Vec::new(),
+            command,
+            time: Duration::from_millis(400),
+        },
+        folder: None,
+        manifests: NPM_MANIFESTS,
+    };
+    let report = plan.execute(&context, None).expect("it ran");
+    assert_eq!((report.timed_out, report.output.as_str()), (true, "started\n"));
+}
+
+#[test]
+fn what_an_installer_without_a_sandbox_did_to_manifests_is_noted() {
+    let project = Project::new();
+    project.write("package.json", "{}");
+    project.tool("npm", "echo '{\"a\": 1}' > package.json; echo '{}' > package-lock.json");
+    let context = project.context(ALLOWED);
+    install(&context, &request("npm-install", &["x"], false)).expect("it ran");
+    let files = context.files.lock().expect("not poisoned");
+    let changed: Vec<&str> = files.changed.keys().map(String::as_str).collect();
+    assert_eq!(changed, ["package-lock.json", "package.json"]);
+}
+
+#[test]
+fn where_there_is_no_sandbox_it_takes_more_than_to_be_allowed_by_name() {
+    let project = Project::new();
+    let marker = project.outside("marker");
+    project.environment(".venv", "3.12.1", &format!("touch '{}'", marker.display()));
+    let mut context = project.context(&[]);
+    let request_policy = crate::api::PolicyRequest {
+        allow: vec!["install".into()],
+        ..crate::api::PolicyRequest::default()
+    };
+    let cause = Cause::Operation(crate::api::Operation::Refactor);
+    context.policy = Policy::new(cause, &request_policy).expect("valid");
+    let answer = said(install(&context, &request("pip-install", &["rich"], false)));
+    assert!(
+        answer.starts_with("denied: This machine has no sandbox for installations ("),
+        "{answer}"
+    );
+    assert!(!marker.exists());
+}

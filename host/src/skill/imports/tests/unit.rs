@@ -261,3 +261,62 @@ fn the_time_limit_and_cancellation_end_the_run() {
     );
     trigger.join().expect("no panic");
 }
+
+#[test]
+fn paths_and_filter_of_a_test_run_are_bounded() {
+    let project = Project::new();
+    let context = project.context(ALLOWED);
+    let many = vec!["x.py"; crate::limits::RECIPE_PATHS_MAX + 1];
+    let answer = said(run(&context, &request("pytest", &many, None)));
+    assert_eq!(answer, "limit: More than 200 paths do not fit one run.");
+    let long = "x".repeat(crate::limits::RECIPE_FILTER_BYTES_MAX + 1);
+    let answer = said(run(&context, &request("pytest", &[], Some(&long))));
+    assert_eq!(answer, "invalid-arguments: The filter is too long.");
+    assert!(super::filter(&long[1..]).is_ok());
+}
+
+#[test]
+fn a_test_run_without_a_time_of_its_own_has_ours() {
+    let project = Project::new();
+    project.environment(".venv", "3.12.1", "exit 0");
+    let wanted = Request {
+        timeout_seconds: None,
+        ..request("pytest", &[], None)
+    };
+    let _ = run(&project.context(&[]), &wanted);
+    let detail = &project.user.questions()[0].detail;
+    assert!(detail.contains("for at most 15 minutes"), "{detail}");
+}
+
+/// `RECIPE_FILE_BYTES_MAX`.
+#[test]
+fn a_manifest_beyond_its_bound_is_none() {
+    let project = Project::new();
+    let marker = project.outside("marker");
+    project.environment(".venv", "3.12.1", &format!("touch '{}'", marker.display()));
+    project.write("a.py", "");
+    let context = project.context(ALLOWED);
+    let padding = usize::try_from(limits::RECIPE_FILE_BYTES_MAX).expect("it fits");
+    project.write("package.json", &format!("{{\"x\": \"{}\"}}", "x".repeat(padding)));
+    assert_eq!(
+        said(run(&context, &request("npm-test", &[], None))),
+        "unavailable: There is no package.json at the repository root."
+    );
+    assert!(!marker.exists());
+}
+
+#[test]
+fn the_sources_are_tested_where_a_copy_is_installed_and_that_is_said() {
+    let project = Project::new();
+    let venv = project.environment(".venv", "3.12.1", "echo \"path=$PYTHONPATH\"");
+    let packages = venv.join("lib/python3.12/site-packages");
+    for folder in ["shop", "shop-1.0.dist-info"] {
+        std::fs::create_dir(packages.join(folder)).expect("folders can be made");
+    }
+    project.write("src/shop/__init__.py", "");
+    let report = run(&project.context(ALLOWED), &request("pytest", &[], None)).expect("it runs");
+    insta::assert_snapshot!(project.plain(&report.output), @r"
+    [tool] PYTHONPATH=src: the sources in `src` are tested, not the copy of shop 1.0 that is installed in the environment
+    path=…/root/src
+    ");
+}

@@ -14,7 +14,7 @@ use git2::{
 
 use super::super::super::failure::{failure, hinted};
 use super::super::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
-use super::{Git, git_failure, id, not_watched, oid};
+use super::{Git, entry, git_failure, id, not_watched, oid};
 use crate::limits;
 use crate::skill::bindings::tool::skill::types::Failure;
 
@@ -192,18 +192,18 @@ impl<'a> Making<'a> {
         let index = repository.index().map_err(|error| git_failure(&error))?;
         let before = self.git.head_tree()?;
         let mut candidates = Vec::new();
-        for entry in statuses.iter() {
-            let Some(path) = self.git.ours(entry.path_bytes()) else {
+        for status in statuses.iter() {
+            let Some(path) = self.git.ours(status.path_bytes()) else {
                 continue;
             };
             let missing_on_purpose = || {
-                let entry = index.get_path(Path::new(&self.git.inside(path)), 0);
+                let entry = entry(&index, Path::new(&self.git.inside(path)));
                 entry.is_some_and(|entry| not_watched(&entry))
             };
-            let unchanged = entry.status().is_empty() || entry.status().contains(Status::IGNORED);
+            let unchanged = status.status().is_empty() || status.status().contains(Status::IGNORED);
             // A path that ends with `/` is another repository inside this one.
             let is_other = path.ends_with('/');
-            if unchanged || is_other || (entry.status().contains(Status::WT_DELETED) && missing_on_purpose()) {
+            if unchanged || is_other || (status.status().contains(Status::WT_DELETED) && missing_on_purpose()) {
                 continue;
             }
             candidates.push(Candidate {
@@ -231,8 +231,7 @@ impl<'a> Making<'a> {
         let repository = &self.git.repository;
         let index = repository.index().map_err(|error| git_failure(&error))?;
         let inside = self.git.inside(path);
-        let tracked =
-            index.get_path(Path::new(&inside), 0).is_some() || index.find_prefix(format!("{inside}/")).is_ok();
+        let tracked = entry(&index, Path::new(&inside)).is_some() || index.find_prefix(format!("{inside}/")).is_ok();
         if tracked {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use git2::{Config, ConfigLevel};
+use git2::Config;
 
 use super::super::super::failure::hinted;
 use super::super::layout;
@@ -13,41 +13,45 @@ use crate::limits;
 use crate::process::confine::Walls;
 use crate::skill::bindings::tool::skill::types::Failure;
 
-/// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's configuration
-/// is, and lets the helper read that. Only for a process of its own, because all of it is global.
+/// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's home is, and
+/// lets the helper read the user's configuration. Only for a process of its own, because all of it is global.
 pub(in crate::skill) fn prepare(task: &GitTask, walls: &mut Walls) {
     let config_home = task
         .config_home
         .clone()
         .or_else(|| task.home.as_ref().map(|home| home.join(".config")));
     let folder = config_home.map(|folder| folder.join("git"));
-    let nowhere = || PathBuf::from("/nonexistent");
-    let places = [
-        (ConfigLevel::System, PathBuf::from("/etc")),
-        (ConfigLevel::ProgramData, nowhere()),
-        (ConfigLevel::Global, task.home.clone().unwrap_or_else(nowhere)),
-        (ConfigLevel::XDG, folder.clone().unwrap_or_else(nowhere)),
-    ];
     #[expect(
         unsafe_code,
-        reason = "libgit2's options are global state; this process has one thread"
+        reason = "the environment and libgit2's options are global; this process has one thread"
     )]
     // SAFETY: nobody else is there who could read or write them meanwhile.
     unsafe {
-        for (level, place) in places {
-            // What cannot be set stays as it is in an empty environment: nowhere.
-            let _ = git2::opts::set_search_path(level, place);
+        // It was empty. libgit2 finds the user's configuration by these two, and expands `~` by the first.
+        for (name, place) in [("HOME", &task.home), ("XDG_CONFIG_HOME", &task.config_home)] {
+            if let Some(place) = place {
+                std::env::set_var(name, place);
+            }
         }
-        let _ = git2::opts::set_mwindow_size(limits::GIT_PACK_WINDOW_BYTES);
-        let _ = git2::opts::set_mwindow_mapped_limit(limits::GIT_PACK_MAPPED_BYTES_MAX);
-        let _ = git2::opts::set_cache_max_size(limits::GIT_CACHE_BYTES_MAX);
     }
+    bound_memory();
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
     files.extend(task.home.as_ref().map(|home| home.join(".gitconfig")));
     if let Some(folder) = folder {
         files.extend(["config", "ignore", "attributes"].map(|name| folder.join(name)));
     }
     walls.read.extend(users_files(files, task.home.as_deref()));
+}
+
+/// What libgit2 maps and keeps of packs.
+fn bound_memory() {
+    #[expect(unsafe_code, reason = "libgit2's options are global state")]
+    // SAFETY: they are numbers; whoever reads one meanwhile gets the old or the new one.
+    unsafe {
+        let _ = git2::opts::set_mwindow_size(limits::GIT_PACK_WINDOW_BYTES);
+        let _ = git2::opts::set_mwindow_mapped_limit(limits::GIT_PACK_MAPPED_BYTES_MAX);
+        let _ = git2::opts::set_cache_max_size(limits::GIT_CACHE_BYTES_MAX);
+    }
 }
 
 /// The user's configurations with everything that they include, on whatever condition, and the lists of ignored files
@@ -172,5 +176,34 @@ mod tests {
             names.collect::<Vec<_>>(),
             [".gitconfig", "ignored", "more/config", "more/third", "work"]
         );
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "libgit2's options are global state")]
+    fn what_libgit2_maps_and_keeps_is_bounded() {
+        bound_memory();
+        // SAFETY: they are numbers, and every test sets the same ones.
+        let told = unsafe {
+            (
+                git2::opts::get_mwindow_size(),
+                git2::opts::get_mwindow_mapped_limit(),
+                git2::opts::get_cached_memory(),
+            )
+        };
+        assert_eq!(told.0.ok(), Some(limits::GIT_PACK_WINDOW_BYTES));
+        assert_eq!(told.1.ok(), Some(limits::GIT_PACK_MAPPED_BYTES_MAX));
+        assert_eq!(told.2.ok().map(|(_, most)| most), Some(limits::GIT_CACHE_BYTES_MAX));
+    }
+
+    #[test]
+    fn configurations_that_are_included_are_of_a_bounded_number() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let places: Vec<PathBuf> = (0..2 * limits::GIT_CONFIG_FILES_MAX)
+            .map(|number| folder.path().join(number.to_string()))
+            .collect();
+        for place in &places {
+            std::fs::write(place, "[user]\n").expect("the folder is writable");
+        }
+        assert_eq!(users_files(places, None).len(), limits::GIT_CONFIG_FILES_MAX);
     }
 }

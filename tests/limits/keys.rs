@@ -1,0 +1,112 @@
+//! Every key of the configuration is acted on.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{compare, rows};
+use crate::support::{Home, folder, holds};
+
+/// The keys that a configuration file may hold, as the product itself lists them.
+fn keys() -> BTreeSet<String> {
+    let shown = Home::offline().run(Path::new("/"), &["config", "--json"]).expect(0);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("it is JSON");
+    let settings = shown["settings"].as_array().expect("a list").clone();
+    let keys = settings.iter().map(|setting| setting["key"].as_str().expect("a key"));
+    // These are no keys of the file.
+    keys.filter(|key| !["home", "port", "repository"].contains(key))
+        .map(|key| match key.split_once('.') {
+            Some(("providers", rest)) => rest.split_once('.').map_or(rest, |(_, key)| key).to_owned(),
+            _ => key.to_owned(),
+        })
+        .collect()
+}
+
+#[test]
+fn every_key_has_a_test_that_shows_what_it_does() {
+    compare("key", &rows("keys"), &keys());
+}
+
+const PROVIDER: &str = "[providers.local]\nenabled = true\nurl = \"builtin:analyst\"\n";
+
+/// Calls a skill in a repository that has one of each, under this configuration.
+fn called(policy: &str, skill: &str, arguments: &serde_json::Value) -> (i32, String) {
+    let home = Home::configured(&format!("{PROVIDER}\n{policy}"));
+    let repository = folder(&[("a.py", "x = 1\n"), (".env", "PORT=80\n"), ("b.draft", "not yet\n")]);
+    let finished = home.run(
+        repository.path(),
+        &["skill", "call", skill, &arguments.to_string(), "--quiet"],
+    );
+    (finished.code, finished.stdout + &finished.stderr)
+}
+
+#[test]
+fn policy_hides_and_reveals() {
+    let read = |policy: &str, path: &str| called(policy, "read_file", &json!({"path": path}));
+    assert_ne!(read("", ".env").0, 0);
+    assert_eq!(read("", "b.draft").0, 0);
+    let (code, text) = read("[policy]\nreveal = [\".env\"]\n", ".env");
+    assert_eq!(code, 0, "{text}");
+    holds(&text, &["PORT=80"]);
+    let (code, text) = read("[policy]\nhide = [\"*.draft\"]\n", "b.draft");
+    assert_ne!(code, 0, "{text}");
+    holds(&text, &["`b.draft` may not be opened"]);
+}
+
+#[test]
+fn policy_allows_and_denies() {
+    let write = |policy: &str| called(policy, "write_file", &json!({"path": "new.py", "content": "y = 2\n"}));
+    assert_ne!(write("").0, 0);
+    let (code, text) = write("[policy]\nallow = [\"write-repository\"]\n");
+    assert_eq!(code, 0, "{text}");
+    let both = "[policy]\nallow = [\"write-repository\"]\ndeny = [\"write-repository\"]\n";
+    assert_ne!(write(both).0, 0, "a denial wins");
+}
+
+#[test]
+fn notes_of_the_vault_reach_the_context() {
+    let vault = folder(&[("shop.md", "#apples are sold by weight\n")]);
+    let vault_key = format!("[context]\nvault = {:?}\n", vault.path().to_string_lossy());
+    let repository = folder(&[("a.py", "apples = 1\n"), ("README.md", "# Shop\n")]);
+    let task = ["context", "--operation", "architect", "--json", "weigh the apples"];
+    let with = Home::configured(&format!("{PROVIDER}\n{vault_key}"))
+        .run(repository.path(), &task)
+        .expect(0);
+    holds(&with.stdout, &["shop.md"]);
+    let without = Home::configured(PROVIDER).run(repository.path(), &task).expect(0);
+    assert!(!without.stdout.contains("shop.md"), "{}", without.stdout);
+}
+
+#[test]
+fn another_name_of_the_server_is_known() {
+    use std::io::{Read, Write};
+    let home = Home::configured(&format!("{PROVIDER}\n[server]\nhosts = [\"tool.example\"]\n"));
+    let address = home.serve().replace("http://", "");
+    let status = |host: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+        let request = format!("GET /api/status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it is open");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(status("tool.example"), "HTTP/1.1 200 OK");
+    assert_eq!(status("evil.example"), "HTTP/1.1 403 Forbidden");
+}
+
+#[test]
+fn policy_protects() {
+    let policy = "[policy]\nallow = [\"write-repository\"]\n";
+    let write = |policy: &str| {
+        called(
+            policy,
+            "write_file",
+            &json!({"path": "deploy/new.py", "content": "y = 2\n"}),
+        )
+    };
+    assert_eq!(write(policy).0, 0);
+    let (code, text) = write(&format!("{policy}protect = [\"deploy/**\"]\n"));
+    assert_ne!(code, 0, "{text}");
+    holds(&text, &["protected"]);
+}
