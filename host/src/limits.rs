@@ -324,6 +324,10 @@ pub const HISTORY_LOCK_MS_MAX: u64 = 5_000;
 /// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
 pub const SESSIONS_KEPT: usize = 100;
 
+/// Time for which an ended session is kept however many come after it: a reader that lost its connection comes back
+/// within seconds, and hundreds of sessions may end meanwhile.
+pub const SESSION_SECONDS_KEPT_MIN: i64 = 600;
+
 /// Days for which a session is kept: long enough to undo last month's work.
 pub const SESSION_DAYS_KEPT: i64 = 30;
 
