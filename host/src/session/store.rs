@@ -333,8 +333,14 @@ fn recover(recorder: &Arc<Recorder>, home: &Path) {
                 }
             }
             (Err(error), _) => recorder.notice(format!("An interrupted change cannot be rolled back: {error}"), None),
-            // A repository that is gone has nothing to recover.
-            (_, Err(error)) => recorder.notice(format!("An interrupted change cannot be rolled back: {error}"), None),
+            // It may only be out of reach for now; the change stays open, and the next start tries again.
+            (Ok(_), Err(error)) => {
+                recorder.notice(
+                    format!("An interrupted change cannot be rolled back yet: {error}"),
+                    None,
+                );
+                continue;
+            }
         }
         recorder.record(Entry::Abandoned { id: open.id });
     }
