@@ -271,7 +271,7 @@ fn a_reader_takes_a_bounded_part_of_a_journal_at_once() {
     std::fs::write(&path, line.repeat(1_000)).expect("the folder is writable");
     let first = read_lines(&path, 0).expect("it can be read");
     assert!(
-        first.len() <= limits::REPLAY_BYTES_MAX && first.len() % 1_000 == 0,
+        first.len() <= limits::REPLAY_BYTES_MAX && first.len().is_multiple_of(1_000),
         "{}",
         first.len()
     );
