@@ -13,7 +13,7 @@ use host::process::ProbeVerdict;
 use host::process::confine;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, CallContext, Limits, SessionFiles, SkillHost};
+use host::skill::{Arguments, CallContext, Conversation, Limits, SessionFiles, SkillHost};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -54,11 +54,11 @@ fn context(root: &Path) -> Arc<CallContext> {
         policy: Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is valid"),
         approver: Arc::new(Nobody),
         changes: Arc::new(Journal::default()),
-        conversation: host::skill::Conversation::default(),
         files: Mutex::new(SessionFiles::default()),
         cancel: CancellationToken::new(),
         environment: BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]),
         progress: Arc::new(|_| ()),
+        conversation: Conversation::default(),
     })
 }
 

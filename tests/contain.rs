@@ -164,7 +164,7 @@ fn nothing_outlives_a_daemon_that_is_killed() {
 fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
     let (home, other) = (Home::offline(), Home::offline());
     home.serve();
-    let suite = "import time\ndef test_endless():\n    time.sleep(60)\n";
+    let suite = "import time\ndef test_endless():\n    open('running', 'w')\n    time.sleep(60)\n";
     let repository = repository(&[("test_endless.py", suite)]);
     let call = [
         "skill",
@@ -182,7 +182,7 @@ fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
     let mut child = command.spawn().expect("the binary runs");
     let daemon = home.record()["pid"].clone();
     let runs = || runs_of(&daemon.to_string());
-    until("the suite runs", || !runs().is_empty());
+    until("the suite runs", || repository.path().join("running").exists());
     other.serve();
     assert!(!runs().is_empty(), "a run whose daemon lives is let alone");
     rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");

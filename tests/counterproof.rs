@@ -17,8 +17,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use host::defence::{self, Counter, Defence};
-use host::process::ProbeOutcome;
+use host::process::confine;
 use host::process::contain::{self, HELPER_COMMAND, Sandbox, probes};
+use host::process::{ProbeOutcome, ProbeVerdict};
 use host::skill::Builtin;
 use host::skill::attacks::{self, Play};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
     match arguments.as_slice() {
         [HELPER_COMMAND] => contain::helper(false),
         [HELPER_COMMAND, "--inner"] => contain::helper(true),
+        [confine::HELPER_COMMAND] => host::skill::helper::run(),
+        // What a helper starts that can.
+        ["--version"] => ExitCode::SUCCESS,
         ["one", how, name, off] => one(how, name, off),
         names => all(names.iter().copied().filter(|name| !name.starts_with('-')).collect()),
     }
@@ -78,6 +82,7 @@ fn one(how: &str, name: &str, off: &str) -> ExitCode {
         }
         "escape" => escape(Sandbox::Namespaces),
         "fallback" => escape(Sandbox::Landlock),
+        "helper" => in_helper(name, &off),
         _ => escape(Sandbox::None),
     };
     let (word, detail) = match outcome {
@@ -88,6 +93,25 @@ fn one(how: &str, name: &str, off: &str) -> ExitCode {
     };
     say(&format!("{word} {}", detail.replace('\n', " ")));
     ExitCode::SUCCESS
+}
+
+/// One of the attempts of a helper; all are made.
+fn in_helper(name: &str, off: &[Defence]) -> ProbeOutcome {
+    if off.contains(&Defence::HelperHandles) {
+        // Handles that stay open in what is started, as none of ours does.
+        for _ in 0..4 {
+            std::mem::forget(rustix::io::dup(std::io::stdin()));
+        }
+    }
+    let results = confine::probe();
+    let result = results.into_iter().find(|result| result.name == name);
+    let result = result.expect("it is in the table");
+    match result.verdict {
+        ProbeVerdict::Pass => ProbeOutcome::Held(result.detail),
+        ProbeVerdict::Fail if result.got_out => ProbeOutcome::GotOut(result.detail),
+        ProbeVerdict::Fail => ProbeOutcome::Odd(result.detail),
+        ProbeVerdict::NotAvailable => ProbeOutcome::NotAvailable(result.detail),
+    }
 }
 
 /// What a guest or a run can take of this machine where no defence bounds it.
@@ -207,12 +231,18 @@ fn jobs(sandbox: Sandbox) -> Vec<Job> {
         name: attempt.name,
         counter: attempt.counter(),
     });
+    let helpers = confine::ATTEMPTS.iter().map(|attempt| Job {
+        how: "helper",
+        name: attempt.name,
+        counter: Counter::Off(attempt.defences),
+    });
     let is_possible = |job: &Job| match job.how {
         "attack" => true,
+        "helper" => confine::available().is_full(),
         "fallback" => sandbox != Sandbox::None,
         _ => sandbox == Sandbox::Namespaces,
     };
-    attacks.chain(escapes).filter(is_possible).collect()
+    attacks.chain(escapes).chain(helpers).filter(is_possible).collect()
 }
 
 fn prove(job: &Job) -> Verdict {
@@ -229,7 +259,9 @@ fn prove(job: &Job) -> Verdict {
         return Verdict::Seen(detail.chars().take(100).collect());
     }
     // This machine may refuse it to everybody, whatever is around it.
-    let bare = (job.how != "attack").then(|| run("bare", job.name, &[])).flatten();
+    let bare = matches!(job.how, "escape" | "fallback")
+        .then(|| run("bare", job.name, &[]))
+        .flatten();
     match bare {
         Some(bare) if bare.starts_with("odd refused: ") || bare.starts_with("held refused: ") => {
             Verdict::Unseen(format!("this machine refuses it to everybody: {bare}"))

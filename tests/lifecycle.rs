@@ -477,11 +477,14 @@ fn an_idle_daemon_ends_where_that_is_wanted_and_the_next_command_starts_another(
     let world = waiting();
     let address = world.home.serve_with(&[("TOOL_TEST_IDLE_MS", "300")]);
     let pid = world.home.pid();
-    let (_, stream) = begin(&world, &address);
+    let (id, stream) = begin(&world, &address);
+    // Nobody listens, and nobody asks.
+    drop(stream);
     std::thread::sleep(Duration::from_millis(1_000));
     assert!(is_alive(pid), "a session is under way");
     world.server.release("go on");
-    holds(&stream.finish().body, &["\"complete\""]);
+    let stream = http::get(&address, &format!("/stream?session_id={id}"));
+    holds(&stream.body, &["\"complete\""]);
     let ended = Instant::now();
     while ended.elapsed() < Duration::from_millis(1_000) {
         http::get(&address, "/api/status").expect(200);

@@ -64,15 +64,10 @@ fn sent(server: &ModelServer, request: usize) -> String {
 /// The last result of a tool that the model was sent, as it stands in the conversation.
 fn last_result(server: &ModelServer) -> String {
     let requests = server.requests();
-    let messages = requests.last().expect("a request").body["messages"]
-        .as_array()
-        .expect("messages")
-        .clone();
-    let results = messages.iter().filter(|message| message["role"] == "tool");
-    results.last().expect("a result")["content"]
-        .as_str()
-        .expect("text")
-        .to_owned()
+    let messages = requests.last().expect("a request").body["messages"].as_array().cloned();
+    let messages = messages.expect("messages");
+    let result = messages.iter().rfind(|message| message["role"] == "tool");
+    result.expect("a result")["content"].as_str().expect("text").to_owned()
 }
 
 /// Fails where any of the secrets stands in anything that was sent.
@@ -547,7 +542,7 @@ fn the_output_of_failing_tests_taints_and_a_verdict_alone_does_not() {
 
 // ---- approvals over HTTP ----
 
-/// Starts a session that somebody will answer for. Gives its identifier and the secret.
+/// A client that knows nothing but the address.
 #[expect(clippy::disallowed_methods, reason = "the tests are a client")]
 fn client() -> reqwest::Client {
     // Another test may have been first.

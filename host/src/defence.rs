@@ -186,6 +186,19 @@ defences! {
     CoreLimit,
     /// Looking for what a run has left behind.
     Strays,
+
+    // ---- around a helper ----
+
+    /// Landlock's rules of a helper that parses hostile input.
+    HelperLandlock,
+    /// The list of system calls that it may use.
+    HelperSystemCalls,
+    /// Nothing of its starter's environment.
+    HelperEnvironment,
+    /// No handle of its starter's.
+    HelperHandles,
+    /// Its memory.
+    HelperMemory,
 }
 
 /// How an attack was seen to succeed, so that it is known to attack at all.
@@ -280,6 +293,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::process::confine;
     use crate::process::contain::probes::ATTEMPTS;
     use crate::skill::attacks::ATTACKS;
 
@@ -287,7 +301,9 @@ mod tests {
     fn every_defence_is_taken_away_by_some_attack() {
         let attacks = ATTACKS.iter().map(|attack| attack.counter);
         let counters = attacks.chain(ATTEMPTS.iter().map(|attempt| attempt.counter()));
-        let used: BTreeSet<Defence> = counters.flat_map(|counter| counter.defences().to_vec()).collect();
+        let helpers = confine::ATTEMPTS.iter().flat_map(|attempt| attempt.defences);
+        let used = counters.flat_map(|counter| counter.defences()).chain(helpers);
+        let used: BTreeSet<Defence> = used.copied().collect();
         assert_eq!(used, Defence::ALL.iter().copied().collect());
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use host::defence;
+use host::process::confine;
 use host::process::contain::probes::ATTEMPTS;
 use host::skill::attacks::ATTACKS;
 use serde_json::Value;
@@ -50,7 +51,7 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
     let places = TempDir::new().expect("a temporary folder");
     let finished = finish(doctor(&places, &["--json"]).output().expect("the binary runs"));
     let proof: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
-    let lists = [&proof["attacks"], &proof["escapes"]];
+    let lists = [&proof["attacks"], &proof["escapes"], &proof["helpers"]];
     let lost: Vec<&Value> = lists
         .iter()
         .flat_map(|list| list.as_array().expect("it is a list"))
@@ -69,7 +70,11 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
         ATTACKS.len() >= 40,
         "the specification of this proof wants as many by name"
     );
-    let all = ATTACKS.len() + ATTEMPTS.len();
+    assert_eq!(
+        names(lists[2]),
+        confine::ATTEMPTS.iter().map(|attempt| attempt.name).collect::<Vec<_>>()
+    );
+    let all = ATTACKS.len() + ATTEMPTS.len() + confine::ATTEMPTS.len();
     assert_eq!((&proof["held"], &proof["failed"]), (&all.into(), &0.into()));
     assert_eq!((finished.code, &proof["sandbox"]), (0, &"namespaces".into()));
     // It needed nothing and left nothing.
@@ -110,6 +115,53 @@ fn the_hostile_guest_is_no_skill() {
         refused.stderr.contains("There is no skill named `hostile`"),
         "{refused:?}"
     );
+}
+
+// ---- what is claimed ----
+
+/// The names behind `Tried by: ` or `Tested by: `, which may go over several lines.
+fn named(text: &str, start: &str) -> BTreeSet<String> {
+    let paragraphs = text
+        .split(start)
+        .skip(1)
+        .map(|rest| rest.split(".\n").next().expect("it has an end"));
+    let quoted = paragraphs.flat_map(|names| names.split('`').skip(1).step_by(2));
+    quoted.map(str::to_owned).collect()
+}
+
+/// All sources beneath a folder.
+fn sources(folder: &Path, text: &mut String) {
+    for path in entries(folder) {
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            text.push_str(&fs::read_to_string(&path).expect("it is text"));
+        }
+    }
+}
+
+#[test]
+fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = fs::read_to_string(root.join("SECURITY.md")).expect("it is there");
+    let known: BTreeSet<String> = ATTACKS
+        .iter()
+        .map(|attack| attack.name)
+        .chain(ATTEMPTS.iter().map(|attempt| attempt.name))
+        .chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(named(&text, "Tried by: "), known);
+    let mut code = String::new();
+    for folder in ["host/src", "tests"] {
+        sources(&root.join(folder), &mut code);
+    }
+    let tests = named(&text, "Tested by: ");
+    let missing: Vec<&String> = tests
+        .iter()
+        .filter(|name| !code.contains(&format!("fn {name}(")))
+        .collect();
+    assert!(!tests.is_empty() && missing.is_empty(), "{missing:?}");
 }
 
 // ---- what the product is built of ----

@@ -1,4 +1,5 @@
-//! `tool doctor --sandbox`: the attacks of the hostile guest and the attempts of runs to get out, made on this kernel.
+//! `tool doctor --sandbox`: the attacks of the hostile guest and the attempts of runs and helpers to get out, made on this
+//! kernel.
 //!
 //! It needs no daemon, no configuration and no key: everything happens in temporary folders of its own, and what is
 //! tried carries its own bounds. The hidden `__sandbox-probes` makes single ones, for tests. What is tried, and what
@@ -6,6 +7,7 @@
 
 use std::process::ExitCode;
 
+use host::process::confine;
 use host::process::contain::{self, Sandbox, probes};
 use host::process::{ProbeResult, ProbeVerdict};
 use host::skill::attacks;
@@ -31,6 +33,8 @@ struct Proof {
     attacks: Vec<ProbeResult>,
     /// What a run tried.
     escapes: Vec<ProbeResult>,
+    /// What a helper tried that parses what others wrote.
+    helpers: Vec<ProbeResult>,
     held: usize,
     failed: usize,
     not_available: usize,
@@ -91,6 +95,8 @@ enum Kind {
     Attack,
     /// A program that a skill has run.
     Escape,
+    /// A helper of ours that reads git's files or compiles a component.
+    Helper,
 }
 
 /// Makes what is wanted on a thread of its own, shows how far it is, and ends it where the user wants no more.
@@ -116,6 +122,15 @@ fn make(
             probes::probe(sandbox, &is_wanted, &cancel, |result| {
                 drop(sender.send((Kind::Escape, result)))
             });
+            let wants_helpers = confine::ATTEMPTS.iter().any(|attempt| is_wanted(attempt.name));
+            let helpers = if wants_helpers && !cancel.is_cancelled() {
+                confine::probe()
+            } else {
+                Vec::new()
+            };
+            for result in helpers.into_iter().filter(|result| is_wanted(result.name)) {
+                drop(sender.send((Kind::Helper, result)));
+            }
         });
         let followed = runtime.block_on(follow(&mut receiver, &is_wanted, output, &mut each));
         // What is under way ends, and clears its folder away, before this returns.
@@ -132,6 +147,7 @@ async fn follow(
 ) -> Result<(), Error> {
     let names = attacks::ATTACKS.iter().map(|attack| attack.name);
     let names = names.chain(probes::ATTEMPTS.iter().map(|attempt| attempt.name));
+    let names = names.chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name));
     let all = names.filter(|name| is_wanted(name)).count();
     let mut status = Status::new(output);
     let mut tick = tokio::time::interval(TICK);
@@ -159,6 +175,7 @@ struct Table {
     sandbox: Sandbox,
     attacks: Vec<ProbeResult>,
     escapes: Vec<ProbeResult>,
+    helpers: Vec<ProbeResult>,
 }
 
 impl Table {
@@ -169,6 +186,7 @@ impl Table {
             sandbox,
             attacks: Vec::new(),
             escapes: Vec::new(),
+            helpers: Vec::new(),
         }
     }
 
@@ -178,6 +196,10 @@ impl Table {
             Kind::Escape => (
                 &mut self.escapes,
                 format!("\nA test run tries to … (sandbox: {})", self.sandbox),
+            ),
+            Kind::Helper => (
+                &mut self.helpers,
+                "\nA helper that parses what others wrote tries to …".to_owned(),
             ),
         };
         if !self.json {
@@ -192,7 +214,7 @@ impl Table {
 
     fn proof(self) -> Proof {
         let count = |verdict| {
-            let all = self.attacks.iter().chain(&self.escapes);
+            let all = self.attacks.iter().chain(&self.escapes).chain(&self.helpers);
             all.filter(|result| result.verdict == verdict).count()
         };
         Proof {
@@ -203,6 +225,7 @@ impl Table {
             not_available: count(ProbeVerdict::NotAvailable),
             attacks: self.attacks,
             escapes: self.escapes,
+            helpers: self.helpers,
         }
     }
 }

@@ -228,6 +228,6 @@ mod tests {
             (0..2 * limits::TOOL_RESULTS_KEPT).map(round).collect()
         };
         assert_eq!(shorten(&mut rounds(), 7_000), 3, "a fifth more than is needed");
-        assert_eq!(shorten(&mut rounds(), 4_100), 4, "but the newest four stay");
+        assert_eq!(shorten(&mut rounds(), 4_400), 4, "but the newest four stay");
     }
 }

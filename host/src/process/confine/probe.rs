@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{Confinement, Door, Helper, HelperError, Until, Walls, Work};
+use crate::defence::Defence;
 use crate::limits;
 use crate::process::contain::probes::{ProbeResult, ProbeVerdict};
 
@@ -26,43 +27,65 @@ pub(crate) struct Attempts {
     address: SocketAddr,
 }
 
-/// One attempt: its name, what it tries, and whether only Landlock stops it.
-struct Attempt {
-    name: &'static str,
-    tries: &'static str,
+/// One attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    /// Its name.
+    pub name: &'static str,
+    /// Completes "a helper tries to …".
+    pub tries: &'static str,
+    /// What has to be off for it to succeed.
+    pub defences: &'static [Defence],
+    /// Only Landlock stops it.
     needs_landlock: bool,
 }
 
-const fn attempt(name: &'static str, tries: &'static str) -> Attempt {
+const fn attempt(name: &'static str, tries: &'static str, defences: &'static [Defence]) -> Attempt {
     Attempt {
         name,
         tries,
+        defences,
         needs_landlock: false,
     }
 }
 
-const ATTEMPTS: [Attempt; 13] = [
+const FILES: &[Defence] = &[Defence::HelperLandlock];
+const CALLS: &[Defence] = &[Defence::HelperSystemCalls];
+const CALLS_AND_FILES: &[Defence] = &[Defence::HelperSystemCalls, Defence::HelperLandlock];
+
+/// All of them.
+pub const ATTEMPTS: [Attempt; 13] = [
     Attempt {
-        name: "helper-open-outside",
-        tries: "open a file that its work is not on",
         needs_landlock: true,
+        ..attempt("helper-open-outside", "open a file that its work is not on", FILES)
     },
     Attempt {
-        name: "helper-write-inside",
-        tries: "write to a file that it may only read",
         needs_landlock: true,
+        ..attempt("helper-write-inside", "write to a file that it may only read", FILES)
     },
-    attempt("helper-connect", "connect to a server of this machine"),
-    attempt("helper-unix-socket", "connect to a socket of this machine"),
-    attempt("helper-exec", "start a program"),
-    attempt("helper-namespace", "make a namespace of its own"),
-    attempt("helper-signal", "send a signal to its starter"),
-    attempt("helper-limits", "change the limits of its starter"),
-    attempt("helper-mode", "change the mode of a file of the user"),
-    attempt("helper-code", "make code at run time"),
-    attempt("helper-environment", "find a variable of the environment"),
-    attempt("helper-handles", "find a handle beside its socket"),
-    attempt("helper-memory", "take more memory than it may"),
+    attempt("helper-connect", "connect to a server of this machine", CALLS_AND_FILES),
+    attempt("helper-unix-socket", "connect to a socket of this machine", CALLS),
+    attempt("helper-exec", "start a program", CALLS_AND_FILES),
+    attempt("helper-namespace", "make a namespace of its own", CALLS),
+    attempt("helper-signal", "send a signal to its starter", CALLS_AND_FILES),
+    attempt("helper-limits", "change the limits of its starter", CALLS),
+    attempt("helper-mode", "change the mode of a file of the user", CALLS),
+    attempt("helper-code", "make code at run time", CALLS),
+    attempt(
+        "helper-environment",
+        "find a variable of the environment",
+        &[Defence::HelperEnvironment],
+    ),
+    attempt(
+        "helper-handles",
+        "find a handle beside its socket",
+        &[Defence::HelperHandles],
+    ),
+    attempt(
+        "helper-memory",
+        "take more memory than it may",
+        &[Defence::HelperMemory],
+    ),
 ];
 
 /// The helper's part: makes every attempt, and says of each whether it succeeded.
@@ -77,6 +100,7 @@ fn make(attempts: &Attempts) -> Vec<bool> {
     let outcomes = ATTEMPTS.map(|attempt| match attempt.name {
         "helper-open-outside" => std::fs::read(&attempts.outside).is_ok(),
         "helper-write-inside" => std::fs::OpenOptions::new().append(true).open(&attempts.inside).is_ok(),
+        #[expect(clippy::disallowed_methods, reason = "it is an attack")]
         "helper-connect" => TcpStream::connect(attempts.address).is_ok(),
         "helper-unix-socket" => UnixStream::connect("/run/nowhere").is_ok_or_reached(),
         "helper-exec" => starts_a_program(),

@@ -11,6 +11,7 @@ use landlock::{
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 use super::{Walls, filter};
+use crate::defence::{self, Defence};
 use crate::limits;
 use crate::process::contain;
 
@@ -25,7 +26,9 @@ fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
 /// Raises all walls; true where Landlock is among them. The process must have one thread.
 pub(super) fn raise(walls: &Walls) -> Step<bool> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("tying it to its starter"))?;
-    close_inherited().map_err(at("closing what it inherited"))?;
+    if defence::on(Defence::HelperHandles) {
+        close_inherited().map_err(at("closing what it inherited"))?;
+    }
     // Only a preference: where the machine runs out of memory, this process is the one to end.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     wake_regularly().map_err(at("setting an alarm"))?;
@@ -35,7 +38,9 @@ pub(super) fn raise(walls: &Walls) -> Step<bool> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(rights))?;
     rustix::thread::set_no_new_privs(true).map_err(at(rights))?;
     let landlock = landlock(walls).map_err(at("raising Landlock"))?;
-    filter::apply().map_err(at("filtering system calls"))?;
+    if defence::on(Defence::HelperSystemCalls) {
+        filter::apply().map_err(at("filtering system calls"))?;
+    }
     Ok(landlock)
 }
 
@@ -97,8 +102,11 @@ fn wake_regularly() -> io::Result<()> {
 fn bounds(walls: &Walls) -> [(Resource, u64); 6] {
     [
         (Resource::Core, 0),
-        (Resource::Data, walls.memory_bytes),
-        (Resource::As, walls.address_bytes),
+        (
+            Resource::Data,
+            defence::bound(Defence::HelperMemory, walls.memory_bytes),
+        ),
+        (Resource::As, defence::bound(Defence::HelperMemory, walls.address_bytes)),
         (Resource::Cpu, walls.cpu_seconds),
         (Resource::Fsize, walls.file_bytes),
         (Resource::Nofile, limits::CONFINE_FILES_OPEN_MAX),
@@ -135,6 +143,9 @@ const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 
 /// False where the kernel has no Landlock, or too old a one.
 fn landlock(walls: &Walls) -> Result<bool, RulesetError> {
+    if !defence::on(Defence::HelperLandlock) {
+        return Ok(true);
+    }
     let needed = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(NEEDED));

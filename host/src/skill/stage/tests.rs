@@ -946,7 +946,7 @@ fn what_a_session_did_to_a_file_is_seen_from_its_start() {
 fn what_a_proposal_replaces_is_bounded() {
     use crate::limits::REPLACED_BYTES_MAX;
     let bench = Bench::new(&[("small.txt", "x")]);
-    let place = bench.folder.path().join("large.bin");
+    let place = bench.root("large.bin");
     let file = fs::File::create(&place).expect("a file is made");
     file.set_len(REPLACED_BYTES_MAX + 1).expect("a hole takes no space");
     let failure = bench
