@@ -318,6 +318,10 @@ pub const SESSION_SECONDS_MAX: u64 = 86_400;
 /// Most tokens that a request may give its session: a billion, which no day of any model reaches.
 pub const SESSION_TOKENS_MAX: u64 = 1_000_000_000;
 
+/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once would
+/// take every blocking thread, and with them the answers to everybody else.
+pub const CONTEXTS_BUILDING_MAX: usize = 8;
+
 /// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
 pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
 

@@ -74,6 +74,7 @@ pub struct Sessions {
     engine: Arc<dyn Engine>,
     approvals: Arc<Approvals>,
     calls: Arc<Semaphore>,
+    contexts: Arc<Semaphore>,
     ids: Ids,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// Ended sessions that the disk has not taken whole: it was full, or may not be written.
@@ -119,6 +120,7 @@ impl Sessions {
             engine,
             approvals: Arc::default(),
             calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
+            contexts: Arc::new(Semaphore::new(limits::CONTEXTS_BUILDING_MAX)),
             live: Mutex::default(),
             unwritten: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -293,6 +295,7 @@ impl Sessions {
             environment: launch.environment,
             redactor: launch.redactor,
             calls: Arc::clone(&self.calls),
+            contexts: Arc::clone(&self.contexts),
             cancel: live.cancel.clone(),
             task: launch.task,
         };

@@ -1,4 +1,4 @@
-//! Several daemons of different homes that work in the same directory, and as many open files as one asks for.
+//! Several daemons of different homes that work in the same directory.
 
 use std::collections::BTreeSet;
 
@@ -59,29 +59,4 @@ fn daemons_of_several_homes_share_one_history() {
             .expect("it leads somewhere")
             .starts_with("# Session report: explain")
     );
-}
-
-/// A shell commonly gives 1,024, which five hundred readers and two hundred sessions use up.
-#[test]
-fn a_daemon_asks_for_more_open_files_than_a_shell_gives() {
-    let home = Home::offline();
-    let (tool, from) = (
-        home.tool(std::path::Path::new("/"), &[]),
-        "ulimit -Sn 300; exec \"$0\" service start",
-    );
-    #[expect(clippy::disallowed_methods, reason = "a shell sets the bound")]
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", from]).arg(tool.get_program()).env_clear();
-    for (name, value) in tool.get_envs() {
-        shell.env(name, value.unwrap_or_default());
-    }
-    assert!(shell.status().expect("it runs").success());
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", home.pid().as_raw_nonzero()));
-    let limits = limits.expect("it is alive");
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"))
-        .expect("it is there");
-    let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    assert_eq!(numbers[0], numbers[1].min(host::limits::FILES_OPEN_WANTED), "{line}");
 }

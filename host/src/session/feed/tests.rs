@@ -184,7 +184,7 @@ async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_late
 }
 
 #[test]
-fn what_waits_for_a_full_disk_is_bounded() {
+fn unwritten_lines_are_bounded_while_the_disk_is_full() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     let _room = recorder.fill_disk();
