@@ -5,52 +5,6 @@
 
 use std::time::Duration;
 
-/// A bound as a span of time.
-pub(crate) fn seconds(bound: u64) -> Duration {
-    paced(Duration::from_secs(bound))
-}
-
-/// A bound as a span of time.
-pub(crate) fn milliseconds(bound: u64) -> Duration {
-    paced(Duration::from_millis(bound))
-}
-
-#[cfg(not(test))]
-fn paced(span: Duration) -> Duration {
-    span
-}
-
-#[cfg(test)]
-fn paced(span: Duration) -> Duration {
-    span / pace::PACE.get()
-}
-
-/// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
-#[cfg(test)]
-pub(crate) mod pace {
-    use std::cell::Cell;
-
-    thread_local! {
-        pub(super) static PACE: Cell<u32> = const { Cell::new(1) };
-    }
-
-    /// From now on, and as long as the answer lives, this many times as fast.
-    #[must_use]
-    pub(crate) fn hurried(times: u32) -> Hurried {
-        PACE.set(times);
-        Hurried
-    }
-
-    /// See [`hurried`].
-    pub(crate) struct Hurried;
-
-    impl Drop for Hurried {
-        fn drop(&mut self) {
-            PACE.set(1);
-        }
-    }
-}
-
 /// Largest file that the context engine or a skill of ours reads whole. Source files are far smaller; generated ones
 /// that are larger help nobody.
 pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -868,3 +822,51 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+
+// ---- as spans of time ----
+
+/// A bound as a span of time.
+pub(crate) fn seconds(bound: u64) -> Duration {
+    paced(Duration::from_secs(bound))
+}
+
+/// A bound as a span of time.
+pub(crate) fn milliseconds(bound: u64) -> Duration {
+    paced(Duration::from_millis(bound))
+}
+
+#[cfg(not(test))]
+fn paced(span: Duration) -> Duration {
+    span
+}
+
+#[cfg(test)]
+fn paced(span: Duration) -> Duration {
+    span / pace::PACE.get()
+}
+
+/// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
+#[cfg(test)]
+pub(crate) mod pace {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static PACE: Cell<u32> = const { Cell::new(1) };
+    }
+
+    /// From now on, and as long as the answer lives, this many times as fast.
+    #[must_use]
+    pub(crate) fn hurried(times: u32) -> Hurried {
+        PACE.set(times);
+        Hurried
+    }
+
+    /// See [`hurried`].
+    pub(crate) struct Hurried;
+
+    impl Drop for Hurried {
+        fn drop(&mut self) {
+            PACE.set(1);
+        }
+    }
+}

@@ -79,6 +79,10 @@ fn notes_of_the_vault_reach_the_context() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a `Host` of another name, as it stands on the wire"
+)]
 fn another_name_of_the_server_is_known() {
     use std::io::{Read, Write};
     let home = Home::configured(&format!("{PROVIDER}\n[server]\nhosts = [\"tool.example\"]\n"));

@@ -867,7 +867,7 @@ mod tests {
         std::fs::write(&path, line.repeat(1_000)).expect("the folder is writable");
         let first = read_lines(&path, 0).expect("it can be read");
         assert!(
-            first.len() <= limits::REPLAY_BYTES_MAX && first.len() % 1_000 == 0,
+            first.len() <= limits::REPLAY_BYTES_MAX && first.len().is_multiple_of(1_000),
             "{}",
             first.len()
         );
