@@ -123,7 +123,7 @@ fn npm_records_what_it_installed_and_that_can_be_undone() {
     holds(&read("package-lock.json"), &["tiny-package"]);
     assert_eq!(read("node_modules/tiny-package/index.js"), "module.exports = 1\n");
 
-    home.run(repository.path(), &["undo", "--yes"]).expect(0);
+    home.run(repository.path(), &["undo"]).expect(0);
     assert_eq!(read("package.json"), manifest);
     assert!(!repository.path().join("package-lock.json").exists());
     assert!(

@@ -25,32 +25,6 @@ fn paced(span: Duration) -> Duration {
     span / pace::PACE.get()
 }
 
-/// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
-#[cfg(test)]
-pub(crate) mod pace {
-    use std::cell::Cell;
-
-    thread_local! {
-        pub(super) static PACE: Cell<u32> = const { Cell::new(1) };
-    }
-
-    /// From now on, and as long as the answer lives, this many times as fast.
-    #[must_use]
-    pub(crate) fn hurried(times: u32) -> Hurried {
-        PACE.set(times);
-        Hurried
-    }
-
-    /// See [`hurried`].
-    pub(crate) struct Hurried;
-
-    impl Drop for Hurried {
-        fn drop(&mut self) {
-            PACE.set(1);
-        }
-    }
-}
-
 /// Largest file that the context engine or a skill of ours reads whole. Source files are far smaller; generated ones
 /// that are larger help nobody.
 pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -330,6 +304,10 @@ pub const HISTORY_LOCK_MS_MAX: u64 = 5_000;
 /// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
 pub const SESSIONS_KEPT: usize = 100;
 
+/// Time for which an ended session is kept however many come after it: a reader that lost its connection comes back
+/// within seconds, and hundreds of sessions may end meanwhile.
+pub const SESSION_SECONDS_KEPT_MIN: i64 = 600;
+
 /// Days for which a session is kept: long enough to undo last month's work.
 pub const SESSION_DAYS_KEPT: i64 = 30;
 
@@ -345,6 +323,10 @@ pub const SESSION_SECONDS_MAX: u64 = 86_400;
 
 /// Most tokens that a request may give its session: a billion, which no day of any model reaches.
 pub const SESSION_TOKENS_MAX: u64 = 1_000_000_000;
+
+/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once would
+/// take every blocking thread, and with them the answers to everybody else.
+pub const CONTEXTS_BUILDING_MAX: usize = 8;
 
 /// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
 pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
@@ -904,3 +886,29 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+
+/// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
+#[cfg(test)]
+pub(crate) mod pace {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static PACE: Cell<u32> = const { Cell::new(1) };
+    }
+
+    /// From now on, and as long as the answer lives, this many times as fast.
+    #[must_use]
+    pub(crate) fn hurried(times: u32) -> Hurried {
+        PACE.set(times);
+        Hurried
+    }
+
+    /// See [`hurried`].
+    pub(crate) struct Hurried;
+
+    impl Drop for Hurried {
+        fn drop(&mut self) {
+            PACE.set(1);
+        }
+    }
+}

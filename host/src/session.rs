@@ -6,6 +6,7 @@
 //! whose client, task or daemon goes away; the work itself is in `run`.
 
 pub mod approvals;
+mod checks;
 mod engine;
 pub mod feed;
 #[cfg(any(test, fuzzing))]
@@ -21,7 +22,6 @@ mod undo;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,21 +34,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    self, ApprovalAnswer, BudgetRequest, ContextRequest, ContextResult, ExecuteRequest, History, Operation,
-    PolicyRequest, Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status,
-    TaskEntry,
+    self, ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, Problem, ScanRequest, ScanResult,
+    SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
-use crate::config::{Api, PolicySettings, ProviderName, Settings};
+use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer};
 use crate::limits;
-use crate::process::contain;
 use crate::provider::analyst;
 use crate::redaction::Redactor;
-use crate::repository::{self, Repository, RepositoryError, Scans};
+use crate::repository::{self, Repository, Scans};
 use crate::skill::SkillHost;
-use crate::skill::policy::{Cause, Grant, Policy};
+use crate::skill::policy::{Cause, Policy};
 pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
+use checks::{
+    check_budget, check_provider, check_target, open_repository, own_keys, policy, shown_target, working_directory,
+};
 use engine::Engine;
 use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
@@ -73,6 +74,7 @@ pub struct Sessions {
     engine: Arc<dyn Engine>,
     approvals: Arc<Approvals>,
     calls: Arc<Semaphore>,
+    contexts: Arc<Semaphore>,
     ids: Ids,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// Ended sessions that the disk has not taken whole: it was full, or may not be written.
@@ -121,6 +123,7 @@ impl Sessions {
             engine,
             approvals: Arc::default(),
             calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
+            contexts: Arc::new(Semaphore::new(limits::CONTEXTS_BUILDING_MAX)),
             live: Mutex::default(),
             unwritten: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -298,6 +301,7 @@ impl Sessions {
             environment: launch.environment,
             redactor: launch.redactor,
             calls: Arc::clone(&self.calls),
+            contexts: Arc::clone(&self.contexts),
             cancel: live.cancel.clone(),
             task: launch.task,
         };
@@ -647,163 +651,6 @@ fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
         report_path: summary.report_path.clone(),
         error: summary.problem,
     })
-}
-
-fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
-    let Some(asserted) = asserted else { return Ok(()) };
-    if !ProviderName::ALL.iter().any(|name| name.name() == asserted) {
-        let message = format!("Unknown provider `{asserted}`: expected hosted, local or router");
-        return Err(Problem::new("invalid-request", message));
-    }
-    if asserted == enabled.name() {
-        return Ok(());
-    }
-    Err(Problem::new(
-        "provider-mismatch",
-        format!("The provider `{asserted}` is not enabled: `{enabled}` is"),
-    )
-    .with_hint(format!(
-        "switch with `tool init --provider {asserted}`, or leave `provider` out"
-    )))
-}
-
-/// Whether a request says what it is about; whether that exists is found out by the session.
-fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
-    let given = |field: &Option<String>| field.as_deref().is_some_and(|text| !text.trim().is_empty());
-    let (missing, sort) = match request.operation {
-        Operation::Explain => (false, ""),
-        Operation::Architect | Operation::Refactor => {
-            (!given(&request.target) && !given(&request.task), "a task or a path")
-        }
-        Operation::TestGen => (!given(&request.target), "a source file"),
-    };
-    match missing {
-        true => Err(Problem::new(
-            "invalid-request",
-            format!("{} needs a `target`: {sort}", request.operation),
-        )),
-        false => Ok(()),
-    }
-}
-
-/// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
-fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
-    let bounds = [
-        ("max_steps", budget.max_steps.map(u64::from), u64::from(u32::MAX)),
-        ("max_tokens", budget.max_tokens, limits::SESSION_TOKENS_MAX),
-        ("timeout_seconds", budget.timeout_seconds, limits::SESSION_SECONDS_MAX),
-    ];
-    let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
-    match bounds.into_iter().find(is_wrong) {
-        Some((field, Some(0), _)) => Err(Problem::new(
-            "invalid-request",
-            format!("`budget.{field}` must be at least 1"),
-        )
-        .with_hint("leave it out for the usual bound")),
-        Some((field, _, max)) => Err(Problem::new(
-            "invalid-request",
-            format!("`budget.{field}` must be at most {max}"),
-        )
-        .with_hint("leave it out for the usual bound")),
-        None => Ok(()),
-    }
-}
-
-/// What tasks and reports show as the target.
-fn shown_target(request: &ExecuteRequest) -> String {
-    let given = |field: &Option<String>| field.clone().filter(|text| !text.trim().is_empty());
-    match (given(&request.target), given(&request.task)) {
-        (Some(target), Some(task)) if target != task => format!("{target}: {task}"),
-        (Some(target), _) => target,
-        (None, Some(task)) => task,
-        (None, None) => ".".to_owned(),
-    }
-}
-
-/// The policy of a session on this machine. Trying out for the first time what the machine allows takes a moment.
-async fn policy(cause: Cause, request: &PolicyRequest) -> Result<Policy, Problem> {
-    let policy = Policy::new(cause, request)?;
-    let request = request.clone();
-    blocking(move || policy.contained(&request, contain::available)).await
-}
-
-fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {
-    let root = Path::new(path);
-    if !root.is_absolute() {
-        let message = format!("`repo_path` must be an absolute path: `{path}`");
-        return Err(Problem::new("invalid-request", message));
-    }
-    let repository = Repository::open(root, options).map_err(|error| {
-        let of_root_file = matches!(&error, RepositoryError::Pattern(pattern) if pattern.of_repository);
-        let hint = match &error {
-            _ if of_root_file => Some(repository::ROOT_FILE_HINT.to_owned()),
-            RepositoryError::RootFile(_) => Some(repository::ROOT_FILE_HINT.to_owned()),
-            error => std::error::Error::source(error).map(ToString::to_string),
-        };
-        let code = match &error {
-            _ if of_root_file => "config-repository",
-            RepositoryError::Open { .. } => "invalid-repository",
-            RepositoryError::Pattern(_) => "config-invalid",
-            RepositoryError::RootFile(_) => "config-repository",
-            _ => "refused-repository",
-        };
-        let problem = Problem::new(code, error.to_string());
-        match hint {
-            Some(hint) => problem.with_hint(hint),
-            None => problem,
-        }
-    })?;
-    check_denied(&repository)?;
-    Ok(repository)
-}
-
-/// A denial of the repository's own file that nobody understands is one that nobody would heed.
-fn check_denied(repository: &Repository) -> Result<(), Problem> {
-    let parsed = repository
-        .narrowing()
-        .deny
-        .iter()
-        .try_for_each(|name| name.parse::<Grant>().map(drop));
-    parsed.map_err(|problem| Problem {
-        code: "config-repository".to_owned(),
-        message: format!("`.tool.toml`, `deny`: {}", problem.message),
-        hint: problem.hint,
-    })
-}
-
-/// The keys that the user has told this program: they are replaced wherever they stand.
-fn own_keys(settings: &Settings) -> Option<&str> {
-    settings.provider.api_key.as_ref().map(|key| key.expose())
-}
-
-/// The folder that gets `session-reports/`: what the request names, if that is a directory of the user's, else the
-/// repository root.
-fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<PathBuf, Problem> {
-    let Some(asked) = asked else {
-        return Ok(repository.root().to_owned());
-    };
-    let invalid = |why: &str| {
-        let message = format!("`working_directory` {why}: `{asked}`");
-        Err(Problem::new("invalid-request", message))
-    };
-    if !Path::new(asked).is_absolute() {
-        return invalid("must be an absolute path");
-    }
-    let Ok(real) = std::fs::canonicalize(asked) else {
-        return invalid("does not exist");
-    };
-    // Its owner may write there, but reports of a request that anybody on this machine can make do not belong there.
-    if repository::system_directory(&real).is_some_and(|system| !matches!(system, "/tmp" | "/var/tmp")) {
-        return invalid("is a directory of the system");
-    }
-    let us = rustix::process::geteuid();
-    match std::fs::metadata(&real) {
-        Ok(metadata) if !metadata.is_dir() => invalid("is no directory"),
-        // The owner of everything may also write in a volume that another user has mounted.
-        Ok(metadata) if us.is_root() || metadata.uid() == us.as_raw() => Ok(real),
-        Ok(_) => invalid("belongs to another user"),
-        Err(_) => invalid("cannot be read"),
-    }
 }
 
 #[cfg(test)]

@@ -335,7 +335,10 @@ fn of_a_repository() {
         std::fs::create_dir_all(place.parent().expect("it has one")).expect("the folder is writable");
         std::fs::write(place, Wire::Router.config(&thief.url)).expect("the folder is writable");
     }
+    // Of the three one is a file that we read, and what it may not say ends the session.
+    let refused = world.run(&["explain", "."]).expect(2);
+    holds(&refused.stderr, &[".tool.toml", "`providers`"]);
+    std::fs::remove_file(Path::new(&world.repo_path()).join(".tool.toml")).expect("it is there");
     world.run(&["explain", "."]).expect(0);
     assert_eq!(thief.requests(), Vec::<String>::new());
-    assert!(Path::new(&world.repo_path()).join(".tool.toml").exists());
 }

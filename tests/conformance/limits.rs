@@ -60,7 +60,7 @@ pub(super) fn the_last_hundred_sessions_are_kept() {
     let entry = file["sessions"][0].clone();
     let older = (0..120).map(|n| {
         let mut entry = entry.clone();
-        entry["id"] = format!("older-{n:03}").into();
+        entry["id"] = format!("01a0-older-{n:03}").into();
         entry["started"] = format!("2025-01-01T00:{:02}:{:02}Z", n / 60, n % 60).into();
         entry
     });
@@ -79,8 +79,14 @@ pub(super) fn the_last_hundred_sessions_are_kept() {
         .collect();
     assert_eq!(kept.len(), 100);
     assert_eq!(
-        (kept[0], kept[1], kept[99]),
-        (&newest, &"older-119".into(), &"older-021".into())
+        (kept[0], kept[1], kept[2], kept[99]),
+        // The first session, which the file had lost, is back from its journal.
+        (
+            &newest,
+            &entry["id"],
+            &"01a0-older-119".into(),
+            &"01a0-older-022".into()
+        )
     );
     for (route, key) in [("/history", "sessions"), ("/tasks", "tasks")] {
         let list = http::get(&address, route).json()[key].as_array().map(Vec::len);

@@ -79,6 +79,7 @@ fn notes_of_the_vault_reach_the_context() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a client that names another host")]
 fn another_name_of_the_server_is_known() {
     use std::io::{Read, Write};
     let home = Home::configured(&format!("{PROVIDER}\n[server]\nhosts = [\"tool.example\"]\n"));

@@ -213,6 +213,6 @@ fn a_selection_reads_for_a_bounded_time() {
     with_tree(&[("a.py", "x = 1\n")], |tree| {
         std::thread::sleep(Duration::from_millis(1));
         assert!(tree.is_over(), "the time is over, and nothing more is read");
-        assert_eq!(tree.each(&[0], |at| Some(at)), [None]);
+        assert_eq!(tree.each(&[0], Some), [None]);
     });
 }

@@ -103,7 +103,9 @@ impl Door<'_> {
         }
         // Browsers that send no Origin with a request still say where it comes from.
         let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-        if listed.is_none() && !matches!(site, None | Some(b"same-origin" | b"none")) {
+        // A name such as `localhost` leads to more addresses than ours, and other users may serve pages at those.
+        let is_ours = site == Some(b"same-origin") && ours.is_address(&host);
+        if listed.is_none() && !is_ours && !matches!(site, None | Some(b"none")) {
             return Err(refused_origin("A page of another site may not use this server"));
         }
         Ok(listed.cloned())
@@ -180,6 +182,13 @@ impl Ours {
             || (!name.is_empty() && allowed.iter().any(listed))
     }
 
+    /// True for the address itself that we listen on, at our port: nobody else can serve a page there.
+    fn is_address(self, host: &str) -> bool {
+        let (name, given) = split_port(host);
+        let is_ours = |ip: IpAddr| ip == IpAddr::from([127, 0, 0, 1]) || Some(ip.to_canonical()) == self.address;
+        name.parse().is_ok_and(is_ours) && given.unwrap_or("80").parse() == Ok(self.port)
+    }
+
     fn is_name(self, name: &str) -> bool {
         let bare = name
             .strip_prefix('[')
@@ -195,9 +204,7 @@ impl Ours {
             return false;
         };
         let listed = |entry: &String| entry.trim_end_matches('/').eq_ignore_ascii_case(origin);
-        let own = origin
-            .strip_prefix("http://")
-            .is_some_and(|host| self.is_host(host, &[]));
+        let own = origin.strip_prefix("http://").is_some_and(|host| self.is_address(host));
         own || server.cors_origins.iter().any(listed)
     }
 }

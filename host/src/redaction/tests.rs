@@ -129,7 +129,7 @@ fn vectors() -> Vec<(&'static str, String, String, String)> {
     add("npm-token", "", format!("npm_{}", any(36)), "");
     add(
         "npm-token",
-        "//registry.npmjs.org/:_authToken=",
+        "//packages.example/:_authToken=",
         drawn(6, 36, LOWER),
         "\n",
     );
@@ -251,7 +251,7 @@ fn what_is_no_key_is_kept() {
         &format!("    {{file = \"a.whl\", hash = \"sha256:{}\"}},", drawn(23, 64, HEX)),
         &format!("commit {}\nAuthor: A", drawn(24, 40, HEX)),
         &format!(
-            "resolved = \"https://registry.npmjs.org/a/-/a-1.0.0.tgz#{}\"",
+            "resolved = \"https://packages.example/a/-/a-1.0.0.tgz#{}\"",
             drawn(25, 40, HEX)
         ),
         &format!("index {}..{} 100644", drawn(26, 40, HEX), drawn(27, 40, HEX)),

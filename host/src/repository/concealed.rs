@@ -135,7 +135,7 @@ impl Search<'_> {
     /// A git directory by its shape, or the state directory.
     fn is_hidden_folder(&self, folder: &Path, entries: &Entries) -> bool {
         let has = |name: &str| entries.iter().any(|(entry, _)| entry.file_name() == name);
-        if has("HEAD") && has("objects") && has("refs") {
+        if has("HEAD") && (has("commondir") || has("objects") && has("refs")) {
             return true;
         }
         let is_state = |state: Identity| {

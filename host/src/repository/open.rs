@@ -287,11 +287,11 @@ pub(super) fn is_ordinary(stat: &Stat) -> bool {
 
 /// True where the directory `path` beneath `at` has the shape of a git directory.
 pub(super) fn is_git_directory(at: impl AsFd, path: &str) -> bool {
-    defence::on(Defence::GitShape)
-        && ["HEAD", "objects", "refs"].iter().all(|name| {
-            let name = format!("{path}/{name}");
-            rustix::fs::statat(at.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-        })
+    let has = |name: &str| {
+        let name = format!("{path}/{name}");
+        rustix::fs::statat(at.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    };
+    defence::on(Defence::GitShape) && has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }
 
 /// Fills `buffer` from the beginning of a file as far as it goes, without moving its position.

@@ -593,7 +593,7 @@ impl Listing {
     }
 
     fn is_git_directory(&self) -> bool {
-        self.has("HEAD") && self.has("objects") && self.has("refs")
+        self.has("HEAD") && (self.has("commondir") || self.has("objects") && self.has("refs"))
     }
 }
 

@@ -4,6 +4,7 @@
 //! `session_history.json` in a working directory, which several processes may write at once: it is changed under a
 //! lock and replaced in one step.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -14,6 +15,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::ids;
 use super::journal::{Change, Entry, Line, Start};
 use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
 use crate::limits;
@@ -321,12 +323,16 @@ pub(crate) fn output_of(event: &Event) -> &str {
 
 /// `history` with more sessions, in the order of their starts, the newest 100. One that is there is replaced.
 ///
-/// Identifiers tell the order, not the times: a clock that was set back makes no session older than the one before it.
+/// Identifiers tell the order, and the times only where they are none of ours: a clock that was set back makes no session
+/// older than the one before it.
 pub fn with_entries(mut history: History, entries: Vec<HistoryEntry>) -> History {
     let is_new = |other: &HistoryEntry| entries.iter().all(|entry| entry.id != other.id);
     history.sessions.retain(is_new);
     history.sessions.extend(entries);
-    history.sessions.sort_by(|a, b| b.id.cmp(&a.id));
+    history.sessions.sort_by_cached_key(|entry| {
+        let started = u64::try_from(entry.started.timestamp_millis()).unwrap_or(0);
+        Reverse((ids::time_ms(&entry.id).unwrap_or(started), entry.id.clone()))
+    });
     history.sessions.truncate(limits::HISTORY_ENTRIES_MAX);
     history
 }
@@ -573,14 +579,17 @@ pub(crate) mod tests {
 
     #[test]
     fn a_session_after_the_clock_was_set_back_is_still_the_newest() {
-        let entry = |id: &str, started| {
-            let entry = session(id, Status::Complete, started).history_entry();
+        let ids = ids::Ids::after([].into_iter());
+        let entry = |started| {
+            let entry = session(&ids.next(at(started)), Status::Complete, started).history_entry();
             entry.expect("it ended")
         };
-        let before = (0..100).map(|n| entry(&format!("{n:03}"), 10_000 + n)).collect();
-        let history = with_entries(with_entries(History::default(), before), vec![entry("100", 5)]);
+        let before = (0..100).map(|n| entry(10_000 + n)).collect();
+        let newest = entry(5);
+        let id = newest.id.clone();
+        let history = with_entries(with_entries(History::default(), before), vec![newest]);
         assert_eq!(history.sessions.len(), 100);
-        assert_eq!(history.sessions[0].id, "100");
+        assert_eq!(history.sessions[0].id, id);
     }
 
     #[test]

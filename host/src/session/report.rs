@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_diff_ends_at_a_line_and_says_how_much_is_left() {
+    fn a_long_diff_in_a_report_ends_at_a_line_and_says_how_much_is_left() {
         let (summary, lines) = session(Path::new("/r"));
         let line = "+1234567\n";
         let fits = limits::REPORT_DIFF_BYTES_MAX / line.len();

@@ -46,6 +46,7 @@ pub(super) struct Job {
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,
     pub(super) calls: Arc<Semaphore>,
+    pub(super) contexts: Arc<Semaphore>,
     pub(super) cancel: CancellationToken,
     pub(super) task: Task,
 }

@@ -254,8 +254,8 @@ impl Store {
     }
 }
 
-/// Which sessions are kept no longer: beyond the newest hundred of their kind, older than a month, or beyond the bytes
-/// of all. Never one whose change is not settled.
+/// Which sessions are kept no longer: beyond the newest hundred of their kind and not just ended, older than a month, or
+/// beyond the bytes of all. Never one whose change is not settled.
 fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
     let (mut operations, mut calls, mut bytes) = (0, 0, 0);
     let oldest = now - chrono::Duration::days(limits::SESSION_DAYS_KEPT);
@@ -267,10 +267,12 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
         };
         *count += 1;
         bytes += session.bytes;
-        let beyond = *count > limits::SESSIONS_KEPT || bytes > limits::SESSIONS_BYTES_MAX;
         // Its end, because the clock may have been set right while it ran.
-        let newest = session.summary.completed.unwrap_or(session.summary.started);
-        (beyond || newest < oldest) && session.summary.open_changes.is_empty()
+        let end = session.summary.completed.unwrap_or(session.summary.started);
+        let is_fresh = (now - end).num_seconds().abs() < limits::SESSION_SECONDS_KEPT_MIN;
+        let is_beyond = *count > limits::SESSIONS_KEPT && !is_fresh;
+        let is_too_much = bytes > limits::SESSIONS_BYTES_MAX;
+        (is_beyond || is_too_much || end < oldest) && session.summary.open_changes.is_empty()
     });
     old.map(|(id, _)| id.clone()).collect()
 }
@@ -331,8 +333,14 @@ fn recover(recorder: &Arc<Recorder>, home: &Path) {
                 }
             }
             (Err(error), _) => recorder.notice(format!("An interrupted change cannot be rolled back: {error}"), None),
-            // A repository that is gone has nothing to recover.
-            (_, Err(error)) => recorder.notice(format!("An interrupted change cannot be rolled back: {error}"), None),
+            // It may only be out of reach for now; the change stays open, and the next start tries again.
+            (Ok(_), Err(error)) => {
+                recorder.notice(
+                    format!("An interrupted change cannot be rolled back yet: {error}"),
+                    None,
+                );
+                continue;
+            }
         }
         recorder.record(Entry::Abandoned { id: open.id });
     }
@@ -376,7 +384,10 @@ mod tests {
     fn a_hundred_of_each_kind_are_kept() {
         let operations = (0..105).map(|n| kept(n, explain(), 1));
         let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
-        let mut forgotten = to_forget(&operations.chain(calls).collect(), at(400));
+        let all = operations.chain(calls).collect();
+        let readers_come_back = at(400);
+        assert!(to_forget(&all, readers_come_back).is_empty());
+        let mut forgotten = to_forget(&all, at(400 + limits::SESSION_SECONDS_KEPT_MIN));
         forgotten.sort();
         assert_eq!(
             forgotten,

@@ -10,8 +10,8 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::api::{Event, PolicyRequest};
-use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings};
+use crate::api::{Event, Operation, PolicyRequest};
+use crate::config::{Api, ProviderName, ProviderSettings, ProviderSummary, ServerSettings};
 use crate::provider::{Message, ProviderEvent, StopReason, Usage};
 use crate::skill::{FileChange, FileState, PreparedChange};
 pub(crate) use fakes::{Act, FakeEngine};

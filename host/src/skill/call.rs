@@ -134,8 +134,8 @@ struct TurnState {
 /// The right to run one store.
 pub(super) struct Turn<'a>(&'a Turns);
 
-/// How often a waiting call looks whether its session has ended.
-const TURN_SLICE: Duration = Duration::from_millis(10);
+/// How often a waiting call looks whether its session has ended. A hundred may wait, and each look costs a wake-up.
+const TURN_SLICE: Duration = Duration::from_millis(50);
 
 impl Turns {
     pub(super) fn new(limits: Limits) -> Self {

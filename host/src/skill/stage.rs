@@ -315,7 +315,8 @@ fn is_allowed(context: &CallContext, path: &str) -> bool {
 /// Refuses a proposal that would turn a directory into a git directory: git takes its configuration, which runs
 /// commands, from any directory of that shape.
 fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
-    const SHAPE: [&str; 3] = ["head", "objects", "refs"];
+    // The second is that of a linked work tree, whose configuration may lie beside it.
+    const SHAPES: [&[&str]; 2] = [&["head", "objects", "refs"], &["head", "commondir"]];
     let written: BTreeSet<String> = proposal
         .files
         .iter()
@@ -326,7 +327,8 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
     for (path, _) in proposal.files.iter().filter(|(_, content)| content.is_some()) {
         for part in path::ancestors(path).chain(std::iter::once(path.as_str())) {
             let (directory, name) = path::split(part);
-            if !SHAPE.contains(&name.to_lowercase().as_str()) || is_allowed(context, path) {
+            let folded = name.to_lowercase();
+            if SHAPES.iter().all(|shape| !shape.contains(&folded.as_str())) || is_allowed(context, path) {
                 continue;
             }
             let exists = |name: &&str| {
@@ -336,7 +338,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
                 let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
                 written.contains(&folded) || found.is_ok()
             };
-            if SHAPE.iter().all(exists) && defence::on(Defence::ProposedGitShape) {
+            if SHAPES.iter().any(|shape| shape.iter().all(exists)) && defence::on(Defence::ProposedGitShape) {
                 let place = if directory.is_empty() {
                     "the repository root"
                 } else {

@@ -164,10 +164,26 @@ async fn a_page_of_a_listed_origin_gets_what_the_user_gets() {
         response.headers()["access-control-allow-origin"],
         "http://localhost:5173"
     );
-    let own = ask("GET", "/tasks")
-        .header("origin", "http://localhost:8000")
-        .header("sec-fetch-site", "same-origin");
-    assert_eq!(server.status(own).await, 200);
+    let own = |name: &str| {
+        ask("GET", "/tasks")
+            .header("host", name)
+            .header("origin", &format!("http://{name}"))
+            .header("sec-fetch-site", "same-origin")
+    };
+    assert_eq!(server.status(own("127.0.0.1:8000")).await, 200);
+    // Another user of the machine may serve a page at the other addresses that these names lead to.
+    for name in ["localhost:8000", "127.0.0.2:8000", "[::1]:8000"] {
+        assert_eq!(server.status(own(name)).await, 403, "{name}");
+        let silent = ask("GET", "/tasks")
+            .header("host", name)
+            .header("sec-fetch-site", "same-origin");
+        assert_eq!(server.status(silent).await, 403, "{name}");
+        assert_eq!(
+            server.status(ask("GET", "/tasks").header("host", name)).await,
+            200,
+            "{name}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -50,7 +50,13 @@ impl<'a> Named<'a> {
             _ => None,
         };
         let restored = self.parsed.filter(|_| writes).map(|mut value| {
-            let holds = |key: &str| self.files.values().any(|content| content.contains(key));
+            // Of the names in the arguments only the one that is written to counts: a key of another file stays there.
+            let written = value.get("path").and_then(Value::as_str).or(one.as_deref());
+            let content = written
+                .and_then(|path| self.files.get(path))
+                .cloned()
+                .unwrap_or_default();
+            let holds = |key: &str| content.contains(key);
             rewrite(&mut value, &|text| self.redactor.restore_where(text, &holds));
             value.to_string()
         });

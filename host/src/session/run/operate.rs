@@ -198,7 +198,11 @@ async fn prepare(
         biased;
         // The guard ends the walk.
         () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
-        prepared = tokio::task::spawn_blocking(build) => prepared,
+        // Nobody closes the semaphore: without a permit the session was cancelled, and the walk ends at once.
+        prepared = async {
+            let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;
+            tokio::task::spawn_blocking(build).await
+        } => prepared,
     };
     let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
     job.recorder.event(Event::Selection {

@@ -399,6 +399,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         environment: BTreeMap::new(),
         redactor: Arc::default(),
         calls: Arc::new(Semaphore::new(1)),
+        contexts: Arc::new(Semaphore::new(1)),
         cancel: CancellationToken::new(),
         task: Task::Operation(Box::new(OperationTask {
             operation: Operation::Explain,
@@ -693,6 +694,30 @@ async fn a_stop_waits_for_sessions_within_a_bound() {
         "{:?}",
         started.elapsed()
     );
+}
+
+#[tokio::test]
+async fn contexts_are_built_a_bounded_number_at_a_time() {
+    let world = World::new(vec![vec![Act::Say("Done.")]]);
+    let free = || world.sessions.contexts.available_permits();
+    assert_eq!(free(), limits::CONTEXTS_BUILDING_MAX);
+    let all = u32::try_from(limits::CONTEXTS_BUILDING_MAX).expect("it is small");
+    let take = || Arc::clone(&world.sessions.contexts).acquire_many_owned(all);
+    let others = take().await.expect("it is open");
+    let waiting = world.start(world.request(Operation::Explain, ".")).await.session_id;
+    let cancelled = world.start(world.request(Operation::Explain, ".")).await.session_id;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.sessions.running(), 2, "they wait for their turn");
+    let clock = std::time::Instant::now();
+    world.sessions.cancel(&cancelled).expect("it waits");
+    assert!(matches!(world.events(&cancelled).await.last(), Some(Event::Error { code, .. }) if code == "cancelled"));
+    assert!(clock.elapsed() < Duration::from_millis(500), "{:?}", clock.elapsed());
+    drop(others);
+    assert!(matches!(
+        world.events(&waiting).await.last(),
+        Some(Event::Complete { .. })
+    ));
+    assert_eq!(free(), limits::CONTEXTS_BUILDING_MAX);
 }
 
 #[tokio::test]

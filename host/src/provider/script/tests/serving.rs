@@ -210,6 +210,31 @@ fn bodies_that_no_api_sends() {
 }
 
 #[test]
+fn conversations_do_not_take_each_others_rounds() {
+    let script = Script {
+        per_conversation: true,
+        ..Script::new([Round::text("First."), Round::text("Second.")])
+    };
+    let server = ModelServer::start(script).expect("loopback has a free port");
+    let later = json!({"model": "m", "stream": true, "messages": [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "First."},
+        {"role": "user", "content": "go on"},
+    ]});
+    for (body, says) in [
+        (user(), "First."),
+        (user(), "First."),
+        (later.to_string(), "Second."),
+        (user(), "First."),
+    ] {
+        let (_, body) = ask(server.address(), CHAT, &body);
+        assert!(body.contains(says), "{body}");
+    }
+    let (_, body) = ask(server.address(), GENERATE, &user_content());
+    assert!(body.contains("First."), "{body}");
+}
+
+#[test]
 fn what_a_wire_does_not_allow_is_refused_and_takes_no_round() {
     let wrong =
         json!({"model": "m", "stream": true, "messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]});

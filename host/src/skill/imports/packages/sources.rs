@@ -81,6 +81,8 @@ fn ask(
     environment: BTreeMap<String, String>,
 ) -> Option<String> {
     let folder = tempfile::tempdir().ok()?;
+    // npm looks for its project further up, where others may have written, unless it finds one here.
+    std::fs::write(folder.path().join("package.json"), "{}").ok()?;
     let command = CommandSpec {
         program: program.to_owned(),
         arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
