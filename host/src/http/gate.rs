@@ -309,7 +309,7 @@ mod tests {
             ..ServerSettings::default()
         };
         let is = |origin: &str| OURS.is_origin(&origin.parse().expect("a header"), &server);
-        assert!(is("http://localhost:8000") && is("http://127.0.0.1:8000"));
+        assert!(is("http://127.0.0.1:8000") && !is("http://localhost:8000") && !is("http://[::1]:8000"));
         assert!(is("http://localhost:5173") && is("https://app.example"));
         assert!(!is("null") && !is("http://localhost:3000") && !is("https://localhost:8000"));
         assert!(!is("http://evil.example") && !is("https://app.example.evil.example"));

@@ -364,18 +364,27 @@ fn acquire(lock: &File) -> io::Result<()> {
 
 /// The history file in the folder `reports`; empty where there is none, or where it is none of ours.
 pub fn read_file(reports: BorrowedFd<'_>) -> io::Result<History> {
+    Ok(whole_file(reports)?.unwrap_or_default())
+}
+
+/// True where the history file in the folder `reports` is there and whole.
+pub fn is_whole(reports: BorrowedFd<'_>) -> bool {
+    whole_file(reports).is_ok_and(|file| file.is_some())
+}
+
+fn whole_file(reports: BorrowedFd<'_>) -> io::Result<Option<History>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(reports, HISTORY_FILE, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(History::default()),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     if !file.metadata().is_ok_and(|metadata: fs::Metadata| metadata.is_file()) {
-        return Ok(History::default());
+        return Ok(None);
     }
     let mut text = Vec::new();
     file.take(limits::HISTORY_FILE_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text).unwrap_or_default())
+    Ok(serde_json::from_slice(&text).ok())
 }
 
 /// Replaces the file `name` in `folder` in one step. A symlink of that name is replaced, not followed.

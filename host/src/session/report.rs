@@ -364,13 +364,17 @@ fn report_path(summary: &Summary) -> PathBuf {
 /// Writes report, history and the pointer to the newest report into the working directory. The history is written
 /// even where the report cannot be; the first failure is what is answered.
 ///
-/// `known` are the other sessions of this working directory: a history file that is gone or damaged is whole again.
-pub fn write(summary: &Summary, markdown: &str, known: Vec<HistoryEntry>) -> io::Result<()> {
+/// `known` are the other sessions of this working directory: a history file that is gone or damaged is whole again, and
+/// one that could not be written gets what it missed. What people have taken out of it stays out.
+pub fn write(summary: &Summary, markdown: &str, known: Vec<Summary>) -> io::Result<()> {
     let folder = open_folder(Path::new(&summary.start.working_directory))?;
     let name = file_name(summary);
     let report = history::replace(folder.as_fd(), &name, markdown.as_bytes());
     let latest = report.and_then(|()| point_at(&folder, &name, markdown));
-    let entries: Vec<HistoryEntry> = known.into_iter().chain(summary.history_entry()).collect();
+    let is_whole = history::is_whole(folder.as_fd());
+    let missed = known.iter().filter(|known| !is_whole || known.report_path.is_empty());
+    let entries = missed.filter_map(Summary::history_entry).chain(summary.history_entry());
+    let entries: Vec<HistoryEntry> = entries.collect();
     let listed = match entries.is_empty() {
         true => Ok(()),
         false => history::add_to_file(folder.as_fd(), entries),

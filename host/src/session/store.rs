@@ -17,7 +17,7 @@ use super::ids::Ids;
 use super::journal::{End, Entry, Line, Parsed, SessionFolder, create_private_folder};
 use super::report;
 use super::run::{self, Outcome};
-use crate::api::{self, HistoryEntry, Problem, Status, Timestamp};
+use crate::api::{self, Problem, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::changes;
@@ -211,13 +211,13 @@ impl Store {
         Some(report::path_in_results(summary))
     }
 
-    /// What the history file of a working directory is to hold.
-    fn known_in(&self, working_directory: &str) -> Vec<HistoryEntry> {
+    /// The sessions that the history file of a working directory is to hold.
+    fn known_in(&self, working_directory: &str) -> Vec<Summary> {
         let kept = self.lock();
         let here = kept
             .values()
             .filter(|kept| kept.summary.start.working_directory == working_directory);
-        here.filter_map(|kept| kept.summary.history_entry()).collect()
+        here.map(|kept| kept.summary.clone()).collect()
     }
 
     /// A kept session.

@@ -577,8 +577,14 @@ async fn sessions_under_way_are_of_a_bounded_number() {
         (problem.code.as_str(), problem.message.as_str()),
         ("busy", "256 sessions are under way")
     );
-    world.sessions.drain().await;
-    assert_eq!(world.sessions.running(), 0);
+    // So many journals may take a slow disk more than the time of one stop.
+    for _ in 0..10 {
+        world.sessions.drain().await;
+        if world.sessions.running() == 0 {
+            return;
+        }
+    }
+    panic!("{} sessions do not end", world.sessions.running());
 }
 
 #[tokio::test]
