@@ -78,6 +78,7 @@ pub(super) fn the_last_hundred_sessions_are_kept() {
         .map(|it| &it["id"])
         .collect();
     assert_eq!(kept.len(), 100);
+    // A file that is whole is taken as it is: what somebody has taken out of it stays out.
     assert_eq!(
         (kept[0], kept[1], kept[99]),
         (&newest, &"01a0-older-119".into(), &"01a0-older-021".into())

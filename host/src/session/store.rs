@@ -55,6 +55,9 @@ struct Kept {
     summary: Summary,
     /// Bytes of its folder.
     bytes: u64,
+    /// True where it ended under this daemon, which may have lost readers that come back.
+    #[serde(skip)]
+    is_of_now: bool,
 }
 
 impl Store {
@@ -168,7 +171,8 @@ impl Store {
             tracing::error!(session = recorder.summary().id(), %error, "the end of a session could not be written");
         }
         let summary = recorder.summary();
-        let kept = keep(recorder.folder(), summary);
+        let mut kept = keep(recorder.folder(), summary);
+        kept.is_of_now = true;
         self.lock().insert(kept.summary.id().to_owned(), kept);
         self.forget_old(at);
         ended.is_ok()
@@ -269,7 +273,7 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
         bytes += session.bytes;
         // Its end, because the clock may have been set right while it ran.
         let end = session.summary.completed.unwrap_or(session.summary.started);
-        let is_fresh = (now - end).num_seconds().abs() < limits::SESSION_SECONDS_KEPT_MIN;
+        let is_fresh = session.is_of_now && (now - end).num_seconds().abs() < limits::SESSION_SECONDS_KEPT_MIN;
         let is_beyond = *count > limits::SESSIONS_KEPT && !is_fresh;
         let is_too_much = bytes > limits::SESSIONS_BYTES_MAX;
         (is_beyond || is_too_much || end < oldest) && session.summary.open_changes.is_empty()
@@ -282,6 +286,7 @@ fn keep(folder: &SessionFolder, summary: Summary) -> Kept {
     let kept = Kept {
         summary,
         bytes: folder.size_bytes(),
+        is_of_now: false,
     };
     let write = || -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(folder.path())?;
@@ -373,7 +378,12 @@ mod tests {
         let id = format!("{n:04}");
         let mut summary = Summary::begin(start(&id, work), at(n));
         summary.status = Status::Complete;
-        (id, Kept { summary, bytes })
+        let kept = Kept {
+            summary,
+            bytes,
+            is_of_now: true,
+        };
+        (id, kept)
     }
 
     fn explain() -> Work {
@@ -384,9 +394,11 @@ mod tests {
     fn a_hundred_of_each_kind_are_kept() {
         let operations = (0..105).map(|n| kept(n, explain(), 1));
         let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
-        let all = operations.chain(calls).collect();
+        let mut all: BTreeMap<String, Kept> = operations.chain(calls).collect();
         let readers_come_back = at(400);
         assert!(to_forget(&all, readers_come_back).is_empty());
+        all.get_mut("0001").expect("it is there").is_of_now = false;
+        assert_eq!(to_forget(&all, readers_come_back), ["0001"]);
         let mut forgotten = to_forget(&all, at(400 + limits::SESSION_SECONDS_KEPT_MIN));
         forgotten.sort();
         assert_eq!(
