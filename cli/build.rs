@@ -8,20 +8,28 @@ use std::path::{Path, PathBuf};
 const HOSTILE: &str = "hostile";
 
 /// Folders beneath `skills/` that are libraries.
-const LIBRARIES: [&str; 2] = ["sdk", "syntax"];
+const LIBRARIES: [&str; 3] = ["sdk", "syntax", "outline"];
+
+/// The components that read source files by syntax tree.
+const OUTLINERS: [&str; 3] = ["outline_native", "outline_python", "outline_script"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=TOOL_SKILLS_FOLDER");
     let out = PathBuf::from(variable("OUT_DIR"));
     let tables = skills_folder(&out).and_then(|folder| {
         let hostile = table(&folder, vec![HOSTILE.to_owned()])?;
-        Ok([table(&folder, skills()?)?, hostile])
+        Ok([table(&folder, skills()?)?, hostile, outliners(&folder)?])
     });
-    let [builtins, hostile] = tables.unwrap_or_else(|missing| {
+    let [builtins, hostile, outliners] = tables.unwrap_or_else(|missing| {
         println!("cargo::error={missing}: run `scripts/build`, which builds the components first");
-        ["&[]", "&[]"].map(str::to_owned)
+        ["&[]", "&[]", "&[]"].map(str::to_owned)
     });
-    for (name, table) in [("builtins.rs", builtins), ("hostile.rs", hostile)] {
+    let tables = [
+        ("builtins.rs", builtins),
+        ("hostile.rs", hostile),
+        ("outliners.rs", outliners),
+    ];
+    for (name, table) in tables {
         std::fs::write(out.join(name), table).expect("cargo makes OUT_DIR writable");
     }
 }
@@ -71,15 +79,32 @@ fn table(folder: &Path, names: Vec<String>) -> Result<String, String> {
     Ok(table)
 }
 
+fn outliners(folder: &Path) -> Result<String, String> {
+    let mut table = String::from("&[\n");
+    for name in OUTLINERS {
+        let compiled = file(folder, name, "compiled")?;
+        writeln!(
+            table,
+            "    host::skill::EmbeddedOutliner {{ name: {name:?}, compiled: include_bytes!({compiled:?}) }},"
+        )
+        .expect("writing to a string cannot fail");
+    }
+    table.push(']');
+    Ok(table)
+}
+
+/// A file that was prepared of a component.
+fn file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
+    let path = folder.join(format!("{name}.{extension}"));
+    println!("cargo::rerun-if-changed={}", path.display());
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(format!("the component `{name}` is missing")),
+    }
+}
+
 fn entry(table: &mut String, folder: &Path, name: &str) -> Result<(), String> {
-    let file = |extension: &str| {
-        let path = folder.join(format!("{name}.{extension}"));
-        println!("cargo::rerun-if-changed={}", path.display());
-        match path.is_file() {
-            true => Ok(path),
-            false => Err(format!("the component `{name}` is missing")),
-        }
-    };
+    let file = |extension: &str| file(folder, name, extension);
     let (wasm, compiled) = (file("wasm")?, file("compiled")?);
     let (descriptor, digest) = (file("json")?, file("digest")?);
     write!(

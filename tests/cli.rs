@@ -11,13 +11,20 @@ use crate::support::{Home, folder};
 #[test]
 fn a_missing_target_is_named_as_it_was_given() {
     let (home, repository) = (Home::offline(), folder(&[("a.py", "x = 1\n")]));
-    let finished = home.run(repository.path(), &["explain", "nosuchfile"]).expect(1);
+    let finished = home.run(repository.path(), &["explain", "nosuchfile"]).expect(2);
     assert!(
-        finished.stderr.contains("\n[error] File not found: nosuchfile\nhint: "),
+        finished
+            .stderr
+            .starts_with("[error] File not found: nosuchfile\nhint: "),
         "{}",
         finished.stderr
     );
     assert_eq!(finished.stdout, "");
+    assert!(
+        !home.path().join("backend.json").exists(),
+        "no session, and no backend for one"
+    );
+    assert!(!repository.path().join("session-reports").exists());
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn config_says_where_each_setting_comes_from_and_starts_nothing() {
     for line in [
         "providers.hosted.model some-model from HOSTED_MODEL",
         "providers.hosted.api_key set, 8 characters, from HOSTED_API_KEY",
-        "port 0 from TOOL_BACKEND_PORT",
+        "server.port 0 from TOOL_BACKEND_PORT",
         "server.auth same-user default",
     ] {
         assert!(
@@ -139,7 +139,7 @@ fn every_key_is_in_the_readme() {
             key.replace(&format!("providers.{name}."), "providers.NAME.")
         });
         // These are no keys of the file.
-        if !["home", "port", "repository"].contains(&key.as_str()) {
+        if !["home", "repository"].contains(&key.as_str()) {
             assert!(named.contains(&key.as_str()), "`{key}` is missing");
         }
     }
@@ -373,12 +373,12 @@ fn an_output_file_appears_once_the_operation_is_complete() {
     );
 
     let refused = home
-        .run(repository.path(), &["explain", "nosuchfile", "-qo", "ANSWER.md"])
+        .run(repository.path(), &["explain", "..", "-qo", "ANSWER.md"])
         .expect(1);
     assert!(
         refused
             .stderr
-            .contains("hint: `ANSWER.md` was not written, since the operation is not complete; `tool results "),
+            .contains("`ANSWER.md` was not written: the operation is not complete.\nhint: `tool results "),
         "{}",
         refused.stderr
     );
@@ -505,7 +505,7 @@ fn history_is_filtered_by_model_operation_status_repository_and_number() {
     home.run(one.path(), &["explain", "."]).expect(0);
     home.run(two.path(), &["explain", ".", "--model", "vendor/other one"])
         .expect(0);
-    home.run(two.path(), &["explain", "nosuchfile"]).expect(1);
+    home.run(two.path(), &["explain", ".."]).expect(1);
     let count = |arguments: &[&str]| {
         let all: Vec<&str> = ["history", "--json"].iter().chain(arguments).copied().collect();
         let listed = home.run(one.path(), &all).expect(0);
@@ -589,7 +589,8 @@ fn exit_codes() {
         (&["--version"][..], 0, ""),
         (&["--help"][..], 0, ""),
         (&["explain", "."][..], 0, ""),
-        (&["explain", "nosuchfile"][..], 1, "[error] File not found: nosuchfile"),
+        (&["explain", "nosuchfile"][..], 2, "[error] File not found: nosuchfile"),
+        (&["explain", ".."][..], 1, "[error] File not found: .."),
         (
             &["skill", "call", "write_file", r#"{"path":"a","content":"b"}"#][..],
             1,
@@ -621,9 +622,9 @@ fn exit_codes() {
         ),
         (&["explain", ".", "--allow", "everything"][..], 2, "[error] "),
         (
-            &["history", "--status", "running"][..],
+            &["history", "--status", "lost"][..],
             2,
-            "[error] invalid value 'running' for '--status <STATUS>'",
+            "[error] invalid value 'lost' for '--status <STATUS>'",
         ),
     ] {
         let finished = home.run(here, arguments);
@@ -675,6 +676,187 @@ fn an_interruption_is_130_and_cancels() {
             .expect(0),
     );
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1));
+}
+
+/// The list is the server's: a hundred newer sessions of another repository would leave nothing to filter here.
+#[test]
+fn a_history_is_narrowed_by_repository_and_number() {
+    let (home, one, other) = (Home::offline(), small_repository(), small_repository());
+    for repository in [&one, &other, &one] {
+        home.run(repository.path(), &["explain", "."]).expect(0);
+    }
+    let listed = |arguments: &[&str]| {
+        let arguments = [arguments, &["history", "--json"][..]].concat();
+        let sessions = json_of(&home.run(one.path(), &arguments).expect(0))["sessions"].clone();
+        let of = |session: &Value| session["repository"].as_str().expect("text").to_owned();
+        sessions.as_array().expect("a list").iter().map(of).collect::<Vec<_>>()
+    };
+    let path = |repository: &tempfile::TempDir| {
+        let real = repository.path().canonicalize().expect("it is there");
+        real.to_str().expect("UTF-8").to_owned()
+    };
+    let (of_one, of_other) = (path(&one), path(&other));
+    assert_eq!(listed(&[]), [&*of_one, &of_other, &of_one]);
+    assert_eq!(listed(&["--repo", &of_one]), [&*of_one, &of_one]);
+    assert_eq!(listed(&["--repo", &of_other]), [&*of_other]);
+    let limited = ["--repo", &of_one, "history", "--limit", "1", "--json"];
+    let limited = json_of(&home.run(one.path(), &limited).expect(0));
+    assert_eq!(limited["sessions"].as_array().map(Vec::len), Some(1));
+    let many = home
+        .run(one.path(), &["history", "--limit", "5000", "--json"])
+        .expect(0);
+    assert_eq!(json_of(&many)["sessions"].as_array().map(Vec::len), Some(3));
+    let latest = home.run(other.path(), &["results", "latest", "--json"]).expect(0);
+    assert_eq!(json_of(&latest)["operation"], "explain");
+}
+
+#[test]
+fn a_detached_session_outlives_its_command() {
+    let (server, home) = scripted([Round::new([
+        Step::Text("Begun. ".into()),
+        Step::Gate("go on".into()),
+        Step::Text("It counts crates (README.md:3).".into()),
+    ])]);
+    let repository = small_repository();
+    let child = home
+        .tool(repository.path(), &["explain", ".", "--detach"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let running = || json_of(&home.run(repository.path(), &["service", "status", "--json"]))["sessions_running"] == 1;
+    while !home.path().join("backend.json").exists() || !running() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let finished = finish(child.wait_with_output().expect("it ends")).expect(130);
+    let (_, rest) = finished.stderr.split_once("The session ").expect("it is named");
+    let id = rest.split_once(" runs on.").expect("it says so").0.to_owned();
+    // Longer than a session that nobody follows would be left, were it not detached.
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    assert!(running(), "nobody follows it");
+    server.release("go on");
+    while running() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let result = home.run(repository.path(), &["results", &id]).expect(0);
+    assert!(result.stdout.contains("It counts crates"), "{}", result.stdout);
+}
+
+#[test]
+fn a_protected_path_is_changed_where_it_is_named() {
+    let write = || {
+        let arguments = json!({"path": ".github/workflows/ci.yml", "content": "on: push\n"});
+        [
+            Round::calls([ScriptedCall::new("write_file", arguments)]),
+            Round::text("Done."),
+        ]
+    };
+    let (server, home) = scripted([write(), write(), write()].into_iter().flatten());
+    let repository = small_repository();
+    let file = repository.path().join(".github/workflows/ci.yml");
+    let refactor = |path: Option<&str>| {
+        let mut arguments = vec!["refactor", "Build on every push", "--deny", "run-process"];
+        arguments.extend(path.into_iter().flat_map(|path| ["--allow-path", path]));
+        home.run(repository.path(), &arguments)
+    };
+    let refused = refactor(None).expect(1);
+    assert!(refused.stderr.contains("--allow-path"), "{}", refused.stderr);
+    refactor(Some(".github")).expect(1);
+    assert!(!file.exists(), "a directory is not the path");
+    refactor(Some(".github/workflows/ci.yml")).expect(0);
+    assert_eq!(fs::read_to_string(file).expect("it is there"), "on: push\n");
+    drop(server);
+}
+
+#[test]
+fn a_key_from_standard_input_is_kept_and_told_by_nobody() {
+    let (home, here) = (Home::empty(), Path::new("/"));
+    let key = "k-0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    let arguments = ["init", "--provider", "hosted", "--model", "m", "--api-key-stdin"];
+    let empty = with_input(&home, here, &arguments, b" \n").expect(2);
+    assert!(
+        empty
+            .stderr
+            .contains("Standard input holds no key; nothing was written"),
+        "{}",
+        empty.stderr
+    );
+    assert!(!home.path().join("config.toml").exists());
+    let said = with_input(&home, here, &arguments, format!("  {key}\n").as_bytes()).expect(0);
+    let place = home.path().join("config.toml");
+    let text = fs::read_to_string(&place).expect("it is there");
+    assert!(text.contains(&format!("api_key = \"{key}\"")), "{text}");
+    let mode = fs::metadata(&place).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let shown = home.run(here, &["config", "--json"]).expect(0);
+    for told in [&said.stdout, &said.stderr, &shown.stdout, &shown.stderr] {
+        assert!(!told.contains(key), "{told}");
+    }
+}
+
+#[test]
+fn a_component_is_added_after_a_yes_or_with_yes_said_before() {
+    let (home, here) = (Home::offline(), Path::new("/"));
+    let component = crate::support::guest("echo");
+    let component = component.to_str().expect("UTF-8");
+    let state = || {
+        let skills = json_of(&home.run(here, &["skill", "list", "--json"]).expect(0))["skills"].clone();
+        let mut skills = skills.as_array().expect("a list").clone().into_iter();
+        skills.find(|skill| skill["name"] == "echo")
+    };
+    let asked = with_input(&home, here, &["skill", "add", component], b"n\n");
+    assert_ne!(asked.code, 0, "{}", asked.stderr);
+    assert_eq!(state(), None);
+    home.run(here, &["skill", "add", component, "--yes"]).expect(0);
+    assert!(state().is_some());
+    let arguments = ["skill", "call", "echo", "{}"];
+    let called = home.run(here, &arguments);
+    assert!(!called.stderr.contains("trust"), "{}", called.stderr);
+}
+
+/// The history file is another writer's for a while, so that the session ends later than it is told to.
+#[test]
+fn an_interrupted_command_ends_after_its_session() {
+    let (_server, home) = scripted([Round::new([Step::Text("Begun.".into()), Step::Gate("never".into())])]);
+    let repository = small_repository();
+    let reports = repository.path().join("session-reports");
+    std::fs::create_dir(&reports).expect("the folder is writable");
+    let writer = std::fs::File::create(reports.join(".session_history.lock")).expect("the folder is writable");
+    rustix::fs::flock(&writer, rustix::fs::FlockOperation::LockExclusive).expect("nobody else writes yet");
+    let child = home
+        .tool(repository.path(), &["explain", "."])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let running = || json_of(&home.run(repository.path(), &["service", "status", "--json"]))["sessions_running"] == 1;
+    while !home.path().join("backend.json").exists() || !running() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let letting_go = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        drop(writer);
+    });
+    let finished = finish(child.wait_with_output().expect("it ends")).expect(130);
+    assert!(
+        finished.stderr.contains("The session was cancelled."),
+        "{}",
+        finished.stderr
+    );
+    let arguments = ["history", "--status", "cancelled", "--json"];
+    let listed = json_of(&home.run(repository.path(), &arguments).expect(0));
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1));
+    assert!(
+        reports.join("session_latest.md").exists(),
+        "its report is there as well"
+    );
+    letting_go.join().expect("no panic");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod escapes;
 mod hostile;
 mod limits;
+mod starts;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ fn a_suite_that_does_not_end_is_ended_with_everything_it_started() {
     let mark = format!("endless-{}", uuid());
     let (home, repository) = (Home::offline(), repository(&[("test_endless.py", &endless(&mark))]));
     let started = Instant::now();
-    let finished = run_tests(&home, repository.path(), r#"{"timeout_seconds": 2}"#).expect(0);
+    let finished = run_tests(&home, repository.path(), r#"{"timeout_seconds": 2}"#).expect(1);
     holds(&finished.stdout, &["sandbox: namespaces"]);
     holds(&finished.stdout.to_lowercase(), &["time"]);
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
@@ -254,6 +255,16 @@ def test_workers():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(square, [3]) == [9]
 
+def test_shared_memory():
+    import mmap
+    from multiprocessing import Array, shared_memory
+    mmap.mmap(-1, 1 << 20).write(b"x")
+    assert Array("i", [1, 2])[1] == 2
+    block = shared_memory.SharedMemory(create=True, size=4096)
+    block.buf[0] = 7
+    block.close()
+    block.unlink()
+
 def test_server():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -301,7 +312,7 @@ def test_machine():
     let (home, repository) = (Home::offline(), repository(&files));
     let before = everything(repository.path());
     let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
-    holds(&text, &["PASSED: 6 passed", "exit status 0; sandbox: namespaces"]);
+    holds(&text, &["PASSED: 7 passed", "exit status 0; sandbox: namespaces"]);
     assert_eq!(everything(repository.path()), before);
 }
 
@@ -315,6 +326,19 @@ test('server', async () => {
     const answer = await fetch('http://127.0.0.1:' + server.address().port);
     assert.equal(await answer.text(), 'ok');
     server.close();
+});
+test('pools', async () => {
+    const { Worker } = require('worker_threads'), { fork } = require('child_process');
+    const code = 'const { workerData, parentPort } = require("worker_threads");'
+        + 'Atomics.add(new Int32Array(workerData), 0, 1); parentPort.postMessage(1)';
+    const shared = new SharedArrayBuffer(4);
+    const workers = [1, 2, 3].map(() => new Worker(code, { eval: true, workerData: shared }));
+    await Promise.all(workers.map(worker => new Promise(done => worker.on('exit', done))));
+    assert.equal(new Int32Array(shared)[0], 3);
+    fs.writeFileSync('/tmp/child.js', 'process.on("message", text => { process.send(text); process.disconnect(); })');
+    const child = fork('/tmp/child.js');
+    child.send('ok');
+    assert.equal(await new Promise(done => child.on('message', done)), 'ok');
 });
 test('hidden', () => assert.throws(() => fs.readFileSync('.env'), { code: 'ENOENT' }));
 test('outside', () => assert.throws(() => fs.writeFileSync('/usr/escaped', ''), { code: 'EROFS' }));
@@ -332,7 +356,7 @@ test('write', () => { fs.mkdirSync('out'); fs.writeFileSync('out/x', '1'); fs.rm
     let (home, repository) = (Home::offline(), folder(&files));
     let before = everything(repository.path());
     let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
-    holds(&text, &["PASSED: 5 passed", "sandbox: namespaces"]);
+    holds(&text, &["PASSED: 6 passed", "sandbox: namespaces"]);
     assert_eq!(everything(repository.path()), before);
 }
 
@@ -392,6 +416,95 @@ fn without_namespaces_a_copy_of_the_tree_is_tested_and_everybody_is_told() {
             "hint: `--deny run-process`",
         ],
     );
+    without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);
+}
+
+/// The calls that Landlock does not see are answered from outside, for files of the run as the kernel would.
+#[test]
+fn in_the_fallback_a_suite_changes_modes_and_times_of_its_own_files() {
+    let suite = r##"
+import os, pathlib, pytest, shutil, stat, subprocess, tarfile, threading
+
+def mode(path):
+    return stat.S_IMODE(os.lstat(path).st_mode)
+
+def test_modes(tmp_path):
+    script = tmp_path / "run.sh"
+    script.write_text("#!/bin/sh\necho ran\n")
+    script.chmod(0o700)
+    assert subprocess.run([script], capture_output=True).stdout == b"ran\n"
+    os.chmod("kept.txt", 0o640)
+    assert mode("kept.txt") == 0o640
+    with open("kept.txt") as file:
+        os.fchmod(file.fileno(), 0o600)
+    assert mode("kept.txt") == 0o600
+    folder = os.open("sub", os.O_RDONLY)
+    os.chmod("inner.txt", 0o604, dir_fd=folder)
+    assert mode("sub/inner.txt") == 0o604
+    (tmp_path / "link").symlink_to(script)
+    os.chmod(tmp_path / "link", 0o711)
+    assert mode(script) == 0o711
+    with pytest.raises(FileNotFoundError):
+        os.chmod("nowhere", 0o600)
+    os.chown("kept.txt", os.getuid(), -1)
+
+def test_working_directory_of_a_child():
+    code = "import os; os.chdir('sub'); os.chmod('inner.txt', 0o644); os.chmod('../kept.txt', 0o644)"
+    subprocess.run(["python3", "-c", code], check=True)
+    assert mode("sub/inner.txt") == mode("kept.txt") == 0o644
+
+def test_times(tmp_path):
+    os.utime("kept.txt", ns=(10**18, 10**18 + 5))
+    assert os.stat("kept.txt").st_mtime_ns == 10**18 + 5
+    pathlib.Path("kept.txt").touch()
+    assert os.stat("kept.txt").st_mtime_ns > 10**18 + 5
+    pathlib.Path("fresh.txt").touch()
+    assert os.path.exists("fresh.txt")
+    os.symlink("nowhere", "dead")
+    os.utime("dead", (1, 2), follow_symlinks=False)
+    assert os.lstat("dead").st_mtime == 2
+
+def test_tools(tmp_path):
+    shutil.copytree("sub", tmp_path / "copied")
+    assert os.stat("sub/inner.txt").st_mtime_ns == os.stat(tmp_path / "copied/inner.txt").st_mtime_ns
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add("sub")
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        archive.extractall(tmp_path / "unpacked")
+    assert (tmp_path / "unpacked/sub/inner.txt").read_text() == "inner\n"
+    line = "touch a && chmod +x a && ./a && cp -a a b && install -m 700 a c && git init --quiet . && test -x c"
+    subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
+
+def test_crowd(tmp_path):
+    def work(number):
+        path = tmp_path / str(number)
+        for bits in range(0o600, 0o700):
+            path.touch()
+            path.chmod(bits)
+            assert mode(path) == bits
+    crowd = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    [one.start() for one in crowd]
+    [one.join() for one in crowd]
+    assert len(os.listdir(tmp_path)) == 4
+
+def test_others():
+    for path in ["/usr", os.path.realpath(".venv"), os.path.dirname(os.path.dirname(os.getcwd())), "/proc/version"]:
+        with pytest.raises(PermissionError):
+            os.chmod(path, 0o755)
+        with pytest.raises(PermissionError):
+            os.utime(path)
+"##;
+    let files = [
+        ("test_files.py", suite),
+        ("kept.txt", "kept\n"),
+        ("sub/inner.txt", "inner\n"),
+    ];
+    let (home, repository) = (Home::offline(), repository(&files));
+    let before = everything(repository.path());
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
+    let finished = without_namespaces(&home, repository.path(), &call).expect(0);
+    holds(&finished.stdout, &["PASSED: 6 passed", "sandbox: landlock"]);
+    assert_eq!(everything(repository.path()), before);
     without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);
 }
 

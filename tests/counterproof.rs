@@ -1,4 +1,5 @@
-//! The counter-proof: every attack of the hostile guest and every escape of a process, with its defence switched off.
+//! The counter-proof: every attack of the hostile guest, every escape of a process and every trial of redaction, taint and
+//! the server, with its defence switched off.
 //!
 //! An attack that nothing stops must succeed, or it proves nothing where it is refused. So each is made twice: as the
 //! product is, where it must be held, and with the defences off that its table names, where it must get out. A process
@@ -16,12 +17,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use host::defence::{self, Counter, Defence};
+use host::defence::{self, Counter, Defence, trials};
 use host::process::confine;
 use host::process::contain::{self, HELPER_COMMAND, Sandbox, probes};
 use host::process::{ProbeOutcome, ProbeVerdict};
 use host::skill::Builtin;
 use host::skill::attacks::{self, Play};
+use host::skill::installs;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +85,14 @@ fn one(how: &str, name: &str, off: &str) -> ExitCode {
         "escape" => escape(Sandbox::Namespaces),
         "fallback" => escape(Sandbox::Landlock),
         "helper" => in_helper(name, &off),
+        "install" => {
+            let attempt = installs::ATTEMPTS.iter().find(|attempt| attempt.name == name);
+            attempt.expect("it is in the table").make(&cancel)
+        }
+        "trial" => {
+            let trial = trials::TRIALS.iter().find(|trial| trial.name == name);
+            trial.expect("it is in the table").make()
+        }
         _ => escape(Sandbox::None),
     };
     let (word, detail) = match outcome {
@@ -236,13 +246,27 @@ fn jobs(sandbox: Sandbox) -> Vec<Job> {
         name: attempt.name,
         counter: Counter::Off(attempt.defences),
     });
+    let installs = installs::ATTEMPTS.iter().map(|attempt| Job {
+        how: "install",
+        name: attempt.name,
+        counter: Counter::Off(attempt.defences),
+    });
+    let trials = trials::TRIALS
+        .iter()
+        .filter(|trial| trial.is_possible())
+        .map(|trial| Job {
+            how: "trial",
+            name: trial.name,
+            counter: Counter::Off(trial.defences),
+        });
     let is_possible = |job: &Job| match job.how {
-        "attack" => true,
+        "attack" | "trial" => true,
         "helper" => confine::available().is_full(),
         "fallback" => sandbox != Sandbox::None,
         _ => sandbox == Sandbox::Namespaces,
     };
-    attacks.chain(escapes).chain(helpers).filter(is_possible).collect()
+    let all = attacks.chain(escapes).chain(helpers).chain(installs).chain(trials);
+    all.filter(is_possible).collect()
 }
 
 fn prove(job: &Job) -> Verdict {

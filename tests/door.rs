@@ -200,7 +200,7 @@ fn the_daemon_of_another_user_is_neither_used_nor_mistaken_for_ones_own() {
     };
     let refused = at_its_port(&["service", "start"]).expect(3);
     let said = format!("[error] Failed to start backend: Port {taken} already in use\nhint: only another user (uid ");
-    holds(&refused.stderr, &[&said, "choose another with TOOL_BACKEND_PORT"]);
+    holds(&refused.stderr, &[&said, "`tool init --port N`, or TOOL_BACKEND_PORT"]);
     holds(&at_its_port(&["doctor"]).expect(1).stdout, &["only another user (uid "]);
     http::get(&format!("http://127.0.0.1:{taken}"), "/tasks").expect(401);
 

@@ -1,4 +1,4 @@
-//! The help of every command is a snapshot, and the README's reference is made of the same texts.
+//! The help of every command is a snapshot, and the reference is made of the same texts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,12 +67,10 @@ fn help_with_a_command_is_the_same_as_its_flag() {
 }
 
 #[test]
-fn the_readme_holds_the_reference() {
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    let readme = std::fs::read_to_string(&place).expect("there is a README");
-    let (before, rest) = readme
-        .split_once(BEGIN)
-        .expect("the README has a place for the reference");
+fn the_reference_is_that_of_the_binary() {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("reference.md");
+    let text = std::fs::read_to_string(&place).expect("there is a reference");
+    let (before, rest) = text.split_once(BEGIN).expect("it has a place for the texts");
     let (there, after) = rest.split_once(END).expect("the reference ends");
     let reference = format!("\n\n{}\n\n", tool(&["__reference"]).expect(0).stdout.trim_end());
     if there == reference {
@@ -80,9 +78,9 @@ fn the_readme_holds_the_reference() {
     }
     assert!(
         rewrites(),
-        "the README's reference is not that of the binary: run `scripts/reference`"
+        "the reference is not that of the binary: run `scripts/reference`"
     );
-    std::fs::write(&place, format!("{before}{BEGIN}{reference}{END}{after}")).expect("the README can be written");
+    std::fs::write(&place, format!("{before}{BEGIN}{reference}{END}{after}")).expect("it can be written");
 }
 
 const BEGIN: &str = "<!-- reference:begin, by scripts/reference -->";

@@ -2,6 +2,7 @@
 
 mod answers;
 mod automation;
+mod benchmarks;
 mod browser;
 mod cli;
 mod clients;
@@ -15,15 +16,19 @@ mod help;
 mod installs;
 mod lifecycle;
 mod limits;
+mod localise;
 mod openapi;
 mod operations;
 mod overview;
 mod providers;
 mod rest;
 mod sandbox;
+mod search;
 mod secrets;
 mod selection;
 mod skills;
 mod support;
 mod survival;
 mod terminal;
+mod tokens;
+mod usable;

@@ -136,3 +136,54 @@ fn a_session_without_a_model_needs_no_network_and_no_key() {
     let models = home.run(Path::new("/"), &["skill", "list", "--json"]).expect(0);
     assert_eq!(models.stdout.matches("\"builtin\"").count(), 12, "{}", models.stdout);
 }
+
+#[test]
+fn a_directory_of_tests_documents_or_assets_is_explained_by_what_lies_in_it() {
+    let home = Home::offline();
+    let repository = folder(&[
+        ("src/app.py", "def app():\n    return 1\n"),
+        (
+            "tests/test_app.py",
+            "\"\"\"Tests of the app.\"\"\"\n\nfrom app import app\n\n\ndef test_app():\n    assert app() == 1\n",
+        ),
+        ("requirements/base.txt", "# What it needs to run.\nflask\n"),
+        ("docs/_static/site.css", "body { margin: 0 }\n"),
+        ("wit/world.wit", "/// The contract.\npackage a:b;\n"),
+        ("scripts/run", "#!/bin/sh\n# Starts it.\nexec python src/app.py\n"),
+    ]);
+    for (directory, said) in [
+        ("tests", "test_app.py"),
+        (
+            "requirements",
+            "- `requirements/base.txt`: What it needs to run. (requirements/base.txt:1)",
+        ),
+        ("docs/_static", "docs/_static/site.css"),
+        ("wit", "- `wit/world.wit`: The contract. (wit/world.wit:1)"),
+        ("scripts", "its sources are mainly Shell"),
+    ] {
+        let finished = home.run(repository.path(), &["explain", directory]).expect(0);
+        assert!(
+            finished.stdout.contains(&format!("# `{directory}/`")),
+            "{}",
+            finished.stdout
+        );
+        assert!(finished.stdout.contains(said), "{directory}: {}", finished.stdout);
+        let chosen = home
+            .run(
+                repository.path(),
+                &["context", "--operation", "explain", directory, "--paths"],
+            )
+            .expect(0);
+        let first = chosen.stdout.lines().next().unwrap_or_default();
+        assert!(first.starts_with(directory), "{}", chosen.stdout);
+    }
+    let whole = home.run(repository.path(), &["explain", "."]).expect(0);
+    let name = repository.path().file_name().expect("it has a name").to_string_lossy();
+    assert!(whole.stdout.starts_with(&format!("# {name}\n")), "{}", whole.stdout);
+    let script = home.run(repository.path(), &["explain", "scripts/run"]).expect(0);
+    assert!(
+        script.stdout.contains("No file was found that names its path."),
+        "{}",
+        script.stdout
+    );
+}

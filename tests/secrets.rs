@@ -254,7 +254,7 @@ fn rules_are_switched_off_in_the_users_configuration_only() {
         &wrong.stderr,
         &[
             "[error] `githubtoken` in `[policy] unredacted` is no rule\n",
-            "hint: did you mean `github-token`?",
+            "did you mean `github-token`?",
         ],
     );
 }
@@ -753,7 +753,7 @@ fn a_repository_that_wants_more_than_to_narrow_is_refused_by_line_and_key() {
         ),
         (
             "[policy]\ndeny = [\"everything\"]\n",
-            "`.tool.toml`, `deny`: Unknown effect `everything`",
+            "`.tool.toml`, `deny`, line 2, column 9: Unknown effect `everything`",
         ),
         (
             "[policy]\nhide = [\"a{b\"]\n",

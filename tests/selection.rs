@@ -127,3 +127,50 @@ fn an_operation_sends_what_was_asked_for_and_not_what_was_excluded() {
     assert!(prompt.contains("Prices are in cents."), "{prompt}");
     assert!(!prompt.contains("price * 0.5"), "{prompt}");
 }
+
+#[test]
+fn symbols_come_by_syntax_tree_after_the_first_selection_which_says_so() {
+    let (home, repository) = (Home::offline(), folder(&[]));
+    for number in 0..100 {
+        let text = format!("def part{number}():\n    \"\"\"\ndef rebate{number}(): pass\n\"\"\"\n");
+        std::fs::write(repository.path().join(format!("part{number}.py")), text).expect("the folder is ours");
+    }
+    let shown = || {
+        let arguments = [
+            "context",
+            "--operation",
+            "refactor",
+            "--json",
+            "change rebate42 and rebate43",
+        ];
+        let shown = home.run(repository.path(), &arguments).expect(0).stdout;
+        let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
+        let first = &shown["selected_files"][0];
+        (
+            shown["notices"].to_string(),
+            first["path"].to_string(),
+            first["reasons"].to_string(),
+        )
+    };
+    let (notices, path, reasons) = shown();
+    assert!(
+        notices.contains("The symbols of 100 files are known by text alone so far"),
+        "{notices}"
+    );
+    assert_eq!(path, r#""part42.py""#);
+    assert!(reasons.contains("defines `rebate42`"), "{reasons}");
+    let since = std::time::Instant::now();
+    let (path, reasons) = loop {
+        let (notices, path, reasons) = shown();
+        if !notices.contains("by syntax tree") {
+            break (path, reasons);
+        }
+        assert!(since.elapsed().as_secs() < 60, "the trees never came: {notices}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert_eq!(path, r#""part42.py""#);
+    assert!(
+        !reasons.contains("defines"),
+        "what stands in a string is no definition: {reasons}"
+    );
+}

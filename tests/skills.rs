@@ -181,13 +181,10 @@ fn failing_tests_are_named_with_their_messages() {
     let test = "def test_sum():\n    assert 1 + 1 == 3\n";
     std::fs::write(repository.path().join("tests/test_sum.py"), test).expect("the folder is writable");
     let arguments = r#"{"paths": ["tests/test_sum.py"]}"#;
-    let text = answer(
-        &home,
-        repository.path(),
-        "run_tests",
-        arguments,
-        &["--allow", "run-process"],
-    );
+    let flags = ["--allow", "run-process"];
+    let text = call(&home, repository.path(), "run_tests", arguments, &flags)
+        .expect(1)
+        .stdout;
     holds(&text, &["FAILED: 1 failed", "test_sum", "assert (1 + 1) == 3"]);
 }
 

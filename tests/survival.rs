@@ -5,7 +5,9 @@
 mod adversity;
 mod cancelled;
 mod killed;
+mod leftovers;
 mod load;
+mod long;
 mod many;
 
 use std::path::Path;

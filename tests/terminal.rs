@@ -1,20 +1,26 @@
 //! On a terminal: the answer is rendered, a line says what is being waited for, and colours are a choice.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
 
-use host::provider::script::{Round, ScriptedCall, Step};
+use host::provider::script::{ModelServer, Round, ScriptedCall, Step};
 use serde_json::json;
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder, git};
 
 /// Runs a program on a pseudo-terminal of so many columns and prints what it wrote there; its exit code is passed on.
-/// Where `REPLY` is set, it is typed at the first question.
+/// Where `REPLY` is set, it is typed at the first question; where `PAUSE` names a folder, a file `asked` is made there
+/// at the question, and the reply waits for a file `go`.
 const PTY: &str = r"
-import fcntl, os, pty, struct, sys, termios
+import fcntl, os, pty, struct, sys, termios, time
 columns, program = int(sys.argv[1]), sys.argv[2:]
 reply = os.environ.pop('REPLY', None)
+pause = os.environ.pop('PAUSE', None)
 pid, master = pty.fork()
 if pid == 0:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
@@ -29,6 +35,10 @@ while True:
         break
     written += piece
     if reply is not None and b'[y/N]' in written:
+        if pause:
+            open(pause + '/asked', 'x').close()
+            while not os.path.exists(pause + '/go'):
+                time.sleep(0.01)
         os.write(master, reply.encode() + b'\n')
         reply = None
 sys.stdout.buffer.write(written)
@@ -171,18 +181,25 @@ fn a_list_fits_a_narrow_terminal() {
     }
 }
 
-/// A commit that the model asks for and the user is asked about: what the command ended with, and how many commits there
-/// are then.
-fn commit_with_reply(reply: &str) -> (Finished, usize) {
+/// A model that asks for a commit and ends, and a repository to commit in.
+fn model_that_commits() -> (ModelServer, Home, tempfile::TempDir) {
     let call = ScriptedCall::new("git_commit", json!({"message": "Count", "paths": ["app.py"]}));
-    let (_server, home) = scripted([Round::calls([call]), Round::text("That was all.")]);
+    let (server, home) = scripted([Round::calls([call]), Round::text("That was all.")]);
     let repository = repository();
     git(repository.path(), &["init", "--quiet"]);
     for (name, value) in [("user.name", "Somebody"), ("user.email", "somebody@example.org")] {
         git(repository.path(), &["config", name, value]);
     }
-    let task = ["refactor", "commit what there is", "--deny", "run-process"];
-    let finished = on_terminal(&home, repository.path(), 80, &task, &[("REPLY", reply)]);
+    (server, home, repository)
+}
+
+const COMMIT: [&str; 4] = ["refactor", "commit what there is", "--deny", "run-process"];
+
+/// What the command ended with where the user is asked about a commit and answers so, and how many commits there are
+/// then.
+fn commit_with_reply(reply: &str) -> (Finished, usize) {
+    let (_server, home, repository) = model_that_commits();
+    let finished = on_terminal(&home, repository.path(), 80, &COMMIT, &[("REPLY", reply)]);
     let commits = git(repository.path(), &["rev-list", "--all"]);
     (finished, commits.lines().count())
 }
@@ -196,4 +213,66 @@ fn a_question_is_answered_on_the_terminal() {
     let (refused, commits) = commit_with_reply("n");
     assert!(refused.stdout.contains("That was all."), "{}", refused.stdout);
     assert_eq!((refused.expect(1).code, commits), (1, 0));
+}
+
+/// While a question waits for the user the daemon dies, and somebody else takes its port: the answer, with the token and
+/// the secret of the session, is not for them.
+#[test]
+fn an_answer_goes_to_nobody_but_the_daemon_that_asked() {
+    let (_server, home, repository) = model_that_commits();
+    let pause = tempfile::tempdir().expect("a folder");
+    let place = pause.path().to_str().expect("a path in UTF-8");
+    let heard = Mutex::new(Vec::new());
+    let finished = std::thread::scope(|scope| {
+        let command = scope.spawn(|| {
+            let variables = [("REPLY", "y"), ("PAUSE", place)];
+            on_terminal(&home, repository.path(), 80, &COMMIT, &variables)
+        });
+        while !pause.path().join("asked").exists() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let address = format!("127.0.0.1:{}", home.record()["port"]);
+        rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");
+        let stranger = loop {
+            match TcpListener::bind(&address) {
+                Ok(listener) => break listener,
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        stranger.set_nonblocking(true).expect("it can be asked without waiting");
+        std::fs::write(pause.path().join("go"), "").expect("the folder is writable");
+        while !command.is_finished() {
+            match stranger.accept() {
+                Ok((connection, _)) => listen(connection, &heard),
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        command.join().expect("the command ends")
+    });
+    let heard = String::from_utf8_lossy(&heard.lock().expect("nobody panicked")).into_owned();
+    assert!(heard.contains("/api/identity?nonce="), "{heard}");
+    assert!(!heard.to_lowercase().contains("authorization"), "{heard}");
+    assert!(!heard.contains("secret") && !heard.contains("approvals"), "{heard}");
+    assert_eq!(finished.code, 3, "{}", finished.stdout);
+}
+
+/// Answers every request with a wrong proof, and keeps what was said.
+fn listen(mut connection: TcpStream, heard: &Mutex<Vec<u8>>) {
+    connection.set_nonblocking(false).expect("a mode");
+    connection
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .expect("a time-out");
+    let mut request = vec![0; 65536];
+    while let Ok(read @ 1..) = connection.read(&mut request) {
+        heard
+            .lock()
+            .expect("nobody panicked")
+            .extend_from_slice(&request[..read]);
+        let body = r#"{"proof":"00","pid":1,"version":"0.1.0"}"#;
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let _ = connection.write_all(format!("{head}{body}").as_bytes());
+    }
 }

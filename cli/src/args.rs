@@ -44,14 +44,16 @@ pub(crate) enum Command {
     /// Create or change ~/.tool/config.toml
     ///
     /// Asks on a terminal. Elsewhere it enables `hosted` where HOSTED_API_KEY and HOSTED_MODEL are set, else the
-    /// embedded analyst. A file that is there keeps its keys, its comments and everything else.
+    /// embedded analyst. A file that is there keeps its keys and its comments; a URL goes where it was for another
+    /// provider or API, and that is said.
     #[command(after_help = "\
 Examples:
   tool init                                        asks, on a terminal
   tool init --offline                              the embedded analyst: no key, no network
   tool init --provider local --model qwen3-coder   a model server on this machine
   tool init --provider hosted --model MODEL        the key in HOSTED_API_KEY
-  tool init --provider hosted --model MODEL --api-key-stdin < key.txt")]
+  tool init --provider hosted --model MODEL --api-key-stdin < key.txt
+  tool init --port 8123                            another port, where 8000 is taken")]
     Init(Init),
 
     /// Explain the architecture, the components and the key patterns of a file or a directory
@@ -124,7 +126,10 @@ Examples:
   tool context --exclude 'tests/**' --include src/api.py --json \"retry failed uploads\"")]
     Context(Select),
 
-    /// Show ended sessions, newest first
+    /// Show sessions: those under way first, then those that have ended, newest first
+    ///
+    /// `--repo DIR` shows only those of one repository. A session whose changes are taken back says by which undo; that
+    /// undo can be undone too. JSON lists what has ended, and under `running` what is under way.
     #[command(after_help = "\
 Examples:
   tool history
@@ -132,6 +137,38 @@ Examples:
   tool history --operation refactor --status failed
   tool history --model MODEL --json")]
     History(History),
+
+    /// Follow a session that is under way, from its beginning
+    ///
+    /// Shows what the command that started it shows. Ctrl-C leaves the session running. What a session asks can only be
+    /// answered where it was started.
+    #[command(after_help = "\
+Examples:
+  tool attach                  the newest that is under way in this repository
+  tool attach 01a1f88f         the beginning of an identifier is enough")]
+    Attach {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that is under way in this
+        /// repository
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
+        /// Print the events as JSON, one a line
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Cancel a session that is under way
+    ///
+    /// What it has changed so far stays; `tool undo` takes that back.
+    #[command(after_help = "\
+Examples:
+  tool cancel 01a1f88f         the beginning of an identifier is enough
+  tool cancel latest           the newest that is under way in this repository")]
+    Cancel {
+        /// Identifier of the session or the beginning of one; `latest` is the newest that is under way in this
+        /// repository
+        #[arg(value_name = "SESSION")]
+        session: String,
+    },
 
     /// Show the result of a session
     ///
@@ -300,7 +337,7 @@ Examples:
         dir: Option<PathBuf>,
     },
 
-    /// Print the help of every command as Markdown: the README's reference
+    /// Print the help of every command as Markdown, for cli/reference.md
     #[command(name = "__reference", hide = true)]
     Reference,
 
@@ -321,7 +358,7 @@ pub(crate) struct History {
     /// Only sessions of this operation
     #[arg(long, value_enum)]
     pub(crate) operation: Option<OperationName>,
-    /// Only sessions that ended so
+    /// Only sessions that stand so
     #[arg(long, value_enum)]
     pub(crate) status: Option<StatusName>,
     /// At most so many
@@ -354,6 +391,7 @@ impl OperationName {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum StatusName {
+    Running,
     Complete,
     Failed,
     Cancelled,
@@ -363,6 +401,7 @@ impl StatusName {
     /// The name on the wire.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Running => "running",
             Self::Complete => "complete",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -391,7 +430,9 @@ pub(crate) struct Init {
     /// What the hosted provider speaks [default: what the file has, else messages]
     #[arg(long, value_enum, requires = "provider")]
     pub(crate) api: Option<Wire>,
-    /// Base URL, where it is not the provider's default
+    /// Base URL, where it is not the provider's own; `default` goes back to that
+    ///
+    /// Without this flag the URL in the file stays, unless another provider or another API is chosen.
     #[arg(long, requires = "provider")]
     pub(crate) url: Option<String>,
     /// Model identifier
@@ -403,6 +444,9 @@ pub(crate) struct Init {
     /// Enable the embedded analyst, which needs neither key nor network
     #[arg(long)]
     pub(crate) offline: bool,
+    /// Port of the backend [default: 8000]; 0 takes any free one. Alone it changes nothing else
+    #[arg(long, value_name = "N")]
+    pub(crate) port: Option<u16>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

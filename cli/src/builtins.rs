@@ -1,10 +1,14 @@
 //! The built-in skills: components, their compiled code and their descriptors, embedded by `build.rs`; and beside them
-//! the guest that attacks the sandbox, which is in no list of skills and which no session can call.
+//! the guest that attacks the sandbox, and the components that read source files, which are in no list of skills and which
+//! no session can call.
 
-use host::skill::Builtin;
+use host::skill::{Builtin, EmbeddedOutliner};
 
 /// Every built-in skill, by name.
 pub(crate) static BUILTINS: &[Builtin] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
+
+/// What reads source files by syntax tree, for the context engine.
+pub(crate) static OUTLINERS: &[EmbeddedOutliner] = include!(concat!(env!("OUT_DIR"), "/outliners.rs"));
 
 /// The guest of `tool doctor --sandbox`, alone.
 pub(crate) static HOSTILE: &[Builtin] = include!(concat!(env!("OUT_DIR"), "/hostile.rs"));

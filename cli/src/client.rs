@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use host::api::{ErrorBody, Event, Problem};
-use host::config::Environment;
+use host::api::{ErrorBody, Event, Problem, Stopping};
+use host::config::{self, Environment};
 use host::daemon::{self, Proved, Record};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -72,6 +72,25 @@ impl Backend {
         }
     }
 
+    /// Connects, starting a daemon where there is none, and posts in JSON; the answer is an event stream. A daemon that
+    /// was closed between the look and the request is followed by the next one.
+    pub(crate) async fn connect_and_stream(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<(Client, Events), Error> {
+        let patience = Instant::now() + START_TIME;
+        loop {
+            let mut client = self.connect_or_start().await?;
+            match client.post_events(path, body).await {
+                Err(Error::Problem(problem)) if problem.code == "stopping" && Instant::now() < patience => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                answer => return Ok((client, answer?)),
+            }
+        }
+    }
+
     /// Connects to the running daemon.
     pub(crate) async fn connect_running(&self) -> Result<Client, Error> {
         match self.running()? {
@@ -83,12 +102,7 @@ impl Backend {
     /// The daemon of this home; one that is about to end is waited for, and then is none.
     pub(crate) fn running(&self) -> Result<Option<Record>, Error> {
         daemon::check_owner(&self.home)?;
-        let found = daemon::find(&self.home);
-        match found.as_ref().is_some_and(|record| record.stopping) && daemon::wait_until_gone(&self.home) {
-            // The next one may be there already.
-            true => Ok(daemon::find(&self.home).filter(|record| !record.stopping)),
-            false => Ok(found),
-        }
+        Ok(daemon::find_staying(&self.home))
     }
 
     /// Starts a daemon: this same binary, in its daemon mode.
@@ -96,7 +110,7 @@ impl Backend {
         let program = std::env::current_exe().map_err(|error| {
             Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
         })?;
-        let port = self.environment.port()?.to_string();
+        let port = config::port(&self.home, &self.environment)?.to_string();
         Ok(daemon::start(
             &program,
             &["__daemon", "--port", &port],
@@ -116,22 +130,21 @@ impl Backend {
         if other == own {
             return Ok(Some(client));
         }
-        let sessions = client.sessions().await?;
-        if sessions == 0 {
-            self.stop(&client)?;
-            self.output.progress(&format!(
-                "The backend of version {other} was idle and has ended; this is {own}."
-            ));
-            return Ok(None);
-        }
-        let message = format!(
-            "The running backend is of version {other}, this is {own}. It is busy ({}) and was left alone.",
-            under_way(sessions)
-        );
-        self.output.warning(
-            &Problem::new("other-version", message)
-                .with_hint("once it is idle the next command replaces it; `tool service restart` does so at once"),
-        );
+        let (why, hint) = match client.stop_if_idle().await {
+            Ok(answer) if answer.stopping => {
+                daemon::ended(&self.home, client.daemon.record())?;
+                self.output.progress(&format!(
+                    "The backend of version {other} was idle and has ended; this is {own}."
+                ));
+                return Ok(None);
+            }
+            // It was on its way out already.
+            Err(_) if !self.is_current(client.daemon.record()) => return Ok(None),
+            answer => left_alone(answer)?,
+        };
+        let message = format!("The running backend is of version {other}, this is {own}. {why} and was left alone.");
+        self.output
+            .warning(&Problem::new("other-version", message).with_hint(hint));
         Ok(Some(client))
     }
 
@@ -169,30 +182,34 @@ impl Backend {
             .with_hint(format!("if it stays so, end process {} and try again", record.pid))
         };
         let (sender, daemon) = proved.map_err(hung)??;
-        Ok(Client {
-            sender,
-            daemon,
-            authorization: format!("Bearer {token}"),
-        })
+        Ok(Client { sender, daemon, token })
     }
 
-    /// A connection whose other side holds the same token, and runs as the process of the record.
+    /// The same as [`proved`]; a daemon that is no longer the one of this home is one that does not run.
     async fn prove(&self, record: &Record, token: &str) -> Result<(Sender, Proved), Error> {
-        let mut sender = open(record.reachable_at()).await?;
-        let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let path = format!("/api/identity?nonce={nonce}");
-        let request = request(record.reachable_at(), Method::GET, &path, None, None)?;
-        let answer = async {
-            let response = send(&mut sender, record.reachable_at(), request).await?;
-            decode::<Identity>(response).await
-        };
-        let identity = answer.await.map_err(|_| match self.is_current(record) {
-            true => stranger(record.port),
-            false => refused(),
-        })?;
-        let proved = Proved::by_answer(record, token, &nonce, &identity.proof, identity.pid);
-        Ok((sender, proved.ok_or_else(|| stranger(record.port))?))
+        proved(record, token)
+            .await
+            .map_err(|error| match self.is_current(record) {
+                true => error,
+                false => refused(),
+            })
     }
+}
+
+/// A connection whose other side holds the same token, and runs as the process of the record. Every connection is
+/// asked before it gets a word of ours: the port of a daemon that died is anybody's.
+async fn proved(record: &Record, token: &str) -> Result<(Sender, Proved), Error> {
+    let mut sender = open(record.reachable_at()).await?;
+    let nonce = uuid::Uuid::new_v4().simple().to_string();
+    let path = format!("/api/identity?nonce={nonce}");
+    let request = request(record.reachable_at(), Method::GET, &path, None, None)?;
+    let answer = async {
+        let response = send(&mut sender, record.reachable_at(), request).await?;
+        decode::<Identity>(response).await
+    };
+    let identity = answer.await.map_err(|_| stranger(record.port))?;
+    let proved = Proved::by_answer(record, token, &nonce, &identity.proof, identity.pid);
+    Ok((sender, proved.ok_or_else(|| stranger(record.port))?))
 }
 
 /// True for an error that another start may not meet: somebody else's daemon was there for a moment.
@@ -311,16 +328,36 @@ async fn send(
 pub(crate) struct Client {
     sender: Sender,
     daemon: Proved,
-    authorization: String,
+    token: String,
+}
+
+/// Why a daemon of another version goes on, and what helps.
+fn left_alone(answer: Result<Stopping, Error>) -> Result<(String, &'static str), Error> {
+    match answer {
+        Ok(answer) => Ok((
+            format!("It is busy ({})", under_way(answer.sessions_running)),
+            "once it is idle the next command replaces it; `tool service restart` does so at once",
+        )),
+        // An older one does not know the question, and will not know it at the next command either.
+        Err(Error::Problem(problem)) if problem.code == "not-found" => Ok((
+            "It cannot say whether it is idle".to_owned(),
+            "`tool service restart` replaces it",
+        )),
+        Err(error) => Err(error),
+    }
 }
 
 impl Client {
-    /// A second connection to the same daemon, for use while a stream is open on the first.
+    /// A second connection to the same daemon, for use while a stream is open on the first. The process at the port
+    /// may be another one by now, so it has to prove itself again.
     pub(crate) async fn another(&self) -> Result<Self, Error> {
+        let record = self.daemon.record();
+        let proof = tokio::time::timeout(PROOF_TIME, proved(record, &self.token)).await;
+        let (sender, daemon) = proof.map_err(|_| stranger(record.port))??;
         Ok(Self {
-            sender: open(self.address()).await?,
-            daemon: self.daemon.clone(),
-            authorization: self.authorization.clone(),
+            sender,
+            daemon,
+            token: self.token.clone(),
         })
     }
 
@@ -332,6 +369,12 @@ impl Client {
     pub(crate) async fn sessions(&mut self) -> Result<u64, Error> {
         let status: host::api::BackendStatus = self.get("/api/status").await?;
         Ok(status.sessions_running)
+    }
+
+    /// Ends the daemon where nothing is under way in it.
+    async fn stop_if_idle(&mut self) -> Result<Stopping, Error> {
+        let response = self.send(Method::POST, "/api/stop-if-idle", None).await?;
+        decode(response).await
     }
 
     /// GET, answered in JSON.
@@ -369,7 +412,7 @@ impl Client {
 
     async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
         let address = self.address();
-        let request = request(address, method, path, body, Some(&self.authorization))?;
+        let request = request(address, method, path, body, Some(&format!("Bearer {}", self.token)))?;
         send(&mut self.sender, address, request).await
     }
 }
@@ -412,12 +455,17 @@ async fn problem_of(response: Response<Incoming>) -> Error {
     }
 }
 
+/// How long the end of a stream may take once its last event is there; it mostly comes with it.
+const END_TIME: Duration = Duration::from_millis(100);
+
 /// The events of one stream.
 #[derive(Debug)]
 pub(crate) struct Events {
     address: SocketAddr,
     body: Incoming,
     buffer: BytesMut,
+    /// How much of the buffer is known to hold no end of a line.
+    looked: usize,
     secret: Option<String>,
     session: Option<String>,
 }
@@ -431,7 +479,20 @@ impl Events {
             session: header("x-session-id"),
             body: response.into_body(),
             buffer: BytesMut::new(),
+            looked: 0,
         }
+    }
+
+    /// Reads what follows the terminal event, which is the end of the answer. True where the connection can serve
+    /// another request.
+    pub(crate) async fn finish(mut self) -> bool {
+        let end = async {
+            while let Some(frame) = self.body.frame().await {
+                frame?;
+            }
+            Ok::<_, hyper::Error>(())
+        };
+        matches!(tokio::time::timeout(END_TIME, end).await, Ok(Ok(())))
     }
 
     /// What to say of a stream that ended without its terminal event.
@@ -474,9 +535,35 @@ impl Events {
     }
 
     fn take_line(&mut self) -> Option<BytesMut> {
-        let end = self.buffer.iter().position(|&byte| byte == b'\n')?;
+        let Some(end) = self.buffer[self.looked..].iter().position(|&byte| byte == b'\n') else {
+            self.looked = self.buffer.len();
+            return None;
+        };
+        let end = end + std::mem::take(&mut self.looked);
         let mut line = self.buffer.split_to(end + 1);
         line.truncate(end);
         Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_daemon_that_can_become_idle_is_said_to_be_replaced_by_itself() {
+        let busy = Stopping {
+            stopping: false,
+            sessions_running: 1,
+        };
+        let (why, hint) = left_alone(Ok(busy)).expect("it answered");
+        assert!(
+            why.contains("busy") && hint.starts_with("once it is idle"),
+            "{why}: {hint}"
+        );
+        let older = Error::new("not-found", "There is no `/api/stop-if-idle`");
+        let (_, hint) = left_alone(Err(older)).expect("it answered");
+        assert_eq!(hint, "`tool service restart` replaces it");
+        assert!(left_alone(Err(Error::new("stranger", "It is another one"))).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! One module a command, and what they share.
 
+mod attach;
 pub(crate) mod completions;
 mod config;
 mod context;
@@ -20,6 +21,7 @@ mod undo;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use host::api::{self, Event, PolicyRequest, SelectionRequest};
 
@@ -73,6 +75,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Service(service) => service::run(&service, context).await,
         Command::Skill(skill) => skill::run(skill, context).await,
         Command::History(history) => history::list(&history, context).await,
+        Command::Attach { session, json } => attach::attach(&session, json, context).await,
+        Command::Cancel { session } => attach::cancel(&session, context).await,
         Command::Results { session, json } => history::result(&session, json, context).await,
         Command::Diff { session, json } => diff::run(&session, json, context).await,
         Command::Undo { session, json } => undo::run(&session, json, context).await,
@@ -128,12 +132,13 @@ fn openable(path: &Path) -> PathBuf {
     relative.unwrap_or_else(|| path.to_owned())
 }
 
-/// Shows a notice; one with a code is an error that did not end the session, and is shown as one.
+/// Shows a notice; one with a code is an error that did not end the session, and is shown as one. That keys were kept
+/// back is none.
 fn notice(event: &Event, output: Output) {
     let Event::Notice { code, message, hint } = event else {
         return;
     };
-    match code {
+    match code.as_ref().filter(|code| *code != "redacted") {
         Some(code) => output.problem(&api::Problem {
             code: code.clone(),
             message: message.clone(),
@@ -150,6 +155,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
         title,
         detail,
         effect,
+        left_out,
         ..
     } = event
     else {
@@ -163,6 +169,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     let answer = api::ApprovalAnswer {
         secret: secret.to_owned(),
         approve,
+        digest: left_out.as_ref().map(|left_out| left_out.digest.clone()),
     };
     let mut client = client.another().await?;
     match client.post_unanswered(&format!("/api/approvals/{id}"), &answer).await {
@@ -175,22 +182,32 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     }
 }
 
-/// Ends a session in the daemon. A second Ctrl-C leaves at once.
-async fn cancel(client: &Client, session: &str, output: Output) {
+/// Ends a session in the daemon and waits for its last event, so that lists and results know of the end once this
+/// command has ended. True where it has. A second Ctrl-C leaves at once.
+async fn cancel(client: &Client, session: &str, output: Output) -> bool {
     output.progress("cancelling …");
     let cancelled = async {
-        client
-            .another()
-            .await?
-            .delete(&format!("/api/sessions/{session}"))
-            .await
+        let mut client = client.another().await?;
+        // One that has just ended by itself cannot be cancelled any more; its last event says how it ended.
+        let told = client.delete(&format!("/api/sessions/{session}")).await;
+        let mut events = client.events(&format!("/api/stream/{session}?form=reference")).await?;
+        while let Some(event) = events.next().await? {
+            if event.is_terminal() {
+                return Ok(());
+            }
+        }
+        told
     };
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
+        _ = tokio::signal::ctrl_c() => false,
         // The daemon also notices that nobody reads the stream any more.
-        _ = cancelled => {}
+        ended = tokio::time::timeout(CANCEL_TIME, cancelled) => matches!(ended, Ok(Ok::<(), Error>(()))),
     }
 }
+
+/// How long a command waits for the end of a session that it has cancelled. The daemon gives the work two seconds; the
+/// rest is for a report and a history file that others write at the same time.
+const CANCEL_TIME: Duration = Duration::from_secs(10);
 
 /// One line of the terminal: true for `y` and `yes`.
 fn read_yes() -> bool {

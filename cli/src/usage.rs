@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
 use host::api::Problem;
+use host::config::nearest;
 
+use crate::args::Arguments;
 use crate::error::{Error, USAGE};
 use crate::output::Output;
 
@@ -21,10 +24,33 @@ pub(crate) fn explain(error: &clap::Error, output: Output) -> ExitCode {
             ExitCode::from(USAGE)
         }
         _ => {
-            output.problem(&problem(&error.render().to_string()));
+            let problem = problem(&error.render().to_string());
+            output.problem(&match meant(&problem) {
+                Some(name) => problem.with_hint(format!("did you mean `{name}`?")),
+                None => problem,
+            });
             ExitCode::from(USAGE)
         }
     }
+}
+
+/// The command that was meant, where clap names none: it does so everywhere but behind `help`.
+fn meant(problem: &Problem) -> Option<String> {
+    let unknown = problem
+        .message
+        .strip_prefix("unrecognized subcommand '")?
+        .strip_suffix('\'')?;
+    if problem
+        .hint
+        .as_ref()
+        .is_some_and(|hint| hint.contains("similar subcommand"))
+    {
+        return None;
+    }
+    let command = Arguments::command();
+    let known = command.get_subcommands().filter(|known| !known.is_hide_set());
+    let name = nearest(unknown, known.map(clap::Command::get_name))?;
+    Some(name.to_owned())
 }
 
 /// clap colours its help by what it finds out about the terminal itself.

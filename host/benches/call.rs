@@ -1,100 +1,64 @@
-//! What a call costs: `cargo bench -p host`, after `scripts/build` has made the guests.
+//! What a call costs: `cargo bench --workspace --bench call`, after `scripts/build` has made the guests.
 //!
 //! `call a trivial skill` is the whole way: arguments parsed and validated, a turn, a fresh store and instance, the
-//! guest, the answer cleaned, the receipt. `refuse arguments` is the same without anything that runs: the baseline.
+//! guest, the answer cleaned, the receipt. `refuse arguments` is the same without anything that runs. The price of the
+//! sandbox is what lies between a call and its work done `natively`. `eight callers, a call each` takes as long as all
+//! eight take: eight times the single call over it is how much more gets done at once.
 
-use std::collections::BTreeMap;
+mod common;
+
 use std::hint::black_box;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use host::api::PolicyRequest;
-use host::repository::{Options, Repository};
-use host::skill::policy::{Cause, Policy};
-use host::skill::{
-    Approver, Arguments, Builtin, CallContext, ChangeJournal, Conversation, PreparedChange, Question, SessionFiles,
-    SkillHost, precompile,
-};
-use tokio_util::sync::CancellationToken;
+use host::skill::Arguments;
+use serde_json::Value;
 
-struct Nobody;
-
-impl Approver for Nobody {
-    fn can_ask(&self) -> bool {
-        false
-    }
-
-    fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
-        false
-    }
-}
-
-impl ChangeJournal for Nobody {
-    fn prepare(&self, _: &PreparedChange) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn committed(&self, _: &str) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn abandoned(&self, _: &str) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-fn context(root: &Path) -> Arc<CallContext> {
-    Arc::new(CallContext {
-        repository: Repository::open(root, &Options::default()).expect("the folder is acceptable"),
-        policy: Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid"),
-        approver: Arc::new(Nobody),
-        changes: Arc::new(Nobody),
-        files: Mutex::new(SessionFiles::default()),
-        conversation: Conversation::default(),
-        cancel: CancellationToken::new(),
-        environment: BTreeMap::new(),
-        progress: Arc::new(|_| ()),
-    })
-}
-
-/// A guest as the product embeds its skills.
-fn embedded(name: &'static str) -> Builtin {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .expect("it lies in the target folder");
-    let path = target.join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
-    let embedded = precompile(&path).expect("the guest is built: run scripts/build");
-    Builtin {
-        name,
-        digest: embedded.digest.leak(),
-        wasm: &[],
-        compiled: embedded.compiled.leak(),
-        descriptor: serde_json::to_string(&embedded.descriptor)
-            .expect("it is plain data")
-            .leak(),
-    }
-}
+const ECHO: &str = r#"{"text": "hello"}"#;
 
 fn calls(criterion: &mut Criterion) {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let skills = vec![embedded("echo"), embedded("hostile")].leak();
-    let host = SkillHost::new(skills, home.path()).expect("the engine starts");
+    let host = common::engine(home.path(), &["echo", "hostile"]);
     let repository = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(repository.path().join("README.md"), "hello").expect("the folder is writable");
-    let context = context(repository.path());
+    let file = repository.path().join("README.md");
+    std::fs::write(&file, "hello").expect("the folder is writable");
+    let context = common::context(repository.path());
     let call = |skill: &str, arguments: &str| {
         let report = host.call(&context, skill, Arguments::Text(arguments));
         black_box(report).result.expect("the call works");
     };
     criterion.bench_function("call a trivial skill", |bench| {
-        bench.iter(|| call("echo", r#"{"text": "hello"}"#));
+        bench.iter(|| call("echo", ECHO));
+    });
+    criterion.bench_function("answer natively", |bench| {
+        let answer = || Some(serde_json::from_str::<Value>(black_box(ECHO)).ok()?.to_string());
+        bench.iter(answer);
     });
     criterion.bench_function("call a skill that reads a file", |bench| {
         bench.iter(|| call("hostile", r#"{"attack": "read", "path": "/repo/README.md"}"#));
     });
+    criterion.bench_function("read a file natively", |bench| {
+        bench.iter(|| std::fs::read_to_string(black_box(&file)));
+    });
     criterion.bench_function("refuse arguments", |bench| {
         bench.iter(|| black_box(host.call(&context, "echo", Arguments::Text(r#"{"text": 1}"#))));
+    });
+    criterion.bench_function("eight callers, a call each", |bench| {
+        let contexts = [(); 8].map(|()| common::context(repository.path()));
+        bench.iter_custom(|rounds| {
+            let began = Instant::now();
+            std::thread::scope(|scope| {
+                for context in &contexts {
+                    scope.spawn(|| {
+                        for _ in 0..rounds {
+                            let report = host.call(context, "echo", Arguments::Text(ECHO));
+                            black_box(report).result.expect("the call works");
+                        }
+                    });
+                }
+            });
+            began.elapsed()
+        });
     });
 }
 

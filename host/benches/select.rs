@@ -1,10 +1,13 @@
 //! What a selection costs: `cargo bench --workspace --bench select`, on a tree that is made for it.
 //!
-//! `list` is the list of files where nothing changed, `select` the whole packet for a task with the index in place,
+//! `list` is the list of files where nothing changed, `list, first` of a daemon that has seen nothing, `walk natively`
+//! the same rules without the daemon's checks, one thread; `read every file` is what a search without an index has to
+//! do at least. `select` the whole packet for a task with the index in place,
 //! `select without an index` the same where every file is read and measured, and `select for an overview` what an
-//! explanation of the repository asks for.
+//! explanation of the repository asks for. `packet of a file` chooses little and writes much.
 
-use std::fmt::Write;
+mod common;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,24 +22,6 @@ use host::repository::{Options, Repository, Scans};
 use tokio_util::sync::CancellationToken;
 
 const FILES: usize = 1000;
-
-/// Modules that import each other, with some functions each.
-fn tree(root: &Path) {
-    for at in 0..FILES {
-        let mut text = format!("from app.part{} import module{}\n\n", at * 7 % 40, at * 31 % FILES);
-        for function in 0..12 {
-            let _ = writeln!(
-                text,
-                "def handle_{}_{function}(request, session):\n    value = request.field_{}\n    return value\n\n",
-                at % 97,
-                at * function % 211
-            );
-        }
-        let folder = root.join(format!("app/part{}", at % 40));
-        std::fs::create_dir_all(&folder).expect("the folder is ours");
-        std::fs::write(folder.join(format!("module{at}.py")), text).expect("the folder is ours");
-    }
-}
 
 fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Operation, target: &Target) -> Packet {
     let repository = Repository::open(root, options).expect("the folder is acceptable");
@@ -58,7 +43,7 @@ fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Oper
 fn selections(criterion: &mut Criterion) {
     let folders = [(); 3].map(|()| tempfile::tempdir().expect("a temporary folder can be made"));
     let [root, home, nowhere] = folders.each_ref().map(tempfile::TempDir::path);
-    tree(root);
+    common::write(root, &common::modules(FILES));
     // What changed just now is looked at again.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let options = Options {
@@ -74,6 +59,24 @@ fn selections(criterion: &mut Criterion) {
             repository.list(&CancellationToken::new()).expect("it can be listed")
         });
     });
+    criterion.bench_function("list, first", |bencher| {
+        bencher.iter(|| {
+            let repository = Repository::open(root, &Options::default()).expect("the folder is acceptable");
+            repository.list(&CancellationToken::new()).expect("it can be listed")
+        });
+    });
+    criterion.bench_function("walk natively", |bencher| {
+        bencher.iter(|| ignore::WalkBuilder::new(root).build().flatten().count());
+    });
+    criterion.bench_function("read every file", |bencher| {
+        let files = || ignore::WalkBuilder::new(root).build().flatten();
+        bencher.iter(|| {
+            files()
+                .filter_map(|file| std::fs::read(file.path()).ok())
+                .map(|text| text.len())
+                .sum::<usize>()
+        });
+    });
     criterion.bench_function("select", |bencher| {
         bencher.iter(|| black_box(build(&options, root, &indexes, Operation::Refactor, &task)));
     });
@@ -84,6 +87,10 @@ fn selections(criterion: &mut Criterion) {
     });
     criterion.bench_function("select for an overview", |bencher| {
         bencher.iter(|| black_box(build(&options, root, &indexes, Operation::Explain, &Target::Root)));
+    });
+    criterion.bench_function("packet of a file", |bencher| {
+        let target = Target::File("app/part7/module7.py".to_owned());
+        bencher.iter(|| black_box(build(&options, root, &indexes, Operation::Explain, &target)));
     });
 }
 

@@ -4,13 +4,25 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use host::api::Operation;
 use host::context::{self, BuildRequest, Indexes, Steer};
 use host::limits::PACKET_TOKENS;
 use host::operation::resolve_target;
 use host::repository::{Options, Repository};
+use host::skill::{EmbeddedOutliner, Outliners};
 use tokio_util::sync::CancellationToken;
+
+/// The components that the product embeds.
+fn outliners(folder: &Path) -> std::io::Result<Arc<Outliners>> {
+    let embedded = ["outline_native", "outline_python", "outline_script"].map(|name| {
+        let compiled = std::fs::read(folder.join(format!("{name}.compiled")))?.leak();
+        Ok(EmbeddedOutliner { name, compiled })
+    });
+    let embedded: std::io::Result<Vec<EmbeddedOutliner>> = embedded.into_iter().collect();
+    Ok(Outliners::new(embedded?.leak()))
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,9 +50,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
     )?;
     let target = resolve_target(operation, target.as_deref(), None, &repository, repository.root())?;
+    // `TREES` names the folder of compiled components, `target/skills`; without it files are read by text alone.
+    #[expect(clippy::disallowed_methods, reason = "an example has no configuration")]
+    let indexes = match std::env::var_os("TREES") {
+        Some(folder) => Indexes::waiting_for_trees(Path::new(&home), outliners(Path::new(&folder))?),
+        None => Indexes::waiting(Path::new(&home)),
+    };
     let packet_built = context::build(&BuildRequest {
         repository: &repository,
-        indexes: &Indexes::waiting(Path::new(&home)),
+        indexes: &indexes,
         operation,
         target: &target,
         focus: None,

@@ -16,7 +16,7 @@ mod schema;
 pub use changes::{ChangedFile, LeftFile, SessionDiff, UndoResult};
 pub(crate) use clock::make_wrong;
 pub use clock::now;
-pub use event::{ArchitectureEvent, Event, Receipt, SelectedFile};
+pub use event::{ArchitectureEvent, Event, LeftOut, Receipt, SelectedFile};
 
 /// A point in time, written as ISO 8601 in UTC.
 pub type Timestamp = DateTime<Utc>;
@@ -417,6 +417,9 @@ pub struct TaskEntry {
     pub timestamp: Timestamp,
     /// Where it stands.
     pub status: Status,
+    /// Absolute path of the repository.
+    #[serde(default)]
+    pub repository: String,
 }
 
 /// Answer of GET /history, and the content of `session_history.json`.
@@ -449,6 +452,10 @@ pub struct HistoryEntry {
     pub status: Status,
     /// Absolute path of the repository.
     pub repository: String,
+    /// The session that took back its changes, where that was not taken back itself; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub undone_by: Option<String>,
 }
 
 /// Answer of GET /results/{session_id}.
@@ -492,7 +499,7 @@ pub struct BackendStatus {
     /// When it started.
     #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
-    /// Sessions under way.
+    /// Sessions under way, or still to be written to a full disk.
     pub sessions_running: u64,
     /// The enabled provider; null where no valid configuration names one.
     #[schema(value_type = Option<crate::config::ProviderName>, required)]
@@ -500,6 +507,16 @@ pub struct BackendStatus {
     /// The model it uses; null where no valid configuration names one.
     #[schema(required)]
     pub model: Option<String>,
+}
+
+/// Answer of POST /stop-if-idle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stopping {
+    /// True where nothing was under way: nothing new is taken any more, and the backend is about to end. False where it
+    /// goes on as before.
+    pub stopping: bool,
+    /// Sessions under way, or still to be written to a full disk.
+    pub sessions_running: u64,
 }
 
 /// One skill, in GET /skills.
@@ -569,4 +586,26 @@ pub struct ApprovalAnswer {
     pub secret: String,
     /// True grants it, false refuses it.
     pub approve: bool,
+    /// SHA-256 of the whole detail, as the event or GET /approvals/{id} tells it. A yes needs it where the event has left
+    /// something out, and counts for nothing else in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
+    pub digest: Option<String>,
+}
+
+/// Answer of GET /approvals/{id}.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OpenApproval {
+    /// For POST /approvals/{id}.
+    pub id: String,
+    /// Name of the effect.
+    #[schema(value_type = crate::skill::policy::Effect)]
+    pub effect: String,
+    /// One line: what will happen.
+    pub title: String,
+    /// The exact diff or argument vector, whole.
+    pub detail: String,
+    /// SHA-256 of the detail, hexadecimal.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub digest: String,
 }

@@ -21,11 +21,15 @@ mod edit;
 pub(crate) mod fuzz;
 mod live;
 mod origin;
+mod values;
 
-pub use edit::{Init, write_initial};
+pub use edit::{DEFAULT_URL, Init, Written, write_initial, write_port};
 pub use live::Live;
 pub use origin::{FileState, Inspection, Origin, Setting, exposed, exposed_key, inspect};
 use origin::{Sourced, layered};
+use values::check_log_level;
+pub use values::nearest;
+pub(crate) use values::place_of;
 
 /// Port of the backend where nothing else is asked for (specification).
 pub const DEFAULT_PORT: u16 = 8000;
@@ -248,6 +252,8 @@ pub struct ServerSettings {
     pub auth: Auth,
     /// After how many minutes without a session and a request the daemon ends; it stays where this is absent.
     pub idle_minutes: Option<NonZeroU32>,
+    /// Port to listen on, where TOOL_BACKEND_PORT does not say; 0 means any free one.
+    pub port: Option<u16>,
 }
 
 impl Default for ServerSettings {
@@ -258,6 +264,7 @@ impl Default for ServerSettings {
             cors_origins: Vec::new(),
             auth: Auth::default(),
             idle_minutes: None,
+            port: None,
         }
     }
 }
@@ -454,12 +461,12 @@ impl Environment {
         }
     }
 
-    /// The port of the backend: `TOOL_BACKEND_PORT`, else 8000. 0 means any free port.
-    pub fn port(&self) -> Result<u16, Problem> {
+    /// What `TOOL_BACKEND_PORT` says, where it is set.
+    fn port(&self) -> Result<Option<u16>, Problem> {
         let Some(text) = self.get("TOOL_BACKEND_PORT") else {
-            return Ok(DEFAULT_PORT);
+            return Ok(None);
         };
-        text.parse().map_err(|_| {
+        text.parse().map(Some).map_err(|_| {
             Problem::new("config-invalid", format!("TOOL_BACKEND_PORT is not a port: `{text}`"))
                 .with_hint("give a number from 0 to 65535; 0 takes any free port")
         })
@@ -479,7 +486,15 @@ pub fn path(home: &Path) -> PathBuf {
 
 /// Reads the file beneath `home` and resolves it with `environment`, which wins over the file.
 pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem> {
-    resolve(parse(&origin::read(&path(home))?)?, environment)
+    let text = origin::read(&path(home))?;
+    let file = parse(&text)?;
+    check_log_level(&log_level(&file, environment), &text)?;
+    resolve(file, environment)
+}
+
+/// The text of the file, for saying where in it something stands; empty where it cannot be read.
+pub(crate) fn text(home: &Path) -> String {
+    origin::read(&path(home)).unwrap_or_default()
 }
 
 /// What holds without a provider. No file means the defaults.
@@ -490,6 +505,13 @@ pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem>
         Err(problem) => return Err(problem),
     };
     Ok(Common::of(file, environment))
+}
+
+/// The port of the backend: `TOOL_BACKEND_PORT`, else `port` of `[server]`, else 8000. 0 means any free port. A file
+/// that cannot be understood says nothing.
+pub fn port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
+    let of_file = || common(home, environment).ok()?.server.port;
+    Ok(environment.port()?.or_else(of_file).unwrap_or(DEFAULT_PORT))
 }
 
 fn parse(text: &str) -> Result<File, Problem> {
@@ -514,10 +536,14 @@ fn parse(text: &str) -> Result<File, Problem> {
 
 /// `line 3, column 7 of config.toml`.
 fn place_in(text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    format!("{} of config.toml", line_and_column(text, span))
+}
+
+fn line_and_column(text: &str, span: Option<std::ops::Range<usize>>) -> String {
     let before = &text[..span.map_or(0, |span| span.start).min(text.len())];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-    format!("line {line}, column {column} of config.toml")
+    format!("line {line}, column {column}")
 }
 
 /// The known key nearest to the unknown one, out of serde's sentence: it quotes the unknown first, then the known.
@@ -527,11 +553,7 @@ pub(crate) fn nearest_key(message: &str) -> Option<&str> {
     }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next()?;
-    quoted
-        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
-        .min()
-        .filter(|&(distance, known)| distance <= known.len().max(3) / 2)
-        .map(|(_, known)| known)
+    nearest(unknown, quoted)
 }
 
 fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
@@ -797,6 +819,17 @@ mod tests {
         assert_eq!(read(&format!("{text}text_calls = true")), Ok(true));
         let hosted = "[providers.hosted]\nmodel = \"m\"\napi_key = \"k\"\nenabled = true\ntext_calls = true";
         assert!(problem(hosted, &[]).0.contains("`text_calls` of the provider `hosted`"));
+    }
+
+    #[test]
+    fn the_port_is_of_the_environment_the_file_or_the_specification() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let of = |variables: &[(&str, &str)]| port(home.path(), &environment(variables));
+        assert_eq!(of(&[]), Ok(8000));
+        std::fs::write(path(home.path()), "[server]\nport = 8123").expect("the folder is writable");
+        assert_eq!(of(&[]), Ok(8123));
+        assert_eq!(of(&[("TOOL_BACKEND_PORT", "9000")]), Ok(9000));
+        assert!(of(&[("TOOL_BACKEND_PORT", "many")]).is_err());
     }
 
     #[test]

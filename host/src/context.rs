@@ -18,7 +18,7 @@ mod rank;
 pub(crate) mod scanner;
 mod select;
 mod steer;
-mod symbols;
+pub(crate) mod symbols;
 mod vault;
 mod weights;
 mod words;
@@ -133,7 +133,8 @@ impl From<ContextError> for Problem {
 
 /// Counts what a repository holds.
 pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanResult, ContextError> {
-    let list = repository.list(cancel)?;
+    let names = repository.names(cancel)?;
+    let list = names.list();
     if !list.complete {
         return Err(ContextError::Timeout);
     }
@@ -149,6 +150,7 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
 
 /// Chooses files for a request and puts them into words for the model. Blocks: run it on the blocking pool.
 pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
+    let since = Instant::now();
     let list = request.repository.list(request.cancel)?;
     if list.files.is_empty() {
         return Err(match list.complete {
@@ -156,7 +158,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             false => ContextError::Timeout,
         });
     }
-    let look = request.indexes.look(request.repository, &list);
+    let look = request.indexes.look(request.repository, &list, since);
     let packet = build_from(request, &list, &look);
     look.finish();
     packet
@@ -245,6 +247,11 @@ trait Source: Sync {
     fn profile(&self, path: &str) -> Looked {
         let text = self.read(path).and_then(text_of);
         Looked::from(text.map(|text| Profile::of(path, &text)))
+    }
+
+    /// How many of the files that were asked for have no syntax tree yet and will have one.
+    fn treeless(&self) -> usize {
+        0
     }
 }
 

@@ -26,8 +26,9 @@ use crate::api::{self, Problem};
 use crate::config::{self, Environment};
 use crate::http::{self, AppState, Traffic};
 use crate::limits;
+use crate::scratch;
 use crate::session::Sessions;
-use crate::skill::{Builtin, SkillHost};
+use crate::skill::{Builtin, EmbeddedOutliner, Outliners, SkillHost};
 use life::{End, Life};
 use signals::Signals;
 use state::start_failure;
@@ -35,7 +36,7 @@ use state::start_failure;
 pub use port::taken_hint;
 pub use start::{Announcement, start};
 pub use state::{Record, check_owner, find, read_token, token_path};
-pub use stop::{Proved, stop, wait_until_gone};
+pub use stop::{Proved, ended, find_staying, stop};
 
 /// What a daemon is started with.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub struct Options {
     pub environment: Environment,
     /// The skills that are part of the binary.
     pub builtins: &'static [Builtin],
+    /// What reads source files by syntax tree.
+    pub outliners: &'static [EmbeddedOutliner],
 }
 
 /// Leaves the terminal and the directory in which the process was started: neither a key pressed there nor the end of
@@ -123,6 +126,7 @@ async fn serve(options: Options, parts: Parts, ready: impl FnOnce(&Record)) -> R
         port,
         environment,
         builtins,
+        outliners,
     } = options;
     let Parts {
         live,
@@ -130,10 +134,9 @@ async fn serve(options: Options, parts: Parts, ready: impl FnOnce(&Record)) -> R
         traffic,
         lock_inode,
     } = parts;
-    match crate::process::end_orphans() {
-        0 => {}
-        count => tracing::warn!(count, "ended what a killed backend had left running"),
-    }
+    // A look at every process of the machine takes a while; nothing before the sessions minds.
+    let leftovers = scratch::open(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
+    let orphans = tokio::task::spawn_blocking(crate::process::end_orphans);
     let listener = port::listen(SocketAddr::new(live.current().server.address, port)).await?;
     let listening = listener
         .local_addr()
@@ -142,7 +145,18 @@ async fn serve(options: Options, parts: Parts, ready: impl FnOnce(&Record)) -> R
     let signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
     let unusable = |error: String| Problem::new("start-failed", "Failed to start backend service").with_hint(error);
     let skills = SkillHost::new(builtins, &home).map_err(|error| unusable(error.to_string()))?;
-    let sessions = Sessions::open(&home, Arc::clone(&skills), environment.scan_time())
+    match orphans.await {
+        Ok(0) | Err(_) => {}
+        Ok(count) => tracing::warn!(count, "ended what a killed backend had left running"),
+    }
+    // Nobody uses it any more, and nobody waits for it.
+    tokio::task::spawn_blocking(|| leftovers.remove());
+    // A configuration that is wrong is no reason not to start; what it would have said is told by the next session.
+    let settings = config::load(&home, &environment).ok();
+    let key = settings.and_then(|settings| settings.provider.api_key);
+    let keys = key.iter().map(|key| key.expose().to_owned()).collect();
+    let outliners = Outliners::new(outliners);
+    let sessions = Sessions::open(&home, Arc::clone(&skills), outliners, environment.scan_time(), keys)
         .map_err(|error| unusable(error.to_string()))?;
     let record = Record::of_this_process(listening, environment.version().to_owned());
     let idle_time = environment.idle_time();

@@ -3,10 +3,13 @@
 //! An enforcement point asks [`on`], which is `true` as a constant in every build but one with the feature
 //! `counterproof`: a test binary of this crate, whose attacks run in processes of their own. `tool` is never built
 //! with it, and without debug assertions it does not compile. What a defence stops is told by the tables of attacks
-//! (`skill::attacks`, `process::contain::probes`), not here.
+//! (`skill::attacks`, `skill::installs`, `process::contain::probes`, `trials`), not here.
 
 #[cfg(all(feature = "counterproof", not(debug_assertions)))]
 compile_error!("the feature `counterproof` switches defences off: it is for tests and in no build without assertions");
+
+#[cfg(any(test, feature = "counterproof"))]
+pub mod trials;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +41,8 @@ defences! {
     CaseFolding,
     /// Another name (hard link) of a hidden file is hidden.
     HiddenIdentity,
+    /// So is one of a hidden file in a directory that no list goes into.
+    LeftOutIdentity,
     /// Files that are secret by their first bytes.
     HiddenContent,
     /// Directories of the shape of a git directory.
@@ -75,6 +80,8 @@ defences! {
     VisibleNames,
     /// Files that the session has not read as they are, are not overwritten.
     UnreadFiles,
+    /// A skill of somebody else has shown a file only where its answer holds it.
+    ShownContent,
     /// A call that did not end well changes nothing.
     FailedCalls,
     /// What is not granted is refused to the guest.
@@ -120,6 +127,10 @@ defences! {
     Deletions,
     /// The calls that run at the same time, and those that wait.
     Concurrency,
+    /// The parts that a schema stands for.
+    SchemaParts,
+    /// The length of a cursor.
+    Cursor,
 
     // ---- what a guest has none of ----
 
@@ -160,6 +171,8 @@ defences! {
     ReadOnlyRoot,
     /// So is what of `/proc` changes the machine.
     ReadOnlyProc,
+    /// Devices take what is written to them, and no other mode or owner.
+    ReadOnlyDevices,
     /// No handle of the helper's, not even as standard input.
     NoInput,
     /// Nothing of the starter's environment.
@@ -174,8 +187,12 @@ defences! {
     SystemCalls,
     /// The filter of the newer `clone`, whose flags no filter sees.
     NewerClone,
+    /// The filter of files in memory that have no place.
+    NamelessFiles,
     /// The filter of socket families.
     SocketFamilies,
+    /// Modes and times are changed of files of the run alone.
+    Metadata,
     /// Counting processes and memory.
     Counting,
     /// The kernel's bound on processes.
@@ -186,6 +203,49 @@ defences! {
     CoreLimit,
     /// Looking for what a run has left behind.
     Strays,
+    /// The process that counts what a run uses cannot be stopped by it.
+    Keeper,
+
+    // ---- around an installation ----
+
+    /// The list of places that it may reach.
+    ProxyPlaces,
+    /// The name of a registry leads to no address of this machine or its network.
+    PublicAddresses,
+    /// What is neither a file, a folder nor a link is not put in place.
+    PackageKinds,
+    /// What is hidden from it is neither replaced nor removed.
+    HiddenPackages,
+    /// No program is put in place that gives its owner's rights away.
+    PackageRights,
+
+    // ---- redaction and taint ----
+
+    /// What looks like a key leaves as a placeholder.
+    Redaction,
+    /// A placeholder becomes the key again only in the file that held it.
+    KeysOfTheFile,
+    /// After words of others an effect that reaches further needs a fresh yes.
+    Taint,
+    /// What a repository forbids by its `.tool.toml`.
+    RootFile,
+
+    // ---- the server ----
+
+    /// The Host header is one of our names.
+    Hosts,
+    /// A page's origin is ours or listed.
+    Origins,
+    /// So is the site that a browser names where it names no origin.
+    Sites,
+    /// Who asks has the token or is the same user.
+    Callers,
+    /// The same user by the kernel's table of sockets.
+    SocketOwners,
+    /// A daemon proves that it holds the token.
+    DaemonProof,
+    /// A home is the user's own.
+    HomeOwner,
 
     // ---- around a helper ----
 
@@ -296,13 +356,20 @@ mod tests {
     use crate::process::confine;
     use crate::process::contain::probes::ATTEMPTS;
     use crate::skill::attacks::ATTACKS;
+    use crate::skill::installs;
 
     #[test]
     fn every_defence_is_taken_away_by_some_attack() {
         let attacks = ATTACKS.iter().map(|attack| attack.counter);
         let counters = attacks.chain(ATTEMPTS.iter().map(|attempt| attempt.counter()));
         let helpers = confine::ATTEMPTS.iter().flat_map(|attempt| attempt.defences);
-        let used = counters.flat_map(|counter| counter.defences()).chain(helpers);
+        let installs = installs::ATTEMPTS.iter().flat_map(|attempt| attempt.defences);
+        let trials = trials::TRIALS.iter().flat_map(|trial| trial.defences);
+        let used = counters
+            .flat_map(|counter| counter.defences())
+            .chain(helpers)
+            .chain(installs)
+            .chain(trials);
         let used: BTreeSet<Defence> = used.copied().collect();
         assert_eq!(used, Defence::ALL.iter().copied().collect());
     }

@@ -7,6 +7,8 @@ mod access;
 mod auth;
 mod body;
 mod changes;
+#[cfg(target_os = "linux")]
+mod diag;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -186,10 +188,12 @@ fn routes() -> Table {
         .with(sessions::__path_cancel, sessions::cancel)
         .with(changes::__path_diff, changes::diff)
         .with(changes::__path_undo, changes::undo)
+        .with(sessions::__path_approval, sessions::approval)
         .with(sessions::__path_answer, sessions::answer)
         .with(skills::__path_list, skills::list)
         .with(skills::__path_call, skills::call)
         .with(service::__path_status, service::status)
+        .with(service::__path_stop_if_idle, service::stop_if_idle)
         .with(service::__path_identity, service::identity)
         .with(service::__path_description, service::description)
 }

@@ -68,8 +68,7 @@ pub const CALL_RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Bytes that one host call or answer copies. Larger reads return less, as the interface allows; a larger argument or
 /// answer is a trap. It bounds what the host allocates for a guest, which the guest's own memory bound does not see.
-/// The largest honest one is a search that is split into parts, each with its list of files: 4 MB for a Linux kernel
-/// tree.
+/// The largest honest one is a batch with one large file: what is searched may be as large as this.
 pub const HOST_CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes that one call may read from the repository. Ten times a Linux kernel tree; a guest that reads more goes in
@@ -89,6 +88,10 @@ pub const CALL_INSTANCES_MAX: usize = 200;
 /// Live handles (descriptors, streams, pollables) of one call. Honest guests hold a handful.
 pub const CALL_HANDLES_MAX: usize = 1_024;
 
+/// Different lists of globs that the readers of one call hold at a time. Each is compiled in the memory of the host, where
+/// globs that are made for it take megabytes; the parts of an honest call share one.
+pub const CALL_GLOBS_MAX: usize = 8;
+
 /// Open files and directories of one call: a recursive walk holds one a level. Times [`CALLS_CONCURRENT_MAX`] it stays
 /// below 1,024, the usual number of a process, so that no call takes another's.
 pub const CALL_FILES_OPEN_MAX: usize = 64;
@@ -105,6 +108,17 @@ pub const LIST_PAGE_ENTRIES_MAX: usize = 8_192;
 /// Bytes of paths in one page of the file list, for trees whose paths are long.
 pub const LIST_PAGE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes after which a batch of files is handed over. It is written, copied and searched while it is in the cache of a
+/// processor; smaller ones make more calls, and larger ones were measured to be slower.
+pub const BULK_BATCH_BYTES: usize = 256 * 1024;
+
+/// Files of a batch: what is told of each has to be bounded where the files are empty.
+pub const BULK_BATCH_FILES_MAX: usize = 512;
+
+/// Less than this, files counted with what opening them costs, is not worth a part of its own: an instance costs as much
+/// as reading some tens of kilobytes.
+pub const BULK_RUN_BYTES_MIN: u64 = 1024 * 1024;
+
 /// Globs of one list query, and bytes of each: compiling them is work done in the host.
 pub const LIST_GLOBS_MAX: usize = 64;
 /// See [`LIST_GLOBS_MAX`].
@@ -120,8 +134,12 @@ pub const CALLS_WAITING_MAX: usize = 128;
 /// How long a call waits for its turn: as long as the calls before it may take.
 pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
 
-/// Parts of a sharded call. Beyond the number of cores of a laptop nothing is gained.
+/// Parts of a sharded call at work at the same time. Beyond the number of cores of a laptop nothing is gained.
 pub const CALL_PARTS_MAX: usize = 8;
+
+/// Parts that a sharded call is split into for each that is at work: whoever is done early takes the next, so that one
+/// that took longer than it looked, or a busy processor, does not make the others wait.
+pub const CALL_PARTS_PER_THREAD: usize = 4;
 
 /// Size of a component. CPython with its library takes 18 MB.
 pub const COMPONENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -142,6 +160,30 @@ pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
 
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Parts of a schema with every reference put in place of itself. The largest of ours has 150; a schema as long as it may
+/// be and without references has 15,000.
+pub const SCHEMA_PARTS_MAX: u64 = 20_000;
+
+/// Levels of a schema, references included. Validating takes stack for each, and a thread has 2 MiB.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+
+/// Size of one compiled pattern of a schema. Those of names and versions take a few kilobytes.
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// Parts of a schema times values in the arguments: what validating looks at, in the daemon and before the call has a
+/// deadline. It takes half a second.
+pub const SCHEMA_WORK_MAX: u64 = 8_000_000;
+
+/// Beyond this much of [`SCHEMA_WORK_MAX`] nobody looks for the place that does not fit: every branch that was tried
+/// leaves an error of some 300 bytes.
+pub const SCHEMA_ERROR_WORK_MAX: u64 = 200_000;
+
+/// Bytes of one call's arguments. A model writes at most 128,000 tokens in one answer, half a megabyte.
+pub const ARGUMENT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of the cursor of an answer, which the model repeats word by word. The longest of ours has a path and a number.
+pub const CURSOR_BYTES_MAX: usize = 8 * 1024;
 
 // ---- redaction ----
 
@@ -216,6 +258,10 @@ pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
 /// entries cost some 150 MB, which is what a daemon can bear.
 pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
+
+/// Entries that are looked at for hidden files with several names, ignored and skipped directories included. A large tree
+/// with its packages has 300,000, which takes a second; in one of more, files with several names are not opened.
+pub const LINKED_ENTRIES_MAX: u64 = 500_000;
 
 /// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
 pub const SCAN_THREADS_MAX: usize = 8;
@@ -311,8 +357,18 @@ pub const SESSION_SECONDS_KEPT_MIN: i64 = 600;
 /// Days for which a session is kept: long enough to undo last month's work.
 pub const SESSION_DAYS_KEPT: i64 = 30;
 
-/// Bytes of all kept sessions together, contents of changed files included.
+/// Readings of the clock that are kept to tell a wrong clock from a later day. The newest but one decides; a few more are
+/// left where the newest turn out to have been wrong.
+pub const DAYS_NOTED_MAX: usize = 8;
+
+/// Bytes of all kept sessions together, contents of changed files included, but for those that have just ended and those
+/// whose changes can still be undone: of these there are at most [`SESSIONS_KEPT`], each with
+/// [`SESSION_CONTENTS_BYTES_MAX`].
 pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Old and new contents of the files that one session changes. Two proposals as large as one can be, and a hundred times
+/// what an honest session writes.
+pub const SESSION_CONTENTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Sessions under way at once. Each may hold a provider connection and a packet of up to a megabyte; the next one is
 /// told that the backend is busy.
@@ -340,6 +396,13 @@ pub const EVENT_DEPTH_MAX: usize = 32;
 /// A tool call's arguments and result as the journal keeps them. Contents of changed files are kept apart and whole.
 pub const JOURNAL_TOOL_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of a session's journal with words in it; beyond them it holds what happens and not what is said. A long session
+/// writes a few megabytes; contents of changed files lie elsewhere.
+pub const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
+pub const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// A tool call's result as the report shows it.
 pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 
@@ -347,7 +410,8 @@ pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 /// other half is for the write itself.
 pub const JOURNAL_COMMIT_MS: u64 = 25;
 
-/// Unwritten journal bytes that are held while the disk is full. Beyond it new lines are dropped, not the session.
+/// Unwritten journal bytes that are held while the disk is full. Beyond it events are dropped and counted, and no change
+/// is begun; what tells of a change that was, and of the end, is kept.
 pub const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
@@ -380,7 +444,7 @@ pub const ATTACHED_FIRST_MS: u64 = 30_000;
 /// Time in which an approval must be answered; then it is refused.
 pub const APPROVAL_SECONDS_MAX: i64 = 300;
 
-/// An approval's detail, a diff or an argument vector. Beyond it nobody reads, and the whole diff is in the journal.
+/// An approval's detail as its event shows it, a diff or an argument vector. Whoever reads more opens the whole.
 pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
 
 /// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
@@ -516,8 +580,8 @@ pub const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Longest commit message; the longest honest ones are release notes.
 pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Diff that a question shows before it goes on with names and counts alone.
-pub const GIT_QUESTION_BYTES_MAX: usize = 256 * 1024;
+/// Diff that a question holds, shown or not, before it goes on with names and the digests of contents alone.
+pub const GIT_QUESTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Manifests and interpreter configurations that a recipe reads. The largest package.json are some 100 KiB.
 pub const RECIPE_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -540,9 +604,13 @@ pub const RECIPE_PATHS_MAX: usize = 200;
 /// larger than what a model can write in one answer.
 pub const SSE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Largest answer of one request. The wire repeats some 200 bytes of envelope for each token, and 128,000 tokens is
-/// the longest answer that any vendor sells.
+/// What is kept of the answer to one request: its text, and thinking, calls and whatever else with the envelope in which
+/// they came. That is some 200 bytes for each token, and 128,000 tokens is the longest answer that any vendor sells.
 pub const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What is read of the answer to one request. A million pieces of text, which is more than any model writes, are half of
+/// it in the wordiest envelope; the envelopes are thrown away as they come.
+pub const PROVIDER_WIRE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// How much of an error's body is read: the sentence stands at its start, and proxies answer with whole pages.
 pub const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -589,6 +657,12 @@ pub const ERROR_NESTING_MAX: usize = 16;
 
 /// Rounds with tools in one turn, where the user sets no other bound. Long refactorings need some 30.
 pub const TURN_STEPS_MAX: u32 = 60;
+
+/// Text and thinking of one answer. 128,000 tokens, the longest answer that any vendor sells, are a megabyte at most.
+pub const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Text and thinking of one turn: half a megabyte in each of its [`TURN_STEPS_MAX`] rounds.
+pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Calls that run at the same time; more would only queue for the two to sixteen cores of a usual machine.
 pub const TOOL_CALLS_CONCURRENT_MAX: usize = 8;
@@ -659,6 +733,37 @@ pub const SELECT_SECONDS_MAX: u64 = 20;
 /// larger, the files beyond the bound are read anew for each selection.
 pub const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// Wall time of reading one file by its syntax tree. A tree costs a second per 4 MB, so that the largest file that is
+/// ranked takes a third of one; the rest is for a machine whose processors have better things to do.
+pub const OUTLINE_WALL_MS_MAX: u64 = 5_000;
+
+/// Linear memory of the same. A tree takes about twenty times its source, which is 1 MiB at the most.
+pub const OUTLINE_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Bytes of what such a reading gives and gets: a file of 1 MiB, and all the places that may be told of it.
+pub const OUTLINE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Definitions of one file, and its imports and references. The largest that somebody wrote has some two thousand.
+pub const OUTLINE_ITEMS_MAX: usize = 10_000;
+
+/// Bytes of the imports of one file, each written out: the parts of nested lists multiply. More than a file that is
+/// ranked can hold without lists.
+pub const OUTLINE_IMPORT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of one name. Longer ones are data.
+pub const OUTLINE_NAME_BYTES_MAX: usize = 128;
+
+/// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and
+/// after it; the next selection goes on where it ended. Twenty thousand files take a minute.
+pub const OUTLINE_FILL_SECONDS_MAX: u64 = 300;
+
+/// New or changed files that are read by syntax tree at once, before the selection answers: what somebody edits in a
+/// while, and a small repository as a whole. They cost a tenth of a second.
+pub const OUTLINE_NOW_FILES_MAX: usize = 40;
+
+/// Bytes of these files together.
+pub const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
+
 /// Bytes of all indexes on the disk. The ones that were not used longest are removed.
 pub const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
@@ -674,8 +779,8 @@ pub const INDEXES_OPEN_FILES_MAX: usize = 200_000;
 /// Bytes that an index has measured but not written yet. More at once would be felt in the daemon's memory.
 pub const INDEX_PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Time after which a selection no longer waits for files that its index does not know yet, so that there is an answer
-/// within a second; the index goes on without it.
+/// Time, from when a selection was asked for, after which it no longer waits for files that its index does not know yet,
+/// so that there is an answer within about a second; the index goes on without it.
 pub const INDEX_WAIT_MS: u64 = 500;
 
 /// Files that a selection waits for in any case: they take some tenths of a second, and a busy machine should not make
@@ -773,6 +878,13 @@ pub const CONTAIN_TASKS_MAX: u64 = 2048;
 /// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
 pub const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
+/// Part of the machine's memory, as a divisor, that a run leaves: with less the kernel ends programs of its own choice.
+pub const CONTAIN_MACHINE_PART_KEPT: u64 = 16;
+
+/// Growth of the machine's shared memory during a run that is not held against it beside its bound: what the run may
+/// write to its file systems in memory, and a gibibyte of what other programs do.
+pub const CONTAIN_SHARED_OTHERS_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
 /// Addresses of one process. Browsers and node reserve up to a tebibyte that they never use.
 pub const CONTAIN_ADDRESSES_MAX: u64 = 2 * 1024 * 1024 * 1024 * 1024;
 
@@ -787,6 +899,10 @@ pub const CONTAIN_WATCH_MS: i64 = 50;
 
 /// Time for trying out whether a sandbox works; it takes some ten milliseconds.
 pub const CONTAIN_PROBE_SECONDS_MAX: u64 = 10;
+
+/// Room that must be free for temporary files before attempts to get out are made: some write as much as they are let,
+/// and one that ends for want of room shows nothing.
+pub const PROBE_ROOM_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Entries of a repository that are looked at for hidden ones before a run, installed packages included.
 pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;

@@ -216,11 +216,18 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// The first message to the model: what is asked, then the packet, then the question once more in a line, because a
-/// long packet lies in between.
-pub fn user_message(operation: Operation, target: &Target, focus: Option<&str>, packet: &Packet) -> String {
+/// long packet lies in between. `repository` is the name of its folder, where it has one.
+pub fn user_message(
+    operation: Operation,
+    repository: &str,
+    target: &Target,
+    focus: Option<&str>,
+    packet: &Packet,
+) -> String {
     let mut text = format!("# Request\n\nOperation: {operation}\n");
     text.push_str(&match target {
-        Target::Root => "Target: the whole repository\n".to_owned(),
+        Target::Root if repository.is_empty() => "Target: the whole repository\n".to_owned(),
+        Target::Root => format!("Target: the whole repository `{}`\n", shown(repository)),
         Target::Directory(path) => format!("Target: the directory `{}`\n", shown(path)),
         Target::File(path) => format!("Target: the file `{}`\n", shown(path)),
         Target::Task(task) => format!("Task:\n{task}\n"),

@@ -13,6 +13,7 @@ mod session;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 pub use session::Redactor;
 
@@ -28,6 +29,20 @@ pub(crate) fn mask(text: &str) -> Cow<'_, str> {
             .iter()
             .map(|found| (found.range.clone(), placeholder(found.rule, None))),
     )
+}
+
+/// The same where these keys are known beside, whatever they look like.
+pub(crate) fn mask_known<'t>(text: &'t str, keys: &BTreeSet<String>) -> Cow<'t, str> {
+    let Some(known) = session::literals(keys) else {
+        return mask(text);
+    };
+    let places = known
+        .find_iter(text)
+        .map(|hit| (hit.range(), placeholder(session::own_rule(), None)));
+    match replaced(text, places) {
+        Cow::Borrowed(text) => mask(text),
+        Cow::Owned(text) => Cow::Owned(mask(&text).into_owned()),
+    }
 }
 
 /// `[redacted:github-token:3]`; without a number where it stands for no key that could be put back.

@@ -4,12 +4,14 @@
 //! live here, so that skills, context engine, git diff and search obey the same table. Nothing here writes: that is
 //! the business of `skill::stage`.
 
+pub(crate) mod bulk;
 mod concealed;
 mod fresh;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod ignores;
 mod kept;
+mod linked;
 mod open;
 pub(crate) mod path;
 mod root;
@@ -37,13 +39,14 @@ use fresh::Basis;
 use ignores::Ignores;
 pub(crate) use kept::Key;
 pub use kept::Scans;
+use linked::Linked;
 pub use open::Identity;
 use open::Unresolved;
 pub(crate) use open::{Root, mode};
 pub use path::{PathError, normalise};
 pub use root::find_root;
 pub(crate) use root::system_directory;
-pub(crate) use root_file::HINT as ROOT_FILE_HINT;
+pub(crate) use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
 pub use root_file::{Narrowing, RootFileError};
 pub(crate) use rules::fold;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
@@ -88,7 +91,7 @@ pub enum RepositoryError {
     #[error("`/` is the whole machine and is refused as a repository")]
     WholeMachine,
     /// A directory of the system, such as `/etc`, `/usr` or `/tmp` itself.
-    #[error("`{}` lies in `{system}` and is refused as a repository: no project lives there", root.display())]
+    #[error("`{}` {} and is refused as a repository: no project lives there", root.display(), within(root, system))]
     System {
         /// The real path.
         root: PathBuf,
@@ -127,6 +130,13 @@ pub enum RepositoryError {
     /// `.tool.toml` at the root.
     #[error(transparent)]
     RootFile(RootFileError),
+}
+
+fn within(root: &Path, system: &str) -> String {
+    match root == Path::new(system) {
+        true => "is a directory of the system".to_owned(),
+        false => format!("lies in `{system}`"),
+    }
 }
 
 /// Why a path was not opened.
@@ -227,6 +237,7 @@ pub struct Repository {
     scanned: Mutex<Option<Arc<Scan>>>,
     /// Held by whoever walks.
     scanning: Mutex<()>,
+    linked: Linked,
 }
 
 const OUTSIDE: &str = "lies outside the repository";
@@ -271,6 +282,7 @@ impl Repository {
             scans: options.scans.clone(),
             scanned: Mutex::new(None),
             scanning: Mutex::new(()),
+            linked: Linked::default(),
         };
         if !options.ignore_root_file {
             repository.narrowing = root_file::read(&repository).map_err(RepositoryError::RootFile)?;
@@ -428,17 +440,27 @@ impl Repository {
     pub fn list(&self, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = Ignores::files_outside(&self.path);
-        let kept = || self.scans.as_ref().and_then(|scans| scans.get(&self.key));
-        if let Some(scan) = self.scanned().or_else(kept)
+        if let Some(scan) = self.last_scan()
             && let Some(list) = fresh::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
         {
             self.keep(scan);
             return Ok(list);
         }
-        let scan = Arc::new(walk::scan(&self.tree(), self.bounds, Basis::begin(outside), cancel)?);
-        let list = Arc::clone(&scan.list);
-        self.keep(scan);
-        Ok(list)
+        Ok(Arc::clone(&self.walk(outside, cancel)?.list))
+    }
+
+    /// The last walk of this opening, or of an earlier one.
+    fn last_scan(&self) -> Option<Arc<Scan>> {
+        let kept = || self.scans.as_ref().and_then(|scans| scans.get(&self.key));
+        self.scanned().or_else(kept)
+    }
+
+    /// Walks. The caller has its turn.
+    fn walk(&self, outside: Vec<PathBuf>, cancel: &CancellationToken) -> Result<Arc<Scan>, ScanError> {
+        let scan = walk::scan(&self.tree(), self.bounds, Basis::begin(outside), cancel)?;
+        let scan = Arc::new(scan);
+        self.keep(Arc::clone(&scan));
+        Ok(scan)
     }
 
     fn keep(&self, scan: Arc<Scan>) {
@@ -629,6 +651,9 @@ impl Repository {
         let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
         if is_linked && self.is_hidden_identity(Identity::of(stat)) {
             return Some(HARD_LINK);
+        }
+        if let Some(reason) = self.linked_reason(stat) {
+            return Some(reason);
         }
         let wanted = secrets::bytes_wanted(path);
         let mut small = [0; secrets::HEAD_BYTES];

@@ -7,6 +7,7 @@
 
 pub mod approvals;
 mod checks;
+mod days;
 mod engine;
 pub mod feed;
 #[cfg(any(test, fuzzing))]
@@ -14,13 +15,15 @@ pub(crate) mod fuzz;
 pub mod history;
 mod ids;
 pub mod journal;
+pub mod preflight;
 pub mod report;
 mod run;
+mod running;
 mod selection;
 mod store;
 mod undo;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -34,8 +37,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{
-    self, ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, Problem, ScanRequest, ScanResult,
-    SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    self, ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, OpenApproval, Problem, ScanRequest,
+    ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer};
@@ -43,8 +46,8 @@ use crate::limits;
 use crate::provider::analyst;
 use crate::redaction::Redactor;
 use crate::repository::{self, Repository, Scans};
-use crate::skill::SkillHost;
 use crate::skill::policy::{Cause, Policy};
+use crate::skill::{Outliners, SkillHost};
 pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
 use checks::{
@@ -56,6 +59,7 @@ use history::{Filter, Summary};
 use ids::Ids;
 use journal::{Start, Work};
 use run::{Job, OperationTask, Outcome, Task};
+use running::{Place, Running};
 use selection::Selecting;
 use store::Store;
 
@@ -76,7 +80,7 @@ pub struct Sessions {
     calls: Arc<Semaphore>,
     contexts: Arc<Semaphore>,
     ids: Ids,
-    live: Mutex<HashMap<String, Arc<Live>>>,
+    running: Mutex<Running>,
     /// Ended sessions that the disk has not taken whole: it was full, or may not be written.
     unwritten: Mutex<HashMap<String, Arc<Live>>>,
     tasks: TaskTracker,
@@ -100,22 +104,37 @@ struct Live {
 
 impl Sessions {
     /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks. `scan_time` lowers
-    /// the time-out of scans.
+    /// the time-out of scans; `keys` are those of the configuration, which no report shows.
     pub fn open(
         home: &Path,
         skills: Arc<SkillHost>,
+        outliners: Arc<Outliners>,
         scan_time: Option<Duration>,
+        keys: BTreeSet<String>,
     ) -> Result<Arc<Self>, OpenSessionsError> {
-        Self::with_engine(home, Arc::new(engine::Host(skills)), scan_time)
+        let indexes = Indexes::new(home, outliners);
+        Self::with_indexes(home, Arc::new(engine::Host(skills)), indexes, scan_time, keys)
     }
 
+    #[cfg(test)]
     pub(crate) fn with_engine(
         home: &Path,
         engine: Arc<dyn Engine>,
         scan_time: Option<Duration>,
     ) -> Result<Arc<Self>, OpenSessionsError> {
+        let indexes = Indexes::new(home, Outliners::new(&[]));
+        Self::with_indexes(home, engine, indexes, scan_time, BTreeSet::new())
+    }
+
+    fn with_indexes(
+        home: &Path,
+        engine: Arc<dyn Engine>,
+        indexes: Arc<Indexes>,
+        scan_time: Option<Duration>,
+        keys: BTreeSet<String>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
         let folder = home.join("sessions");
-        let store = Store::open(&folder, home).map_err(|source| OpenSessionsError { folder, source })?;
+        let store = Store::open(&folder, home, keys).map_err(|source| OpenSessionsError { folder, source })?;
         Ok(Arc::new(Self {
             home: home.to_owned(),
             ids: store.ids(),
@@ -124,11 +143,11 @@ impl Sessions {
             approvals: Arc::default(),
             calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
             contexts: Arc::new(Semaphore::new(limits::CONTEXTS_BUILDING_MAX)),
-            live: Mutex::default(),
+            running: Mutex::default(),
             unwritten: Mutex::default(),
             tasks: TaskTracker::new(),
             scans: Arc::default(),
-            indexes: Indexes::new(home),
+            indexes,
             stopping: CancellationToken::new(),
             scan_time,
         }))
@@ -142,6 +161,7 @@ impl Sessions {
         mut settings: Settings,
         environment: BTreeMap<String, String>,
     ) -> Result<SessionStart, Problem> {
+        let place = self.take_place()?;
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
         check_budget(&request.budget)?;
@@ -153,6 +173,7 @@ impl Sessions {
         }
         let steer = Arc::new(Steer::new(&request.selection)?);
         let redactor = Arc::new(Redactor::new(&settings.policy.unredacted, own_keys(&settings))?);
+        own_keys(&settings).into_iter().for_each(|key| self.store.conceal(key));
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
             let options = self.repository_options(&settings.policy);
@@ -164,7 +185,7 @@ impl Sessions {
             .await?
         };
         let policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
-        let policy = policy(Cause::Operation(request.operation), &policy_request).await?;
+        let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
         let start = Start {
             session_id: self.ids.next(api::now()),
             work: Work::Operation(request.operation),
@@ -189,6 +210,7 @@ impl Sessions {
             budget: request.budget,
         }));
         let launch = Launch {
+            place,
             repository,
             policy,
             environment,
@@ -207,11 +229,12 @@ impl Sessions {
         settings: PolicySettings,
         environment: BTreeMap<String, String>,
     ) -> Result<SessionStart, Problem> {
+        let place = self.take_place()?;
         self.check_skill(name)?;
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
-        let policy = policy(Cause::SkillCall, &policy_request).await?;
+        let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
         let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
             session_id: self.ids.next(api::now()),
@@ -231,6 +254,7 @@ impl Sessions {
             arguments: request.arguments,
         };
         let launch = Launch {
+            place,
             repository,
             policy,
             environment,
@@ -258,34 +282,33 @@ impl Sessions {
         }))
     }
 
+    /// Begins the journal and the session. Where the asker goes away meanwhile, the session goes on or not as it is
+    /// attached, and is never left without an owner.
     async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
-        self.check_accepting()?;
-        if self.running() >= limits::SESSIONS_RUNNING_MAX as u64 {
-            return Err(Problem::new(
-                "busy",
-                format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX),
-            )
-            .with_hint("wait for one to end, or cancel one"));
-        }
-        let id = start.session_id.clone();
-        let interactive = start.interactive;
-        let folder = self.store.folder(&id);
-        let recorder = blocking(move || {
-            Recorder::create(folder, start).map_err(|error| {
+        let sessions = Arc::clone(self);
+        blocking(move || {
+            let folder = sessions.store.folder(&start.session_id);
+            let recorder = Recorder::create(folder, start).map_err(|error| {
                 Problem::new("journal-failed", format!("The session cannot be recorded: {error}"))
                     .with_hint("make room, and check that ~/.tool may be written")
-            })
+            })?;
+            Ok(sessions.enter(recorder, launch))
         })
-        .await?;
+        .await
+    }
+
+    /// Takes the session in, and gives it its owner.
+    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, launch: Launch) -> SessionStart {
+        let start = recorder.summary().start;
         let secret = approvals::new_secret();
         let approver = SessionApprover::new(
             Arc::clone(&self.approvals),
             Arc::clone(&recorder),
             Arc::clone(&secret),
-            interactive,
+            start.interactive,
         );
         let live = Arc::new(Live {
-            id: id.clone(),
+            id: start.session_id.clone(),
             recorder: Arc::clone(&recorder),
             cancel: CancellationToken::new(),
             stopped: AtomicBool::new(false),
@@ -305,19 +328,20 @@ impl Sessions {
             cancel: live.cancel.clone(),
             task: launch.task,
         };
-        self.lock().insert(id.clone(), Arc::clone(&live));
-        self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached));
-        Ok(SessionStart {
-            session_id: id,
+        {
+            let mut running = self.lock();
+            // A stop that came while the journal was begun has not seen it.
+            if self.stopping.is_cancelled() {
+                live.stop();
+            }
+            running.live.insert(live.id.clone(), Arc::clone(&live));
+            self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached));
+        }
+        drop(launch.place);
+        SessionStart {
+            session_id: start.session_id,
             status: Status::Running,
             approval_secret: secret.to_string(),
-        })
-    }
-
-    fn check_accepting(&self) -> Result<(), Problem> {
-        match self.stopping.is_cancelled() {
-            true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
-            false => Ok(()),
         }
     }
 
@@ -346,7 +370,7 @@ impl Sessions {
             true
         });
         if is_written {
-            self.lock().remove(&live.id);
+            self.lock().live.remove(&live.id);
         } else {
             self.write_later(live).await;
         }
@@ -360,7 +384,7 @@ impl Sessions {
                 unwritten.insert(live.id.clone(), Arc::clone(&live));
             }
         }
-        self.lock().remove(&live.id);
+        self.lock().live.remove(&live.id);
         let is_kept = || self.unwritten().contains_key(&live.id);
         while is_kept() {
             tokio::select! {
@@ -414,12 +438,12 @@ impl Sessions {
 
     /// Answers an approval.
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
-        self.approvals.answer(id, &answer.secret, answer.approve)
+        self.approvals.answer(id, answer)
     }
 
-    /// How many sessions are under way.
-    pub fn running(&self) -> u64 {
-        self.lock().len() as u64
+    /// An open approval, whole.
+    pub fn approval(&self, id: &str) -> Result<OpenApproval, Problem> {
+        self.approvals.whole(id)
     }
 
     /// The last tasks, running ones first.
@@ -435,7 +459,7 @@ impl Sessions {
     /// All sessions by id, which is by age.
     fn summaries(&self) -> BTreeMap<String, Summary> {
         // The live ones first: a session that ends in between is then in both, and the later one is the right one.
-        let live: Vec<Arc<Live>> = self.lock().values().cloned().collect();
+        let live: Vec<Arc<Live>> = self.lock().live.values().cloned().collect();
         let mut summaries: BTreeMap<String, Summary> = live
             .iter()
             .map(|live| (live.id.clone(), live.recorder.summary()))
@@ -453,14 +477,35 @@ impl Sessions {
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
         let (sessions, missing) = (Arc::clone(self), unknown(id));
         let read = blocking(move || {
-            let Ok(parsed) = sessions.store.folder(summary.id()).read() else {
+            let folder = sessions.store.folder(summary.id());
+            let Ok((output, _)) = folder.view(|lines| history::output(lines)) else {
                 return Err(missing);
             };
-            let mut result = result_of(summary.clone(), history::output(&parsed.lines)).ok_or(missing)?;
-            result.report_path = sessions.store.report(&summary, &parsed.lines).unwrap_or_default();
+            let mut result = result_of(summary.clone(), output).ok_or(missing)?;
+            result.report_path = sessions.store.report(&summary).unwrap_or_default();
             Ok(result)
         });
         read.await
+    }
+
+    /// The same without the output: a session that has ended is mostly answered for without reading its journal.
+    pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
+        if let (None, Some(summary)) = (self.in_memory(id), self.store.summary(id)) {
+            let known = blocking(move || Ok(report::is_there(&summary).then_some(summary))).await?;
+            let result = known.and_then(|summary| {
+                let report_path = report::path_in_results(&summary);
+                let result = result_of(summary, String::new())?;
+                Some(SessionResult { report_path, ..result })
+            });
+            if let Some(result) = result {
+                return Ok(result);
+            }
+        }
+        let result = self.result(id).await?;
+        Ok(SessionResult {
+            output: String::new(),
+            ..result
+        })
     }
 
     /// All skills.
@@ -470,11 +515,13 @@ impl Sessions {
 
     /// Counts what an operation would see of a repository.
     pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
+        let under_way = self.begin()?;
         let cancel = CancellationToken::new();
         // A caller that goes away ends its scan.
         let _guard = cancel.clone().drop_guard();
         let options = self.repository_options(&settings);
         blocking(move || {
+            let _under_way = under_way;
             let repository = open_repository(&request.repo_path, &options)?;
             context::scan(&repository, &cancel).map_err(Problem::from)
         })
@@ -488,6 +535,7 @@ impl Sessions {
         settings: PolicySettings,
         vault: Option<PathBuf>,
     ) -> Result<ContextResult, Problem> {
+        let under_way = self.begin()?;
         let cancel = CancellationToken::new();
         let _guard = cancel.clone().drop_guard();
         let options = self.repository_options(&settings);
@@ -495,6 +543,7 @@ impl Sessions {
         let indexes = Arc::clone(&self.indexes);
         let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
         blocking(move || {
+            let _under_way = under_way;
             let repository = open_repository(&request.repo_path, &options)?;
             let selecting = Selecting {
                 operation: request.operation,
@@ -514,22 +563,6 @@ impl Sessions {
         .await
     }
 
-    /// Cancels what runs and waits, for a bounded time, until it has ended. Nothing starts afterwards.
-    pub async fn drain(&self) {
-        self.stopping.cancel();
-        for live in self.lock().values() {
-            if !live.cancel.is_cancelled() {
-                live.stopped.store(true, Ordering::SeqCst);
-            }
-            live.cancel.cancel();
-        }
-        self.tasks.close();
-        let patience = limits::seconds(limits::STOP_SECONDS_MAX);
-        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
-            tracing::warn!("sessions are left unended; the next start closes them");
-        }
-    }
-
     fn repository_options(&self, settings: &PolicySettings) -> repository::Options {
         repository::Options {
             state_directory: Some(self.home.clone()),
@@ -542,12 +575,8 @@ impl Sessions {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn live(&self, id: &str) -> Option<Arc<Live>> {
-        self.lock().get(id).cloned()
+        self.lock().live.get(id).cloned()
     }
 
     fn unwritten(&self) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
@@ -562,6 +591,7 @@ impl Sessions {
 
 /// What a session runs on.
 struct Launch {
+    place: Place,
     repository: Arc<Repository>,
     policy: Policy,
     environment: BTreeMap<String, String>,
@@ -571,6 +601,14 @@ struct Launch {
 }
 
 impl Live {
+    /// Cancels it because the daemon stops.
+    fn stop(&self) {
+        if !self.cancel.is_cancelled() {
+            self.stopped.store(true, Ordering::SeqCst);
+        }
+        self.cancel.cancel();
+    }
+
     /// Cancels an attached session once nobody follows it any more. Never returns.
     async fn watch(&self, attached: bool) {
         if attached {

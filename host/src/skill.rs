@@ -19,6 +19,7 @@ pub(crate) mod fuzz;
 mod guard;
 pub mod helper;
 mod imports;
+pub(crate) mod outline;
 pub mod policy;
 mod registry;
 pub(crate) mod runner;
@@ -26,6 +27,7 @@ mod sandbox;
 pub mod stage;
 pub(crate) mod taint;
 pub(crate) mod text;
+mod waiting;
 mod wasi;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,12 +40,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Receipt;
+use crate::defence::{self, Defence};
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
+use changes::WrittenLate;
 use policy::{Decision, Effect, Policy};
 use taint::Taint;
 
+pub use imports::{Publishing, installs, settle_commit};
+pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{Embedded, Inspection, SkillHost, compiler_fingerprint, precompile};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
@@ -252,8 +258,8 @@ impl CallContext {
     pub(crate) fn decide(&self, effect: Effect) -> Decision {
         let can_ask = self.approver.can_ask();
         match self.conversation.taint.is_tainted() {
-            true => self.policy.decide_tainted(effect, can_ask),
-            false => self.policy.decide(effect, can_ask),
+            true if defence::on(Defence::Taint) => self.policy.decide_tainted(effect, can_ask),
+            _ => self.policy.decide(effect, can_ask),
         }
     }
 
@@ -329,7 +335,8 @@ pub struct Question {
 
 /// Where changes are recorded durably before they are made, so that they can be finished or undone.
 pub trait ChangeJournal: Send + Sync {
-    /// Makes a change durable before anything is touched. Old contents are stored whole.
+    /// Makes a change durable before anything is touched. Old contents are stored whole; where that is more than a
+    /// session keeps, the error holds a [`ContentsFull`].
     fn prepare(&self, change: &PreparedChange) -> std::io::Result<()>;
 
     /// Notes that the change `id` is wholly in place.
@@ -337,7 +344,52 @@ pub trait ChangeJournal: Send + Sync {
 
     /// Notes that the change `id` was wholly rolled back.
     fn abandoned(&self, id: &str) -> std::io::Result<()>;
+
+    /// Tells the user of an old file that is kept beside the new one. Where nobody listens, it is not told.
+    fn written_late(&self, _late: &WrittenLate) {}
+
+    /// Begins something that the session's end waits for as for an open change. Refused once the session is ending; where
+    /// there is no session that ends, there is nothing to do.
+    fn enter(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Ends what [`Self::enter`] began.
+    fn leave(&self) {}
+
+    /// Makes durable what a commit is about to put into the git directory, before anything of it is there. The session's
+    /// end waits for it. Refused once the session is ending; what does not survive its process notes nothing.
+    fn publishing(&self, _publication: &Publishing) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Notes that of the publication `id` nothing is left to be finished or removed.
+    fn published(&self, _id: &str) {}
 }
+
+/// Something that the session's end waits for, while this value lives.
+pub(crate) struct Entered<'a>(&'a dyn ChangeJournal);
+
+impl<'a> Entered<'a> {
+    pub(crate) fn new(journal: &'a dyn ChangeJournal) -> std::io::Result<Self> {
+        journal.enter()?;
+        Ok(Self(journal))
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A session keeps no more contents of changed files than it has.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the session would keep more than {} MiB of old and new contents for `tool undo`",
+    crate::limits::SESSION_CONTENTS_BYTES_MAX / (1024 * 1024)
+)]
+pub struct ContentsFull;
 
 /// One proposal, about to be committed.
 #[derive(Debug, Clone, PartialEq, Eq)]

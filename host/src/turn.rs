@@ -170,6 +170,8 @@ struct State<'a> {
     turn: Turn<'a>,
     specs: Vec<ToolSpec>,
     text: String,
+    /// Bytes of text and thinking of all rounds.
+    said: usize,
     usage: Usage,
     steps: u32,
     repeats: HashMap<u64, usize>,
@@ -196,6 +198,8 @@ struct Round {
     usage: Option<Usage>,
     stop: Option<StopReason>,
     opaque: Value,
+    /// Bytes of its text and thinking.
+    said: usize,
     /// The output bound of its request was what the tokens of the turn left, and no model's own.
     is_lowered: bool,
 }
@@ -209,12 +213,18 @@ impl Round {
         }
     }
 
-    fn message(&self) -> Message {
+    fn message(&mut self) -> Message {
         Message::Assistant {
-            text: self.text.clone(),
+            text: std::mem::take(&mut self.text),
             tool_calls: self.calls.clone(),
-            opaque: self.opaque.clone(),
+            opaque: std::mem::take(&mut self.opaque),
         }
+    }
+
+    /// How much of a request its message takes.
+    fn bytes(&self) -> usize {
+        let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len());
+        self.text.len() + calls.sum::<usize>()
     }
 }
 
@@ -226,6 +236,7 @@ impl<'a> State<'a> {
             steps: turn.steps,
             turn,
             text: String::new(),
+            said: 0,
             repeats: HashMap::new(),
             cut_offs: 0,
             undone: Vec::new(),
@@ -260,18 +271,18 @@ impl<'a> State<'a> {
             return self.tell_cut_off(round);
         }
         if let Some(said) = round.broken_call.take() {
-            return self.tell_broken(&round, &said);
+            return self.tell_broken(&mut round, &said);
         }
         if !round.calls.is_empty() {
             return self.answer_calls(round).await;
         }
         match stop {
             StopReason::MaxTokens => {
-                self.keep(&round);
+                self.keep(&mut round);
                 Err(Stop::Exhausted(round.cut_by()))
             }
             StopReason::Refusal => {
-                self.keep(&round);
+                self.keep(&mut round);
                 Ok(Some(TurnEnd::Refused))
             }
             StopReason::Pause => {
@@ -286,7 +297,7 @@ impl<'a> State<'a> {
         if let Some(held) = round.printed_call.take() {
             if !std::mem::replace(&mut self.hinted, true) {
                 round.text.push_str(&held);
-                self.keep(&round);
+                self.keep(&mut round);
                 self.say(PRINTED_CALL_HINT.to_owned());
                 return Ok(None);
             }
@@ -304,18 +315,18 @@ impl<'a> State<'a> {
                 return Err(Stop::Failed(problem.into()));
             }
         }
-        self.keep(&round);
+        self.keep(&mut round);
         Ok(Some(TurnEnd::Complete))
     }
 
     /// A call that was cut off is never completed by guessing: half a file would replace the whole one.
-    fn tell_cut_off(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
+    fn tell_cut_off(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
         for CutOff { name, arguments } in &round.cut_off {
             self.turn.observer.step(Step::CallCutOff { name, arguments });
         }
         let cut_off: Vec<String> = round.cut_off.iter().map(|call| call.name.clone()).collect();
         let names = calls::list(&cut_off);
-        self.keep(&round);
+        self.keep(&mut round);
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.is_lowered {
             let budget = round.cut_by();
@@ -333,7 +344,7 @@ impl<'a> State<'a> {
     }
 
     /// A call that nobody could read is asked for again, like one that was cut off.
-    fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
+    fn tell_broken(&mut self, round: &mut Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
         self.keep(round);
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
@@ -352,7 +363,7 @@ impl<'a> State<'a> {
         Ok(None)
     }
 
-    async fn answer_calls(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
+    async fn answer_calls(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
         self.cut_offs = 0;
         self.turn.messages.push(round.message());
         if self.steps >= self.turn.steps_max {
@@ -388,7 +399,7 @@ impl<'a> State<'a> {
              could not find out or do."
         ));
         match self.ask().await {
-            Ok(round) => self.keep(&round),
+            Ok(mut round) => self.keep(&mut round),
             Err(Stop::Failed(ProviderError::Cancelled)) => return Err(ProviderError::Cancelled.into()),
             // The bound is what ended the turn, whatever became of the closing words.
             Err(_) => {}
@@ -400,11 +411,11 @@ impl<'a> State<'a> {
         self.turn.messages.push(Message::User { text });
     }
 
-    /// Keeps the text of an answer whose calls do not count.
-    fn keep(&mut self, round: &Round) {
+    /// Keeps the text of an answer whose calls do not count. The round has it no longer: an answer may be long.
+    fn keep(&mut self, round: &mut Round) {
         if !round.text.is_empty() {
             self.turn.messages.push(Message::Assistant {
-                text: round.text.clone(),
+                text: std::mem::take(&mut round.text),
                 tool_calls: Vec::new(),
                 opaque: Value::Null,
             });
@@ -515,7 +526,7 @@ impl<'a> State<'a> {
         match ended {
             Ok(()) => Ok(round),
             Err(stop) => {
-                self.keep(&round);
+                self.keep(&mut round);
                 Err(stop)
             }
         }
@@ -533,7 +544,7 @@ impl<'a> State<'a> {
                 event = events.next() => event,
             };
             match event {
-                Some(event) => self.take(event?, round),
+                Some(event) => self.take(event?, round)?,
                 None => {
                     let problem = Problem::new(codes::STREAM, "The provider's answer is incomplete: it has no end")
                         .with_hint("run the operation again; no tool ran for the answer that broke off");
@@ -544,8 +555,11 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    fn take(&mut self, event: ProviderEvent, round: &mut Round) {
+    fn take(&mut self, event: ProviderEvent, round: &mut Round) -> Result<(), Stop> {
         let observer = self.turn.observer;
+        if let ProviderEvent::Text(text) | ProviderEvent::Reasoning(text) = &event {
+            self.hear(round, text.len())?;
+        }
         match event {
             ProviderEvent::Text(text) => self.put_out(round, &text),
             ProviderEvent::Reasoning(text) => observer.step(Step::Reasoning(&text)),
@@ -561,6 +575,23 @@ impl<'a> State<'a> {
                 round.opaque = opaque;
             }
         }
+        Ok(())
+    }
+
+    /// Counts what the model says and thinks, which is kept in memory and on the disk.
+    fn hear(&mut self, round: &mut Round, bytes: usize) -> Result<(), Stop> {
+        round.said += bytes;
+        self.said += bytes;
+        let (what, bytes_max) = match (round.said, self.said) {
+            (said, _) if said > limits::ROUND_SAID_BYTES_MAX => ("one answer", limits::ROUND_SAID_BYTES_MAX),
+            (_, said) if said > limits::TURN_SAID_BYTES_MAX => ("its answers", limits::TURN_SAID_BYTES_MAX),
+            _ => return Ok(()),
+        };
+        let megabytes = bytes_max / (1024 * 1024);
+        let message = format!("The provider sent more than {megabytes} MiB of text and thinking in {what}");
+        let problem = Problem::new(codes::STREAM, message)
+            .with_hint("no model writes as much: look at what answers there, or ask another model (`--model MODEL`)");
+        Err(Stop::Failed(problem.into()))
     }
 
     /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
@@ -569,7 +600,7 @@ impl<'a> State<'a> {
         let usage = round.usage.or_else(|| {
             spoke.then(|| Usage {
                 input_tokens: request.estimated_tokens(),
-                output_tokens: estimated_tokens(round.message().bytes()),
+                output_tokens: estimated_tokens(round.bytes()),
                 estimated: true,
                 ..Usage::default()
             })

@@ -159,7 +159,7 @@ fn exit_1_operation_failed() {
             says(&["No."]),
         ],
     );
-    world.run(&["explain", "nosuchfile"]).expect(1);
+    world.run(&["explain", ".."]).expect(1);
     let denied = world.run(&["refactor", "add a workflow"]).expect(1);
     holds(&denied.stderr, &["[error] ", "hint: "]);
     // The script is over: the provider refuses.

@@ -25,7 +25,7 @@ const NO_SESSION: &str = "01900000-0000-7000-8000-000000000000";
 fn error_printed_form() {
     let world = World::new(SHOP, []);
     for arguments in [
-        &["explain", "nosuchfile"][..],
+        &["explain", ".."][..],
         &["results", NO_SESSION],
         &["skill", "call", "nosuchskill"],
     ] {
@@ -263,12 +263,25 @@ pub(super) fn let_the_journal_be_written() {
 #[test]
 fn error_target_missing() {
     let (home, repository) = (Home::offline(), folder(SHOP));
-    let told = told_everywhere(&home, repository.path(), "shop/nosuchfile.py");
-    has(
-        &told,
-        "File not found: shop/nosuchfile.py",
-        &["relative to the repository root"],
+    let (root, target) = (repository.path(), "shop/nosuchfile.py");
+    // On the terminal a slip of the hand is no session; over HTTP the stream says the same.
+    let (message, hint) = printed(&home.run(root, &["explain", target]), 2);
+    assert_eq!(message, "File not found: shop/nosuchfile.py");
+    holds(&hint, &["relative to the repository root"]);
+    assert!(!root.join("session-reports").exists());
+    let address = home.serve();
+    assert_eq!(
+        http::get(&address, "/history").expect(200).json()["sessions"],
+        json!([])
     );
+    let body = json!({"operation": "explain", "target": target, "repo_path": root});
+    let start = http::post(&address, "/execute", &body).expect(200).json();
+    let id = start["session_id"].as_str().expect("an identifier");
+    let events = http::get(&address, &format!("/stream?session_id={id}"))
+        .expect(200)
+        .events();
+    let told = Told::of(events.last().expect("events"));
+    assert_eq!((told.message, told.hint), (message, hint));
 }
 
 /// Provokes it on the hosted provider's own wire. Gives the message.
@@ -429,7 +442,7 @@ fn error_module_missing() {
     has(&told, "ModuleNotFoundError: No module named pytest", &["install"]);
     std::fs::remove_dir_all(root.join(".venv")).expect("it is ours");
     command.env("VIRTUAL_ENV", fixture_path("click-8.1.8").join(".venv"));
-    let ran = finish(command.output().expect("the binary runs")).expect(0);
+    let ran = finish(command.output().expect("the binary runs")).expect(1);
     holds(
         &ran.stdout,
         &["ModuleNotFoundError: No module named requests_of_nobody\n", "install"],

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use host::config::{DEFAULT_PORT, Environment};
+use host::config::{DEFAULT_PORT, Environment, port};
 use host::provider::script::{Round, Step};
 use serde_json::Value;
 
@@ -161,14 +161,14 @@ fn service_two_faces() {
 /// 8000 is asked of the code and not of the machine, where somebody else may hold it.
 #[test]
 fn service_port() {
-    let port = |variables: &[(&str, &str)]| {
+    let of = |variables: &[(&str, &str)]| {
         let variables = variables
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Environment::new(variables.collect()).port().expect("it is a port")
+        port(Path::new("/nowhere"), &Environment::new(variables.collect())).expect("it is a port")
     };
-    assert_eq!((DEFAULT_PORT, port(&[])), (8000, 8000));
-    assert_eq!(port(&[("TOOL_BACKEND_PORT", "8123")]), 8123);
+    assert_eq!((DEFAULT_PORT, of(&[])), (8000, 8000));
+    assert_eq!(of(&[("TOOL_BACKEND_PORT", "8123")]), 8123);
     let wanted = free_port();
     let home = Home::offline();
     let mut command = home.tool(Path::new("/"), &["service", "start"]);

@@ -5,7 +5,8 @@ use std::path::Path;
 use host::process::contain::probes::ATTEMPTS;
 use serde_json::Value;
 
-use crate::support::Home;
+use super::without_namespaces;
+use crate::support::{Home, folder};
 
 /// Makes attempts and gives what came of each.
 fn attempt(arguments: &[&str]) -> Vec<Value> {
@@ -60,6 +61,16 @@ held! {
     read_shadow,
     open_by_handle,
     make_device,
+    change_device,
+    change_proc,
+    change_program,
+    change_mode_outside,
+    change_mode_by_link,
+    change_mode_by_handle,
+    change_mode_by_proc,
+    change_times_outside,
+    change_owner_outside,
+    change_attributes_outside,
     leave_root,
     keep_rights,
     inherit_handles,
@@ -82,6 +93,13 @@ held! {
     signal_outside,
     see_outside,
     read_outside_environment,
+    stop_keeper,
+    limit_outside,
+    slow_outside,
+    place_outside,
+    starve_outside,
+    shared_memory,
+    message_queue,
     use_keys,
     add_key,
     use_io_uring,
@@ -99,6 +117,7 @@ held! {
     reach_out_udp,
     reach_abstract,
     reach_socket,
+    reach_socket_by_pair,
     reach_socket_inside,
     use_packets,
     use_raw,
@@ -110,6 +129,9 @@ held! {
     fill_names,
     fork_bomb,
     use_memory,
+    hold_memory_in_memfd,
+    hold_memory_shared,
+    hold_memory_segments,
     use_addresses,
     dump_core,
     outlive,
@@ -131,4 +153,32 @@ fn all_are_held_by_the_fallback_as_well() {
         .filter(|result| result["verdict"] != "pass")
         .collect::<Vec<_>>();
     assert!(lost.is_empty(), "{lost:#?}");
+}
+
+#[test]
+fn without_namespaces_the_fallback_is_tried_and_what_it_has_not_is_not_available() {
+    let (home, repository) = (Home::empty(), folder(&[]));
+    let names = [
+        "change_mode_outside",
+        "read_outside",
+        "install-other-place",
+        "install-rights",
+    ];
+    let arguments = [&["__sandbox-probes", "--json"], &names[..]].concat();
+    let finished = without_namespaces(&home, repository.path(), &arguments).expect(0);
+    let results: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
+    let told: Vec<_> = results.as_array().expect("it is a list").iter().collect();
+    let verdicts: Vec<_> = told
+        .iter()
+        .map(|result| (&result["name"], &result["verdict"]))
+        .collect();
+    let expected = ["read_outside", "change_mode_outside"].map(|name| (Value::from(name), Value::from("pass")));
+    let absent = ["install-other-place", "install-rights"].map(|name| (Value::from(name), "not-available".into()));
+    let expected: Vec<_> = expected
+        .iter()
+        .chain(&absent)
+        .map(|(name, verdict)| (name, verdict))
+        .collect();
+    assert_eq!(verdicts, expected, "{told:#?}");
+    assert_eq!(told[0]["detail"], "refused: EACCES", "which is what the fallback says");
 }

@@ -264,7 +264,7 @@ fn a_suite_that_never_stops_talking_is_shown_and_kept_up_to_a_bound() {
         repository(&[("test_talk.py", suite), ("pytest.ini", "[pytest]\naddopts = -s\n")]),
     );
     let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
-    let finished = home.run(repository.path(), &call).expect(0);
+    let finished = home.run(repository.path(), &call).expect(1);
     let live = live(&home);
     let shown: usize = live.iter().map(|line| line.len() + 1).sum();
     assert!(shown <= host::limits::PROCESS_LIVE_BYTES_MAX + 100, "{shown}");

@@ -24,7 +24,8 @@ fn contained(links: usize, target: &str) -> Value {
     });
     let spec = json!({
         "sandbox": "namespaces", "program": "/bin/true", "arguments": [], "directory": root, "environment": {},
-        "root": root, "hidden": [], "visible": links, "home": null, "bounds": bounds, "installation": null,
+        "root": root, "hidden": [], "visible": links, "home": null, "bounds": bounds, "scratch": "/tmp",
+        "installation": null,
     });
     let text = spec.to_string().into_bytes();
     let (mut own, helpers) = UnixStream::pair().expect("there are sockets");

@@ -15,7 +15,7 @@ fn keys() -> BTreeSet<String> {
     let settings = shown["settings"].as_array().expect("a list").clone();
     let keys = settings.iter().map(|setting| setting["key"].as_str().expect("a key"));
     // These are no keys of the file.
-    keys.filter(|key| !["home", "port", "repository"].contains(key))
+    keys.filter(|key| !["home", "repository"].contains(key))
         .map(|key| match key.split_once('.') {
             Some(("providers", rest)) => rest.split_once('.').map_or(rest, |(_, key)| key).to_owned(),
             _ => key.to_owned(),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use host::limits::CALL_PARTS_PER_THREAD;
 use host::skill::Limits;
 use serde_json::json;
 
@@ -158,7 +159,7 @@ fn proposals_are_bounded() {
 }
 
 #[test]
-fn calls_wait_for_their_turn_and_too_many_are_turned_away() {
+fn no_more_calls_work_at_once_than_may_and_no_more_wait_than_may() {
     let limits = Limits {
         calls_concurrent: 1,
         calls_waiting: 1,
@@ -166,6 +167,7 @@ fn calls_wait_for_their_turn_and_too_many_are_turned_away() {
     };
     let arena = Arena::with(limits, &[]);
     let nap = json!({"attack": "nap", "count": 500});
+    let started = Instant::now();
     let answers: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3)
             .map(|_| {
@@ -181,6 +183,11 @@ fn calls_wait_for_their_turn_and_too_many_are_turned_away() {
     });
     let busy = "busy The skill `hostile` was not called: too many calls are at work. Try again.";
     assert_eq!(answers, ["slept true", "slept true", busy]);
+    let time = started.elapsed();
+    assert!(
+        time >= Duration::from_millis(1_000),
+        "one slept after the other: {time:?}"
+    );
     assert_eq!(arena.count("nap", 1), "slept true");
 }
 
@@ -188,13 +195,17 @@ fn calls_wait_for_their_turn_and_too_many_are_turned_away() {
 fn a_call_runs_in_parts() {
     let limits = Limits { parts: 2, ..hasty() };
     let arena = Arena::with(limits, &[]);
-    let sum = |mischief: &str| arena.call("summing", &json!({"numbers": [1, 2, 0, 4], "mischief": mischief}));
+    let numbers: Vec<u64> = (0..12).collect();
+    let sum = |mischief: &str| arena.call("summing", &json!({"numbers": numbers, "mischief": mischief}));
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        assert_eq!(sum(""), "whole:7");
+        assert_eq!(sum(""), "whole:66");
         return;
     }
-    assert_eq!(sum(""), "part:3 part:4");
-    assert_eq!(sum("list"), "part:3 part:4");
+    // More than work at once, and in their order whoever is done first: two threads, of which each is asked for
+    // `CALL_PARTS_PER_THREAD`.
+    let parts = "part:1 part:5 part:9 part:13 part:17 part:21";
+    assert_eq!(sum(""), parts);
+    assert_eq!(sum("list"), parts);
     assert_eq!(sum("fail"), "failed a part failed");
     assert_eq!(
         sum("spin"),
@@ -202,8 +213,9 @@ fn a_call_runs_in_parts() {
     );
     assert_eq!(
         sum("many"),
-        "trap The skill `summing` crashed: it split a call into 4 parts where 2 were asked for"
+        "trap The skill `summing` crashed: it split a call into 12 parts where 8 were asked for"
     );
+    assert_eq!(CALL_PARTS_PER_THREAD * 2, 8);
     assert_eq!(arena.call("summing", &json!({"numbers": [5]})), "whole:5");
     let alone = Arena::with(Limits { parts: 1, ..limits }, &[]);
     assert_eq!(alone.call("summing", &json!({"numbers": [1, 2]})), "whole:3");

@@ -10,6 +10,7 @@ use host::defence;
 use host::process::confine;
 use host::process::contain::probes::ATTEMPTS;
 use host::skill::attacks::ATTACKS;
+use host::skill::installs;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -51,7 +52,8 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
     let places = TempDir::new().expect("a temporary folder");
     let finished = finish(doctor(&places, &["--json"]).output().expect("the binary runs"));
     let proof: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
-    let lists = [&proof["attacks"], &proof["escapes"], &proof["helpers"]];
+    let kinds = ["attacks", "escapes", "helpers", "installations"];
+    let lists = kinds.map(|kind| &proof[kind]);
     let lost: Vec<&Value> = lists
         .iter()
         .flat_map(|list| list.as_array().expect("it is a list"))
@@ -74,7 +76,14 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
         names(lists[2]),
         confine::ATTEMPTS.iter().map(|attempt| attempt.name).collect::<Vec<_>>()
     );
-    let all = ATTACKS.len() + ATTEMPTS.len() + confine::ATTEMPTS.len();
+    assert_eq!(
+        names(lists[3]),
+        installs::ATTEMPTS
+            .iter()
+            .map(|attempt| attempt.name)
+            .collect::<Vec<_>>()
+    );
+    let all = ATTACKS.len() + ATTEMPTS.len() + confine::ATTEMPTS.len() + installs::ATTEMPTS.len();
     assert_eq!((&proof["held"], &proof["failed"]), (&all.into(), &0.into()));
     assert_eq!((finished.code, &proof["sandbox"]), (0, &"namespaces".into()));
     // It needed nothing and left nothing.
@@ -149,6 +158,7 @@ fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
         .map(|attack| attack.name)
         .chain(ATTEMPTS.iter().map(|attempt| attempt.name))
         .chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name))
+        .chain(installs::ATTEMPTS.iter().map(|attempt| attempt.name))
         .map(str::to_owned)
         .collect();
     assert_eq!(named(&text, "Tried by: "), known);

@@ -59,7 +59,10 @@ fn a_file_is_replaced_only_after_it_was_shown() {
         "denied `README.md` has not been read in this session: read it first"
     );
     assert_eq!(arena.file("README.md").as_deref(), Some("hello"));
-    assert_eq!(arena.on("shown", "README.md"), "shown");
+    // Saying that it was shown is not showing it.
+    assert_eq!(arena.on("shown-to-nobody", "README.md"), "shown");
+    assert_eq!(arena.on("write", "/stage/README.md"), answer);
+    assert_eq!(arena.on("shown", "README.md"), "shown\nhello");
     assert_eq!(arena.on("write", "/stage/README.md"), "got written");
     assert_eq!(arena.file("README.md").as_deref(), Some("owned"));
 }

@@ -291,6 +291,45 @@ fn write(number: usize) -> [Round; 2] {
     [Round::calls([call]), says(&["Written."])]
 }
 
+/// Wrong by years, for a session and for a start or two; and a month that is really over.
+#[test]
+fn a_clock_that_jumps_ahead_loses_no_session() {
+    let world = World::new(SHOP, (1..=3).flat_map(write));
+    let clock = Clock(world.home.path().join("clock"));
+    clock.set(0);
+    let variables = [("TOOL_TEST_CLOCK", clock.0.to_str().expect("UTF-8"))];
+    let mut address = world.home.serve_with(&variables);
+    let known = |address: &str| -> usize {
+        let history = http::get(address, "/history").json();
+        history["sessions"].as_array().expect("a list").len()
+    };
+    let run = |address: &str| {
+        let (_, stream) = world.follow(address, "refactor", "shop");
+        assert_eq!(stream.events().last().expect("events")["type"], "complete");
+    };
+    run(&address);
+    clock.set(24 * 1_000);
+    run(&address);
+    assert_eq!(known(&address), 2, "under a running daemon");
+    for _ in 0..2 {
+        world.run(&["service", "stop"]).expect(0);
+        address = world.home.serve_with(&variables);
+        assert_eq!(known(&address), 2, "and at each start in that minute");
+    }
+    clock.set(0);
+    world.run(&["service", "stop"]).expect(0);
+    address = world.home.serve_with(&variables);
+    run(&address);
+    assert_eq!(known(&address), 3);
+    // What the clock says on a second day is so. The session of the wrong one is the last to go.
+    for (days, left) in [(40, 3), (42, 1)] {
+        clock.set(24 * days);
+        world.run(&["service", "stop"]).expect(0);
+        address = world.home.serve_with(&variables);
+        assert_eq!(known(&address), left, "after {days} days");
+    }
+}
+
 #[test]
 fn a_clock_that_is_set_back_breaks_no_order_and_loses_no_session() {
     let waits = begun(Step::Text("Done.".into()));

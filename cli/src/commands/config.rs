@@ -1,8 +1,11 @@
 //! `tool config`: every setting, its value and where it comes from. Starts nothing.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use host::config::{self, FileState, Inspection, Origin, Setting};
+use host::repository::Narrowing;
+use host::session::preflight::preflight;
 use serde_json::Value;
 
 use super::{Context, print_json};
@@ -11,8 +14,18 @@ use crate::output::Output;
 
 /// Shows the configuration. The exit code says whether operations can start with it.
 pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let mut inspection = config::inspect(&context.backend.home, &context.backend.environment);
+    let (home, environment) = (&context.backend.home, &context.backend.environment);
+    let mut inspection = config::inspect(home, environment);
     inspection.settings.extend(of_the_command_line(context)?);
+    let (root, _) = context.places()?;
+    let found = preflight(home, environment, &root);
+    inspection.problem = inspection.problem.or(found.configuration);
+    inspection.warnings.extend(found.warnings);
+    match found.root_file {
+        Some((place, Ok(narrowing))) => inspection.settings.extend(of_the_repository(&place, &narrowing)),
+        Some((_, Err(problem))) => inspection.problem = inspection.problem.or(Some(problem)),
+        None => {}
+    }
     if json {
         print_json(&inspection, context.output)?;
     } else {
@@ -32,6 +45,28 @@ fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
         None => Origin::Default,
     };
     Ok([Setting::new("repository", root.to_string_lossy(), origin)])
+}
+
+/// What the repository's own file narrows; it cannot widen anything.
+fn of_the_repository(place: &Path, narrowing: &Narrowing) -> Vec<Setting> {
+    let origin = || Origin::File(place.to_owned());
+    let lists = [
+        ("deny", &narrowing.deny),
+        ("hide", &narrowing.hide),
+        ("protect", &narrowing.protect),
+    ];
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    let mut settings: Vec<Setting> = lists
+        .map(|(key, list)| Setting::new(format!("repository.policy.{key}"), list.clone(), origin()))
+        .collect();
+    let words = [
+        ("require_sandbox", narrowing.require_sandbox),
+        ("untrusted", narrowing.untrusted),
+    ];
+    for (key, _) in words.into_iter().filter(|(_, is_set)| *is_set) {
+        settings.push(Setting::new(format!("repository.policy.{key}"), true, origin()));
+    }
+    settings
 }
 
 fn print(inspection: &Inspection, output: Output) -> Result<(), Error> {

@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use host::api::SessionDiff;
 
-use super::history::with_beginning;
+use super::history::{connect_to_read, with_beginning};
 use super::{Context, path_text, print_json};
 use crate::client::{Client, percent_encoded};
 use crate::error::Error;
 
 /// Shows the diff of a session.
 pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let mut client = context.backend.connect_or_start().await?;
+    let mut client = connect_to_read(context).await?;
     let route = route("diff", session, &mut client, context).await?;
     let diff: SessionDiff = match client.get(&route).await {
         Ok(diff) => diff,

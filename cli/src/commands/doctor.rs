@@ -14,6 +14,8 @@ use host::process::confine;
 use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
 use host::provider::{self, ProbeReport, ProbeVerdict};
+use host::repository::Narrowing;
+use host::session::preflight::preflight;
 use host::skill::SkillHost;
 use serde::Serialize;
 
@@ -100,9 +102,19 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
         json,
         output: context.output,
     };
+    let (root, _) = context.places()?;
+    let found = preflight(&context.backend.home, &context.backend.environment, &root);
     let settings = config::load(&context.backend.home, &context.backend.environment);
+    let settings = settings.and_then(|settings| found.configuration.clone().map_or(Ok(settings), Err));
     checks.add(configuration(&settings, context))?;
-    let is_configured = settings.is_ok();
+    for warning in found.warnings {
+        checks.add(Check::of_problem("configuration", Verdict::Warn, warning))?;
+    }
+    let root_file = found.root_file.map(|(place, narrowing)| root_file(&place, narrowing));
+    let is_configured = settings.is_ok() && !root_file.as_ref().is_some_and(|check| check.status == Verdict::Fail);
+    if let Some(check) = root_file {
+        checks.add(check)?;
+    }
     for check in files(&context.backend.home) {
         checks.add(check)?;
     }
@@ -214,6 +226,34 @@ fn configuration(settings: &Result<config::Settings, Problem>, context: &Context
     }
 }
 
+/// What the repository's own file forbids here.
+fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
+    const NAME: &str = "repository file";
+    let narrowing = match narrowing {
+        Ok(narrowing) => narrowing,
+        Err(problem) => return Check::failed(NAME, problem),
+    };
+    let lists = [
+        ("denies", &narrowing.deny),
+        ("hides", &narrowing.hide),
+        ("protects", &narrowing.protect),
+    ];
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    let mut words: Vec<String> = lists
+        .map(|(what, list)| format!("{what} {}", list.join(", ")))
+        .collect();
+    if narrowing.require_sandbox {
+        words.push("requires the full sandbox".to_owned());
+    }
+    if narrowing.untrusted {
+        words.push("calls itself untrusted".to_owned());
+    }
+    match words.is_empty() {
+        true => Check::ok(NAME, format!("{} forbids nothing", place.display())),
+        false => Check::ok(NAME, format!("{} {}", place.display(), words.join("; "))),
+    }
+}
+
 /// The folder of the user's state: ours, and nobody else's.
 fn files(home: &Path) -> Vec<Check> {
     const NAME: &str = "home";
@@ -252,7 +292,7 @@ fn writable(folder: &Path) -> bool {
 async fn backend(context: &Context) -> Check {
     const NAME: &str = "backend";
     let (backend, own) = (&context.backend, env!("CARGO_PKG_VERSION"));
-    let wanted = match backend.environment.port() {
+    let wanted = match config::port(&backend.home, &backend.environment) {
         Ok(port) => port,
         Err(problem) => return Check::failed(NAME, problem),
     };
@@ -282,7 +322,7 @@ async fn backend(context: &Context) -> Check {
         Ok(status) if wanted != 0 && wanted != status.port => Check::warn(
             NAME,
             format!(
-                "it runs on port {}, TOOL_BACKEND_PORT or the default says {wanted}",
+                "it runs on port {}, and {wanted} is configured (`tool config` says where)",
                 status.port
             ),
             "tool service restart",
@@ -318,7 +358,7 @@ fn not_running(name: &'static str, address: SocketAddr) -> Check {
                 "start-failed",
                 format!("not running, and port {port} cannot be bound: {error}"),
             )
-            .with_hint("set TOOL_BACKEND_PORT to another port (0 takes any free one)"),
+            .with_hint("choose another: `tool init --port N`, or TOOL_BACKEND_PORT (0 takes any free one)"),
         ),
     }
 }

@@ -42,6 +42,11 @@ impl Follow {
         self.events.session()
     }
 
+    /// After the terminal event: true where the connection can serve another request.
+    pub(super) async fn finish(self) -> bool {
+        self.events.finish().await
+    }
+
     /// What to say of a stream that ended without its terminal event.
     pub(super) async fn ended_early(&self) -> Error {
         self.events.ended_early().await

@@ -1,11 +1,13 @@
-//! `tool history` and `tool results`: what past sessions did.
+//! `tool history` and `tool results`: what sessions do and did.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{History, HistoryEntry, Problem, SessionResult, Status, Tasks};
+use host::api::{History, HistoryEntry, Problem, SessionResult, Status, TaskEntry, Tasks};
+use host::limits::HISTORY_ENTRIES_MAX;
+use serde::Serialize;
 
-use super::{Context, openable, print_json};
+use super::{Context, openable, path_text, print_json};
 use crate::args;
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
@@ -13,30 +15,79 @@ use crate::error::{Error, FAILED};
 /// Columns that a line of the list takes before the model; narrower terminals get two lines a session.
 const LINE_COLUMNS: usize = 110;
 
-/// Lists ended sessions.
+/// What `--json` prints: the answer of GET /history, and what is under way.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    history: History,
+    running: Vec<TaskEntry>,
+}
+
+/// Lists sessions, those under way first.
 pub(super) async fn list(filter: &args::History, context: &Context) -> Result<ExitCode, Error> {
-    let mut client = context.backend.connect_or_start().await?;
-    let mut history: History = client.get(&format!("/api/history{}", query(filter))).await?;
-    if let Some(repo) = &context.repo {
-        let root = canonical(repo)?;
-        history
-            .sessions
-            .retain(|session| Path::new(&session.repository) == root);
-    }
+    let mut client = connect_to_read(context).await?;
+    let root = context.repo.as_deref().map(canonical).transpose()?;
+    let query = query(filter, root.as_deref())?;
+    let mut history: History = client.get(&format!("/api/history{query}")).await?;
+    let running: Tasks = client.get(&format!("/api/tasks{query}")).await?;
+    let mut running = running.tasks;
+    running.retain(|task| task.status == Status::Running);
     if let Some(limit) = filter.limit {
-        history.sessions.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        running.truncate(limit);
+        history.sessions.truncate(limit - running.len());
     }
     if filter.json {
-        return print_json(&history, context.output);
+        return print_json(&Listed { history, running }, context.output);
     }
-    if history.sessions.is_empty() {
+    if history.sessions.is_empty() && running.is_empty() {
         say_empty(filter, context);
     }
     let narrow = context.output.columns().is_some_and(|columns| columns < LINE_COLUMNS);
+    for task in &running {
+        context.output.line(&running_row(task, narrow))?;
+    }
     for session in &history.sessions {
         context.output.line(&row(session, narrow))?;
     }
+    if let Some(task) = running.first() {
+        let id = &task.session_id;
+        let hint = format!("hint: `tool attach {id}` follows it, `tool cancel {id}` ends it");
+        context.output.progress(&hint);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A backend to read from. Where none can be started the user learns where the answer lies all the same.
+pub(super) async fn connect_to_read(context: &Context) -> Result<Client, Error> {
+    context.backend.connect_or_start().await.map_err(|error| match error {
+        Error::Problem(problem) if problem.code == "port-in-use" => {
+            let folder = context.backend.home.join("sessions");
+            let hint = problem.hint.clone().unwrap_or_default();
+            let more = format!(
+                "{hint}; what past sessions did is asked of the backend, and kept in {}",
+                folder.display()
+            );
+            problem.with_hint(more).into()
+        }
+        error => error,
+    })
+}
+
+fn running_row(task: &TaskEntry, narrow: bool) -> String {
+    let TaskEntry {
+        session_id,
+        operation,
+        target,
+        repository,
+        ..
+    } = task;
+    let started = task.timestamp.format("%Y-%m-%d %H:%M:%S");
+    let target = super::shorten(target, 40);
+    if narrow {
+        return format!("{session_id}\n  {started}  {operation}  running\n  {target}\n  {repository}");
+    }
+    format!("{session_id}  {started}  {operation:9}  running             {target}  {repository}")
 }
 
 fn say_empty(filter: &args::History, context: &Context) {
@@ -44,21 +95,31 @@ fn say_empty(filter: &args::History, context: &Context) {
     let (message, hint) = match (is_filtered, &context.repo) {
         (true, _) => ("No session is like that.", "`tool history` without filters shows all"),
         (false, Some(_)) => (
-            "No session of this repository has ended.",
+            "No session of this repository is under way or has ended.",
             "`tool history` without `--repo` shows all",
         ),
-        (false, None) => ("No session has ended yet.", "`tool explain .` makes the first"),
+        (false, None) => ("There is no session yet.", "`tool explain .` makes the first"),
     };
     context.output.notice(message, Some(hint));
 }
 
-/// The filters as query parameters.
-fn query(filter: &args::History) -> String {
-    let pairs = [
+/// The filters as query parameters. Of more than a list can hold all is wanted.
+fn query(filter: &args::History, root: Option<&Path>) -> Result<String, Error> {
+    let limit = filter
+        .limit
+        .map(|limit| limit.min(HISTORY_ENTRIES_MAX as u32).to_string());
+    let root = root.map(path_text).transpose()?;
+    Ok(parameters(&[
         ("model", filter.model.as_deref()),
         ("operation", filter.operation.map(args::OperationName::name)),
         ("status", filter.status.map(args::StatusName::name)),
-    ];
+        ("repo_path", root.as_deref()),
+        ("limit", limit.as_deref()),
+    ]))
+}
+
+/// Those that are there as a query.
+fn parameters(pairs: &[(&str, Option<&str>)]) -> String {
     let mut query = String::new();
     for (name, value) in pairs {
         if let Some(value) = value {
@@ -76,6 +137,8 @@ fn canonical(repo: &Path) -> Result<PathBuf, Error> {
 
 fn row(session: &HistoryEntry, narrow: bool) -> String {
     let status = format!("{:?}", session.status).to_lowercase();
+    let undone = session.undone_by.as_ref();
+    let undone = undone.map_or_else(String::new, |by| format!("undone by {by}"));
     let started = session.started.format("%Y-%m-%d %H:%M:%S");
     let files = match session.files_modified {
         1 => "1 file".to_owned(),
@@ -89,17 +152,20 @@ fn row(session: &HistoryEntry, narrow: bool) -> String {
             repository,
             ..
         } = session;
-        return format!("{id}\n  {started}  {operation}  {status}  {files}\n  {provider}\n  {repository}");
+        let lines =
+            format!("{id}\n  {started}  {operation}  {status}  {files}\n  {provider}\n  {repository}\n  {undone}");
+        return lines.trim_end().to_owned();
     }
-    format!(
-        "{}  {started}  {:9}  {status:9}  {files:>8}  {}  {}",
+    let line = format!(
+        "{}  {started}  {:9}  {status:9}  {files:>8}  {}  {}  {undone}",
         session.id, session.operation, session.provider, session.repository
-    )
+    );
+    line.trim_end().to_owned()
 }
 
 /// Shows one session's result. Its exit code tells how the session ended.
 pub(super) async fn result(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let mut client = context.backend.connect_or_start().await?;
+    let mut client = connect_to_read(context).await?;
     let id = match session {
         "latest" => latest(&mut client, context).await?,
         beginning => with_beginning(beginning, &mut client).await?,
@@ -113,7 +179,8 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
         context.output.progress(&format!("changed {path}"));
     }
     if result.status == Status::Running {
-        context.output.progress("the session is still running");
+        let hint = format!("the session is still running: `tool attach {id}` follows it, `tool cancel {id}` ends it");
+        context.output.progress(&hint);
     }
     if let Some(place) = report_place(&result, &mut client).await? {
         context
@@ -135,19 +202,21 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
 async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
-    let history: History = client.get("/api/history").await?;
-    let newest = history
+    let query = parameters(&[("repo_path", Some(&path_text(&root)?)), ("limit", Some("1"))]);
+    let history: History = client.get(&format!("/api/history{query}")).await?;
+    history
         .sessions
         .into_iter()
-        .find(|session| Path::new(&session.repository) == root);
-    newest.map(|session| session.id).ok_or_else(|| {
-        Problem::new(
-            "not-found",
-            format!("No session of the repository `{}` has ended", root.display()),
-        )
-        .with_hint("`tool history` shows the sessions of all repositories")
-        .into()
-    })
+        .next()
+        .map(|session| session.id)
+        .ok_or_else(|| {
+            Problem::new(
+                "not-found",
+                format!("No session of the repository `{}` has ended", root.display()),
+            )
+            .with_hint("`tool history` shows the sessions of all repositories")
+            .into()
+        })
 }
 
 /// The one session whose identifier begins so, among the last ones.
@@ -195,7 +264,7 @@ const WHOLE_IDENTIFIER: usize = 36;
 
 /// Where the report lies. A path relative to the repository means nothing without the repository, which the history
 /// knows.
-async fn report_place(result: &SessionResult, client: &mut Client) -> Result<Option<PathBuf>, Error> {
+pub(super) async fn report_place(result: &SessionResult, client: &mut Client) -> Result<Option<PathBuf>, Error> {
     let path = Path::new(&result.report_path);
     if result.report_path.is_empty() || path.is_absolute() {
         return Ok(Some(path.to_owned()).filter(|path| !path.as_os_str().is_empty()));
@@ -221,12 +290,12 @@ mod tests {
             model: Some("vendor/größe & co".into()),
             operation: Some(args::OperationName::TestGen),
             status: None,
-            limit: None,
+            limit: Some(5_000),
             json: false,
         };
         assert_eq!(
-            query(&filter),
-            "?model=vendor%2Fgr%C3%B6%C3%9Fe%20%26%20co&operation=test-gen"
+            query(&filter, Some(Path::new("/home/me/a b"))).expect("it is UTF-8"),
+            "?model=vendor%2Fgr%C3%B6%C3%9Fe%20%26%20co&operation=test-gen&repo_path=%2Fhome%2Fme%2Fa%20b&limit=100"
         );
     }
 }

@@ -1,6 +1,7 @@
 //! `tool init`: writes the configuration, asking on a terminal and deciding by itself elsewhere.
 
 use std::io::{BufRead, Read};
+use std::path::Path;
 use std::process::ExitCode;
 
 use host::config::{self, Api, Init, ProviderName, Secret};
@@ -12,23 +13,63 @@ use crate::output::Output;
 
 /// Writes or changes the configuration file.
 pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode, Error> {
+    let is_there = config::path(&context.backend.home).exists();
+    if let (Some(port), None, false, true) = (arguments.port, arguments.provider, arguments.offline, is_there) {
+        let place = config::write_port(&context.backend.home, port)?;
+        return say_port(&place, port, context);
+    }
     let init = match arguments.provider {
         Some(provider) => from_flags(provider.into(), arguments)?,
         None if arguments.offline => Init::offline(),
         None if Output::can_ask() => ask(context)?,
         None => by_itself(context),
     };
-    let place = config::write_initial(&context.backend.home, &init)?;
+    let written = config::write_initial(&context.backend.home, &init)?;
+    if let Some(port) = arguments.port {
+        config::write_port(&context.backend.home, port)?;
+    }
     if !context.output.is_quiet() {
         context.output.line(&format!(
-            "Wrote {}: the provider `{}` is enabled.",
-            place.display(),
-            init.provider
+            "Wrote {}: the provider `{}` is enabled, at {}.",
+            written.place.display(),
+            init.provider,
+            url_in_force(init.provider, context)
         ))?;
+    }
+    if let Some(url) = &written.dropped {
+        let message = format!("The URL {url} stood there for another wire or server and was dropped.");
+        context.output.notice(
+            &message,
+            Some("`--url URL` sets one; `--url default` is the provider's own"),
+        );
     }
     // A configuration that cannot work yet is worth a word now rather than at the first command.
     if let Err(problem) = config::load(&context.backend.home, &context.backend.environment) {
         context.output.notice(&problem.message, problem.hint.as_deref());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where requests will go, as the file now says; nothing of a secret.
+fn url_in_force(provider: ProviderName, context: &Context) -> String {
+    let key = format!("providers.{provider}.url");
+    let inspection = config::inspect(&context.backend.home, &context.backend.environment);
+    let setting = inspection.settings.into_iter().find(|setting| setting.key == key);
+    let url = setting.and_then(|setting| setting.value.as_str().map(str::to_owned));
+    url.unwrap_or_else(|| "its own address".to_owned())
+}
+
+fn say_port(place: &Path, port: u16, context: &Context) -> Result<ExitCode, Error> {
+    if !context.output.is_quiet() {
+        context
+            .output
+            .line(&format!("Wrote {}: the backend's port is {port}.", place.display()))?;
+    }
+    if context.backend.running()?.is_some_and(|record| record.port != port) {
+        let message = "The running backend keeps its port.";
+        context
+            .output
+            .notice(message, Some("`tool service restart` takes the new one"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -65,7 +106,10 @@ fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Er
 
 /// What `--url` and the wizard accept; the configuration says the same of a file that was edited by hand.
 fn is_url(text: &str) -> bool {
-    text == config::ANALYST_URL || text.starts_with("http://") || text.starts_with("https://")
+    text == config::ANALYST_URL
+        || text == config::DEFAULT_URL
+        || text.starts_with("http://")
+        || text.starts_with("https://")
 }
 
 /// Keys are some hundred bytes; a file that is not a key should not end up in the configuration.

@@ -4,13 +4,14 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult, SessionStart};
+use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult};
 use host::config::{self, ProviderName};
+use host::session::preflight;
 
 use super::follow::{Follow, Waiting};
 use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::Run;
-use crate::client::Client;
+use crate::client::{Client, Events};
 use crate::error::{Error, code};
 use crate::output::{Answer, AnswerFile, Output};
 
@@ -40,6 +41,22 @@ impl Task {
         }
         self.target = task_of(std::io::stdin().lock())?;
         Ok(self)
+    }
+
+    /// A path that names nothing is a slip of the hand: no session is made of it, and no model asked. Where it exists,
+    /// the session decides whether it may be read.
+    fn check_place(&self, context: &Context) -> Result<(), Error> {
+        if !matches!(self.operation, Operation::Explain | Operation::TestGen) {
+            return Ok(());
+        }
+        let (root, here) = context.places()?;
+        let is_there = |folder: &Path| folder.join(&self.target).symlink_metadata().is_ok();
+        if is_there(&here) || is_there(&root) {
+            return Ok(());
+        }
+        let message = format!("File not found: {}", self.target);
+        let hint = "use a path relative to the repository root";
+        Err(Problem::new("usage", message).with_hint(hint).into())
     }
 
     /// `tool explain`.
@@ -102,36 +119,49 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     let output = context.output;
     // Whatever can be wrong here and now is said before a daemon is started or a model paid.
     let task = task.read()?;
-    let settings = config::load(&context.backend.home, &context.backend.environment)?;
+    let (home, environment) = (&context.backend.home, &context.backend.environment);
+    let settings = config::load(home, environment)?;
+    if let Some(problem) = preflight::configuration(home, environment) {
+        return Err(problem.into());
+    }
     if let Some(problem) = config::exposed_key(&context.backend.home) {
         output.warning(&problem);
     }
+    task.check_place(context)?;
     let answer = match &run.output {
         Some(file) => Answer::into_file(answer_file(file, &task, context)?),
         None if run.json => Answer::unrendered(),
         None => Answer::on_standard_output(output),
     };
     let request = request(task, run, context)?;
-    let mut client = context.backend.connect_or_start().await?;
-    let start: SessionStart = client.post("/api/execute", &request).await?;
+    let (client, events) = context
+        .backend
+        .connect_and_stream("/api/stream?form=reference", &request)
+        .await?;
     let model = run.model.clone().unwrap_or(settings.provider.model);
     let mut session = Session {
         client,
-        start,
+        id: events.session().unwrap_or_default().to_owned(),
+        secret: events.secret(),
         answer,
         json: run.json,
         output,
     };
-    let streamed = session.stream(Waiting::operation(model, output)).await;
-    if matches!(streamed, Err(Error::Interrupted | Error::OutputClosed)) && !run.detach {
-        cancel(&session.client, &session.start.session_id, output).await;
-    }
+    let streamed = session.stream(events, Waiting::operation(model, output)).await;
+    let left = match &streamed {
+        Err(Error::Interrupted | Error::OutputClosed) if run.detach => Left::Running,
+        Err(Error::Interrupted | Error::OutputClosed) => match cancel(&session.client, &session.id, output).await {
+            true => Left::Cancelled,
+            false => Left::Ending,
+        },
+        _ => Left::Running,
+    };
     match streamed {
         Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
         Err(error) => {
             session.say_unwritten();
             if matches!(error, Error::Interrupted) {
-                session.say_interrupted(run.detach);
+                session.say_interrupted(left);
             }
             Err(error)
         }
@@ -178,23 +208,35 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
 /// A session that was started here.
 struct Session {
     client: Client,
-    start: SessionStart,
+    id: String,
+    /// Answers its approvals.
+    secret: String,
     answer: Answer,
     json: bool,
     output: Output,
 }
 
+/// What became of a session whose client was interrupted.
+#[derive(Debug, Clone, Copy)]
+enum Left {
+    Running,
+    Cancelled,
+    /// It was told to end, and has not said that it has.
+    Ending,
+}
+
 /// How a session ended, by its last event.
-enum Ended {
-    Complete,
-    Failed(Problem),
+struct Ended {
+    /// What went wrong; absent where nothing did.
+    problem: Option<Problem>,
+    /// The connection of the stream can serve another request.
+    is_free: bool,
 }
 
 impl Session {
     /// Shows what happens until the end.
-    async fn stream(&mut self, waiting: Waiting) -> Result<Ended, Error> {
-        let path = format!("/api/stream/{}?form=reference", self.start.session_id);
-        let mut events = Follow::new(self.client.events(&path).await?, waiting)?;
+    async fn stream(&mut self, events: Events, waiting: Waiting) -> Result<Ended, Error> {
+        let mut events = Follow::new(events, waiting)?;
         while let Some(event) = events.next().await? {
             if self.json {
                 let line = serde_json::to_string(&event).unwrap_or_default();
@@ -202,41 +244,23 @@ impl Session {
             } else {
                 self.show(&event).await?;
             }
-            match event {
-                Event::Complete { .. } => return Ok(Ended::Complete),
-                Event::Error { code, message, hint } => return Ok(Ended::Failed(Problem { code, message, hint })),
-                _ => {}
-            }
+            let problem = match event {
+                Event::Complete { .. } => None,
+                Event::Error { code, message, hint } => Some(Problem { code, message, hint }),
+                _ => continue,
+            };
+            let is_free = events.finish().await;
+            return Ok(Ended { problem, is_free });
         }
         Err(events.ended_early().await)
     }
 
     async fn show(&mut self, event: &Event) -> Result<(), Error> {
-        let output = self.output;
-        match event {
-            Event::Token { content } => self.answer.piece(content)?,
-            Event::Selection { files } => {
-                for file in files {
-                    output.progress(&format!("reads {}  ({})", file.path, file.reasons.join("; ")));
-                }
-            }
-            Event::Skill { name, args } => {
-                self.answer.pause()?;
-                output.progress(&format!("skill {}", describe_call(name, args)));
-            }
-            Event::SkillResult {
-                name, verdict, summary, ..
-            } if verdict != "ok" => {
-                output.progress(&format!("skill {name}: {verdict}: {summary}"));
-            }
-            Event::Notice { .. } => notice(event, output),
-            Event::Approval { .. } => {
-                self.answer.pause()?;
-                approve(event, &self.start.approval_secret, &self.client, output).await?;
-            }
-            _ => {}
+        if let Event::Approval { .. } = event {
+            self.answer.pause()?;
+            return approve(event, &self.secret, &self.client, self.output).await;
         }
-        Ok(())
+        show(event, &mut self.answer, self.output)
     }
 
     /// After the last event: the user learns where the report is and what failed, and the file appears where there is
@@ -244,12 +268,14 @@ impl Session {
     async fn finish(mut self, root: &Path, ended: Ended) -> Result<ExitCode, Error> {
         self.answer.end()?;
         if !self.json {
-            self.say_report(root).await;
+            self.say_report(root, ended.is_free).await;
         }
-        match ended {
-            Ended::Complete => self.answer.complete().map(|()| ExitCode::SUCCESS),
-            Ended::Failed(problem) => {
-                if !self.json {
+        match ended.problem {
+            None => self.answer.complete().map(|()| ExitCode::SUCCESS),
+            Some(problem) => {
+                // Into a file that is not written the events go, and the error with them.
+                let unwritten = self.answer.unwritten().is_some();
+                if !self.json || unwritten {
                     self.output.problem(&problem);
                 }
                 self.say_unwritten();
@@ -258,10 +284,15 @@ impl Session {
         }
     }
 
-    async fn say_report(&self, root: &Path) {
+    /// `is_free` is the connection that the stream came by.
+    async fn say_report(&mut self, root: &Path, is_free: bool) {
         let result = async {
-            let path = format!("/api/results/{}", self.start.session_id);
-            self.client.another().await?.get::<SessionResult>(&path).await
+            // The answer itself was streamed already.
+            let path = format!("/api/results/{}?output=0", self.id);
+            match is_free {
+                true => self.client.get::<SessionResult>(&path).await,
+                false => self.client.another().await?.get(&path).await,
+            }
         };
         // A report that cannot be asked for is no reason to fail what has ended well.
         if let Ok(result) = result.await
@@ -273,25 +304,53 @@ impl Session {
     }
 
     /// What became of a session whose client was interrupted, and how to come back to it.
-    fn say_interrupted(&self, is_detached: bool) {
-        let id = &self.start.session_id;
+    fn say_interrupted(&self, left: Left) {
+        let id = &self.id;
         let hint = format!("`tool results {id}` shows what there is of the answer");
-        match is_detached {
-            true => self.output.notice(&format!("The session {id} runs on."), Some(&hint)),
-            false => self.output.notice("The session was cancelled.", Some(&hint)),
-        }
+        let follow = format!("`tool attach {id}` follows it again, `tool cancel {id}` ends it");
+        let (message, hint) = match left {
+            Left::Running => (format!("The session {id} runs on."), follow),
+            Left::Cancelled => ("The session was cancelled.".to_owned(), hint),
+            Left::Ending => (format!("The session {id} is being cancelled."), hint),
+        };
+        self.output.notice(&message, Some(&hint));
     }
 
     /// Said even where the rest is quiet: whoever wanted a file must not take an old one for the answer.
     fn say_unwritten(&self) {
         if let Some(file) = self.answer.unwritten() {
-            self.output.hint(&format!(
-                "`{}` was not written, since the operation is not complete; `tool results {}` shows what there is",
-                file.display(),
-                self.start.session_id
+            self.output.ask(&format!(
+                "`{}` was not written: the operation is not complete.\n",
+                file.display()
             ));
+            self.output
+                .hint(&format!("`tool results {}` shows what there is", self.id));
         }
     }
+}
+
+/// Shows an event that asks for nothing.
+pub(super) fn show(event: &Event, answer: &mut Answer, output: Output) -> Result<(), Error> {
+    match event {
+        Event::Token { content } => answer.piece(content)?,
+        Event::Selection { files } => {
+            for file in files {
+                output.progress(&format!("reads {}  ({})", file.path, file.reasons.join("; ")));
+            }
+        }
+        Event::Skill { name, args } => {
+            answer.pause()?;
+            output.progress(&format!("skill {}", describe_call(name, args)));
+        }
+        Event::SkillResult {
+            name, verdict, summary, ..
+        } if verdict != "ok" => {
+            output.progress(&format!("skill {name}: {verdict}: {summary}"));
+        }
+        Event::Notice { .. } => notice(event, output),
+        _ => {}
+    }
+    Ok(())
 }
 
 #[cfg(test)]

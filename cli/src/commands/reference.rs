@@ -1,4 +1,4 @@
-//! The help of every command as Markdown: what `scripts/reference` puts into the README, and what tests compare.
+//! The help of every command as Markdown: what `scripts/reference` puts into `cli/reference.md`, and what tests compare.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! `tool doctor --sandbox`: the attacks of the hostile guest and the attempts of runs and helpers to get out, made on this
-//! kernel.
+//! `tool doctor --sandbox`: the attacks of the hostile guest and the attempts of runs, helpers and installations to get
+//! out, made on this kernel.
 //!
 //! It needs no daemon, no configuration and no key: everything happens in temporary folders of its own, and what is
 //! tried carries its own bounds. The hidden `__sandbox-probes` makes single ones, for tests. What is tried, and what
@@ -7,10 +7,11 @@
 
 use std::process::ExitCode;
 
+use host::api::Problem;
 use host::process::confine;
 use host::process::contain::{self, Sandbox, probes};
 use host::process::{ProbeResult, ProbeVerdict};
-use host::skill::attacks;
+use host::skill::{attacks, installs};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,8 @@ struct Proof {
     escapes: Vec<ProbeResult>,
     /// What a helper tried that parses what others wrote.
     helpers: Vec<ProbeResult>,
+    /// What an installation tried, beside what every run does.
+    installations: Vec<ProbeResult>,
     held: usize,
     failed: usize,
     not_available: usize,
@@ -42,9 +45,15 @@ struct Proof {
 
 /// Everything, as a table or as JSON. Fails where something got out.
 pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
+    check_room()?;
     let sandbox = contain::available().sandbox;
     let mut table = Table::new(json, sandbox, output);
-    make(sandbox, |_| true, output, |kind, result| table.add(kind, result))?;
+    make(
+        sandbox,
+        |_| true,
+        output,
+        |kind, result| table.add(kind, judged(result)),
+    )?;
     let proof = table.proof();
     if json {
         print_json(&proof, output)?;
@@ -52,6 +61,29 @@ pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
         summarise(&proof, output)?;
     }
     Ok(exit(proof.failed))
+}
+
+/// Without a place to make the attempts in each of them would end otherwise than it should, which says nothing.
+fn check_room() -> Result<(), Error> {
+    probes::check_room().map_err(|why| {
+        let hint = "set TMPDIR to a folder of yours with 64 MB of room, and try again";
+        Problem::new("temporary-folder", format!("No attempt was made: {why}"))
+            .with_hint(hint)
+            .into()
+    })
+}
+
+/// A hole is what something got out of. An attempt that ended otherwise than it should, for want of room for example,
+/// has shown nothing; the tests of this program count it as a failure all the same.
+fn judged(result: ProbeResult) -> ProbeResult {
+    if result.verdict != ProbeVerdict::Fail || result.got_out {
+        return result;
+    }
+    ProbeResult {
+        verdict: ProbeVerdict::NotAvailable,
+        detail: format!("it ended otherwise than it should: {}", result.detail),
+        ..result
+    }
 }
 
 /// Single ones by their names, as a list.
@@ -97,6 +129,8 @@ enum Kind {
     Escape,
     /// A helper of ours that reads git's files or compiles a component.
     Helper,
+    /// A program that installs packages.
+    Installation,
 }
 
 /// Makes what is wanted on a thread of its own, shows how far it is, and ends it where the user wants no more.
@@ -131,6 +165,9 @@ fn make(
             for result in helpers.into_iter().filter(|result| is_wanted(result.name)) {
                 drop(sender.send((Kind::Helper, result)));
             }
+            installs::probe(&is_wanted, &cancel, |result| {
+                drop(sender.send((Kind::Installation, result)))
+            });
         });
         let followed = runtime.block_on(follow(&mut receiver, &is_wanted, output, &mut each));
         // What is under way ends, and clears its folder away, before this returns.
@@ -148,6 +185,7 @@ async fn follow(
     let names = attacks::ATTACKS.iter().map(|attack| attack.name);
     let names = names.chain(probes::ATTEMPTS.iter().map(|attempt| attempt.name));
     let names = names.chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name));
+    let names = names.chain(installs::ATTEMPTS.iter().map(|attempt| attempt.name));
     let all = names.filter(|name| is_wanted(name)).count();
     let mut status = Status::new(output);
     let mut tick = tokio::time::interval(TICK);
@@ -176,6 +214,7 @@ struct Table {
     attacks: Vec<ProbeResult>,
     escapes: Vec<ProbeResult>,
     helpers: Vec<ProbeResult>,
+    installations: Vec<ProbeResult>,
 }
 
 impl Table {
@@ -187,6 +226,7 @@ impl Table {
             attacks: Vec::new(),
             escapes: Vec::new(),
             helpers: Vec::new(),
+            installations: Vec::new(),
         }
     }
 
@@ -200,6 +240,10 @@ impl Table {
             Kind::Helper => (
                 &mut self.helpers,
                 "\nA helper that parses what others wrote tries to …".to_owned(),
+            ),
+            Kind::Installation => (
+                &mut self.installations,
+                "\nAn installation of packages tries to …".to_owned(),
             ),
         };
         if !self.json {
@@ -215,6 +259,7 @@ impl Table {
     fn proof(self) -> Proof {
         let count = |verdict| {
             let all = self.attacks.iter().chain(&self.escapes).chain(&self.helpers);
+            let all = all.chain(&self.installations);
             all.filter(|result| result.verdict == verdict).count()
         };
         Proof {
@@ -226,6 +271,7 @@ impl Table {
             attacks: self.attacks,
             escapes: self.escapes,
             helpers: self.helpers,
+            installations: self.installations,
         }
     }
 }
@@ -240,7 +286,7 @@ fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
         output.hint("a line that says FAIL is a hole: SECURITY.md says how to report it; `--json` has the details");
     }
     if proof.not_available > 0 {
-        output.hint("what is not available was not tried: `tool doctor` says what this machine lacks");
+        output.hint("what is not available proves nothing either way: `tool doctor` says what this machine lacks");
     }
     Ok(())
 }

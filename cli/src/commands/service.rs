@@ -1,14 +1,16 @@
 //! `tool service`, and the daemon mode of the binary.
 
-use std::net::IpAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, TcpListener};
 use std::process::ExitCode;
 
-use host::api::BackendStatus;
+use host::api::{BackendStatus, Problem};
+use host::config::{self, ServerSettings};
 use host::daemon::{self, Announcement};
 
 use super::{Context, print_json};
 use crate::args::Service;
-use crate::builtins::BUILTINS;
+use crate::builtins::{BUILTINS, OUTLINERS};
 use crate::client::{Backend, not_running, under_way};
 use crate::error::{BACKEND, Error};
 
@@ -24,11 +26,31 @@ pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode
         }
         Service::Restart => {
             // A port that cannot be taken is better said before anything has stopped.
-            context.backend.environment.port()?;
+            check_port(context)?;
             stop(context).await?;
             start(context).await
         }
         Service::Status { json } => status(*json, context).await,
+    }
+}
+
+/// Tries the port of the next backend, unless the running one holds it.
+fn check_port(context: &Context) -> Result<(), Error> {
+    let backend = &context.backend;
+    let port = config::port(&backend.home, &backend.environment)?;
+    let address = config::common(&backend.home, &backend.environment)
+        .map_or(ServerSettings::default().address, |common| common.server.address);
+    if port == 0 || backend.running()?.is_some_and(|record| record.port == port) {
+        return Ok(());
+    }
+    match TcpListener::bind((address, port)) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            let hint = format!("{}; the running backend was left as it is", daemon::taken_hint(port));
+            let message = format!("Failed to start backend: Port {port} already in use");
+            Err(Problem::new("port-in-use", message).with_hint(hint).into())
+        }
+        // Whatever else is wrong the start says.
+        _ => Ok(()),
     }
 }
 
@@ -43,7 +65,7 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
     context
         .output
         .line(&format!("{what} on port {}, process {}.", status.port, status.pid))?;
-    let wanted = context.backend.environment.port()?;
+    let wanted = config::port(&context.backend.home, &context.backend.environment)?;
     if wanted != 0 && wanted != status.port {
         let message = format!(
             "It keeps port {}: a running backend does not change to {wanted}.",
@@ -93,7 +115,7 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
         return print_json(&status, context.output);
     }
     context.output.line(&format!(
-        "The backend is running on port {}{}, process {}, version {}, since {}, {} sessions under way.",
+        "The backend is running on port {}{}, process {}, version {}, since {}, {}.",
         status.port,
         match is_exposed(&status) {
             true => format!(" of {}, open to other machines", status.address),
@@ -102,7 +124,7 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
         status.pid,
         status.version,
         status.started.format("%Y-%m-%d %H:%M:%S UTC"),
-        status.sessions_running
+        under_way(status.sessions_running)
     ))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -121,6 +143,7 @@ pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
         port,
         environment: backend.environment,
         builtins: BUILTINS,
+        outliners: OUTLINERS,
     };
     let result = daemon::run(options, |record| announce(&Announcement::Ready(record.clone())));
     match result {

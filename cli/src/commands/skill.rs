@@ -13,7 +13,7 @@ use super::{Context, approve, cancel, notice, path_text, policy, print_json, rea
 use crate::args::{PolicyFlags, Skill};
 use crate::builtins::BUILTINS;
 use crate::client::{Client, percent_encoded};
-use crate::error::{Error, code};
+use crate::error::{Error, FAILED, code};
 use crate::output::Output;
 
 /// Runs a subcommand of `tool skill`.
@@ -132,11 +132,17 @@ async fn call(
 
 /// Shows a call's events. Its last one decides the exit code.
 async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &Context) -> Result<ExitCode, Error> {
+    let mut have_tests_failed = false;
     while let Some(event) = events.next().await? {
         match &event {
             Event::Approval { .. } => approve(&event, &events.secret(), client, context.output).await?,
             Event::Notice { .. } => notice(&event, context.output),
-            Event::Outcome { .. } => print_outcome(&event, receipt, context.output)?,
+            Event::Outcome { text, receipt: of, .. } => {
+                // That tests fail is an answer to a model; a script wants to know it by the exit code.
+                have_tests_failed = of.skill == "run_tests" && text.starts_with("FAILED");
+                print_outcome(&event, receipt, context.output)?;
+            }
+            Event::Complete { .. } if have_tests_failed => return Ok(ExitCode::from(FAILED)),
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
             Event::Error {
                 code: of_problem,

@@ -126,8 +126,12 @@ pub enum Event {
         effect: String,
         /// One line: what will happen.
         title: String,
-        /// The exact diff or argument vector.
+        /// The exact diff or argument vector; of a long one the beginning, and what is left out.
         detail: String,
+        /// What is left out of the detail; absent where it is whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = LeftOut)]
+        left_out: Option<LeftOut>,
         /// Unanswered by then means no.
         #[schema(value_type = String, format = DateTime)]
         expires: Timestamp,
@@ -186,6 +190,22 @@ pub enum ArchitectureEvent {
         /// Identifier of the model.
         model: String,
     },
+}
+
+/// What an `approval` event leaves out of a long detail. GET /approvals/{id} has all of it for as long as it is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeftOut {
+    /// Lines of the detail that are not shown.
+    pub lines: u64,
+    /// Files of a diff of which not a line is shown.
+    pub files: u64,
+    /// SHA-256 of the whole detail, hexadecimal: a yes has to carry it.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub digest: String,
+    /// A file with the whole detail; absent where it could not be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub path: Option<String>,
 }
 
 impl Event {

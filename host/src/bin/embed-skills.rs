@@ -1,14 +1,15 @@
-//! Prepares components for embedding: `embed-skills -o FOLDER COMPONENT.wasm…`.
+//! Prepares components for embedding: `embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]`.
 //!
-//! For each component it writes `NAME.wasm`, the code compiled for every machine of this architecture, the descriptor
-//! that the component gave, and its digest. Part of the product's build, no part of the product. What is there already
-//! and still right is left alone, so that nothing is built again for it.
+//! For each skill it writes `NAME.wasm`, the code compiled for every machine of this architecture, the descriptor
+//! that the component gave, and its digest; for what reads source files by syntax tree, the code alone. Part of the
+//! product's build, no part of the product. What is there already and still right is left alone, so that nothing is
+//! built again for it.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::skill::{compiler_fingerprint, precompile};
+use host::skill::{compiler_fingerprint, precompile, precompile_outliner};
 use sha2::{Digest, Sha256};
 
 fn main() -> ExitCode {
@@ -26,39 +27,69 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1);
-    let usage = "usage: embed-skills -o FOLDER COMPONENT.wasm…";
+    let usage = "usage: embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]";
     if arguments.next().is_none_or(|first| first != "-o") {
         return Err(usage.into());
     }
     let folder = PathBuf::from(arguments.next().ok_or(usage)?);
     std::fs::create_dir_all(&folder)?;
+    let mut embed: fn(&New<'_>) -> Result<(), Box<dyn Error>> = embed_skill;
     for component in arguments {
-        embed(&folder, Path::new(&component))?;
+        if component == "--outliners" {
+            embed = embed_outliner;
+        } else if let Some(new) = New::of(&folder, Path::new(&component))? {
+            embed(&new)?;
+            std::fs::write(new.file("stamp"), &new.stamp)?;
+        }
     }
     Ok(())
 }
 
-fn embed(folder: &Path, component: &Path) -> Result<(), Box<dyn Error>> {
-    let name = component
-        .file_stem()
-        .and_then(|stem| stem.to_str())
-        .ok_or("a component has a name")?;
-    let file = |extension: &str| folder.join(format!("{name}.{extension}"));
-    let wasm = std::fs::read(component).map_err(|error| format!("{}: {error}", component.display()))?;
-    let digest: String = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
-    // Written last: where it fits, everything else does.
-    let stamp = format!("{digest} {}", compiler_fingerprint()?);
-    if std::fs::read_to_string(file("stamp")).is_ok_and(|old| old == stamp) {
-        return Ok(());
+/// A component that is not embedded as it is now.
+struct New<'a> {
+    folder: &'a Path,
+    path: &'a Path,
+    name: &'a str,
+    wasm: Vec<u8>,
+    /// Written last: where it fits, everything else does.
+    stamp: String,
+}
+
+impl<'a> New<'a> {
+    fn of(folder: &'a Path, path: &'a Path) -> Result<Option<Self>, Box<dyn Error>> {
+        let name = path.file_stem().and_then(|stem| stem.to_str());
+        let wasm = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let digest: String = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
+        let new = Self {
+            folder,
+            path,
+            name: name.ok_or("a component has a name")?,
+            wasm,
+            stamp: format!("{digest} {}", compiler_fingerprint()?),
+        };
+        let is_there = std::fs::read_to_string(new.file("stamp")).is_ok_and(|old| old == new.stamp);
+        Ok((!is_there).then_some(new))
     }
-    let embedded = precompile(component)?;
-    if embedded.descriptor.name != name {
-        return Err(format!("{} calls itself `{}`", component.display(), embedded.descriptor.name).into());
+
+    fn file(&self, extension: &str) -> PathBuf {
+        self.folder.join(format!("{}.{extension}", self.name))
     }
-    std::fs::write(file("wasm"), &wasm)?;
-    std::fs::write(file("compiled"), &embedded.compiled)?;
-    std::fs::write(file("json"), serde_json::to_string(&embedded.descriptor)?)?;
-    std::fs::write(file("digest"), &embedded.digest)?;
-    std::fs::write(file("stamp"), stamp)?;
+}
+
+fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
+    let embedded = precompile(new.path)?;
+    if embedded.descriptor.name != new.name {
+        return Err(format!("{} calls itself `{}`", new.path.display(), embedded.descriptor.name).into());
+    }
+    std::fs::write(new.file("wasm"), &new.wasm)?;
+    std::fs::write(new.file("compiled"), &embedded.compiled)?;
+    std::fs::write(new.file("json"), serde_json::to_string(&embedded.descriptor)?)?;
+    std::fs::write(new.file("digest"), &embedded.digest)?;
+    Ok(())
+}
+
+fn embed_outliner(new: &New<'_>) -> Result<(), Box<dyn Error>> {
+    let compiled = precompile_outliner(&new.wasm).map_err(|error| format!("{}: {error}", new.path.display()))?;
+    std::fs::write(new.file("compiled"), compiled)?;
     Ok(())
 }

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use toml_edit::{DocumentMut, Item, Table, value};
+use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
+use super::origin::mask_url;
 use super::{ANALYST_URL, Api, ProviderName, Secret};
 use crate::api::Problem;
 
@@ -40,13 +41,28 @@ impl Init {
 
 const HEADER: &str = "\
 # Configuration of `tool`. Exactly one provider is enabled; environment variables win over this file.
-# `tool init --provider NAME` switches, keeping keys and everything else that stands here.
+# `tool init --provider NAME` switches, keeping keys and comments.
 
 ";
 
 /// Writes the file beneath `home` (mode 0600, its folder 0700), or changes just the named settings where it exists.
-/// Returns its path.
-pub fn write_initial(home: &Path, init: &Init) -> Result<PathBuf, Problem> {
+pub fn write_initial(home: &Path, init: &Init) -> Result<Written, Problem> {
+    let mut dropped = None;
+    let place = edit(home, |document| dropped = apply(document, init))?;
+    Ok(Written { place, dropped })
+}
+
+/// Writes just the port into the file beneath `home`. Returns the file's path.
+pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
+    edit(home, |document| {
+        let server = document.entry("server").or_insert_with(|| Item::Table(Table::new()));
+        if let Some(server) = server.as_table_like_mut() {
+            server.insert("port", value(i64::from(port)));
+        }
+    })
+}
+
+fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, Problem> {
     let place = super::path(home);
     let problem = |what: &str, error: &io::Error| {
         let problem = Problem::new("config-invalid", format!("{what} `{}`: {error}", place.display()));
@@ -67,21 +83,35 @@ pub fn write_initial(home: &Path, init: &Init) -> Result<PathBuf, Problem> {
             error.message()
         ))
     })?;
-    apply(&mut document, init);
+    change(&mut document);
     write_private(&place, format!("{header}{document}").as_bytes())
         .map_err(|error| problem("Could not write", &error))?;
     Ok(place)
 }
 
-pub(super) fn apply(document: &mut DocumentMut, init: &Init) {
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file.
+    pub place: PathBuf,
+    /// A URL that stood there for another wire or another server, and no longer does; without what may be secret in it.
+    pub dropped: Option<String>,
+}
+
+/// The `--url` that means the provider's own.
+pub const DEFAULT_URL: &str = "default";
+
+/// Gives the URL that was dropped.
+pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
     let providers = document.entry("providers").or_insert_with(|| {
         let mut table = Table::new();
         table.set_implicit(true);
         Item::Table(table)
     });
-    let Some(providers) = providers.as_table_like_mut() else {
-        return;
-    };
+    let providers = providers.as_table_like_mut()?;
+    // Where none was enabled there is nothing to switch from: what somebody wrote before is what they want.
+    let is_switched =
+        ProviderName::ALL.iter().any(|name| is_enabled(providers, *name)) && !is_enabled(providers, init.provider);
     for (_, provider) in providers.iter_mut() {
         if let Some(provider) = provider.as_table_like_mut() {
             provider.insert("enabled", value(false));
@@ -90,23 +120,35 @@ pub(super) fn apply(document: &mut DocumentMut, init: &Init) {
     let provider = providers
         .entry(init.provider.name())
         .or_insert_with(|| Item::Table(Table::new()));
-    let Some(provider) = provider.as_table_like_mut() else {
-        return;
-    };
-    // The analyst and a real server are both `local`: switching from one to the other must not leave half of it.
-    if provider.get("url").and_then(Item::as_str) == Some(ANALYST_URL) {
+    let provider = provider.as_table_like_mut()?;
+    let text = |key: &str| provider.get(key).and_then(Item::as_str).map(str::to_owned);
+    let (url, api) = (text("url"), text("api"));
+    let is_analyst = url.as_deref() == Some(ANALYST_URL);
+    // What was an address for one wire or one server is none for another; the analyst is no server at all.
+    let other_wire = init
+        .api
+        .is_some_and(|wire| api.as_deref().unwrap_or(Api::Messages.name()) != wire.name());
+    let is_stale = is_analyst || other_wire || is_switched || init.url.is_some();
+    if is_stale {
         provider.remove("url");
     }
+    let dropped = url.filter(|url| is_stale && !is_analyst && init.url.as_ref() != Some(url));
     let mut set = |key: &str, text: Option<&str>| {
         if let Some(text) = text {
             provider.insert(key, value(text));
         }
     };
     set("api", init.api.map(Api::name));
-    set("url", init.url.as_deref());
+    set("url", init.url.as_deref().filter(|url| *url != DEFAULT_URL));
     set("model", init.model.as_deref());
     set("api_key", init.api_key.as_ref().map(Secret::expose));
     provider.insert("enabled", value(true));
+    dropped.map(|url| mask_url(&url))
+}
+
+fn is_enabled(providers: &dyn TableLike, name: ProviderName) -> bool {
+    let provider = providers.get(name.name()).and_then(Item::as_table_like);
+    provider.and_then(|provider| provider.get("enabled")?.as_bool()) == Some(true)
 }
 
 /// Replaces a file of the user's as a whole: whoever reads it sees the old or the new text, and nobody else sees it.
@@ -127,7 +169,7 @@ mod tests {
     use crate::config::{Environment, load};
 
     fn written(home: &Path, init: &Init) -> String {
-        let place = write_initial(home, init).expect("the folder is writable");
+        let Written { place, .. } = write_initial(home, init).expect("the folder is writable");
         assert_eq!(
             fs::metadata(&place).expect("it was written").permissions().mode() & 0o777,
             0o600
@@ -141,7 +183,7 @@ mod tests {
         let folder = home.path().join("new");
         insta::assert_snapshot!(written(&folder, &Init::offline()), @r#"
         # Configuration of `tool`. Exactly one provider is enabled; environment variables win over this file.
-        # `tool init --provider NAME` switches, keeping keys and everything else that stands here.
+        # `tool init --provider NAME` switches, keeping keys and comments.
 
         [providers.local]
         url = "builtin:analyst"
@@ -188,5 +230,60 @@ mod tests {
         written(home.path(), &Init::offline());
         let back = written(home.path(), &local(None));
         assert!(!back.contains("url"), "the analyst's address is no server's: {back}");
+    }
+
+    #[test]
+    fn the_address_of_another_wire_or_server_is_dropped_and_said() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let dropped = |provider, api, url: Option<&str>| {
+            let init = Init {
+                provider,
+                api,
+                url: url.map(str::to_owned),
+                model: Some("m".to_owned()),
+                api_key: None,
+            };
+            let written = write_initial(home.path(), &init).expect("the folder is writable");
+            let text = fs::read_to_string(written.place).expect("it was written");
+            let kept: Vec<String> = text
+                .lines()
+                .filter(|line| line.starts_with("url"))
+                .map(str::to_owned)
+                .collect();
+            (written.dropped, kept.join(" "))
+        };
+        let none = || (None, String::new());
+        use ProviderName::{Hosted, Router};
+        let mine = "https://me:secret@proxy.example/v1";
+        let kept = || (None, format!("url = \"{mine}\""));
+        let by_hand = format!("[providers.hosted]\nurl = \"{mine}\"\n");
+        fs::write(home.path().join("config.toml"), by_hand).expect("the folder is writable");
+        assert_eq!(dropped(Hosted, None, None), kept(), "it was written for this");
+        assert_eq!(dropped(Hosted, Some(Api::Messages), None), kept(), "the same wire");
+        let masked = || (Some("https://***@proxy.example/v1".to_owned()), String::new());
+        assert_eq!(dropped(Hosted, Some(Api::Chat), None), masked(), "another wire");
+        assert_eq!(dropped(Hosted, None, Some(mine)), kept());
+        assert_eq!(
+            dropped(Router, None, None),
+            kept(),
+            "that of another provider stays where it stands"
+        );
+        assert_eq!(
+            dropped(Hosted, None, None),
+            masked(),
+            "and is not in force again without a word"
+        );
+        assert_eq!(dropped(Hosted, None, Some(mine)), kept());
+        assert_eq!(dropped(Hosted, None, Some(DEFAULT_URL)), masked());
+        assert_eq!(dropped(Hosted, None, None), none());
+    }
+
+    #[test]
+    fn the_port_alone_is_written_and_nothing_else_changes() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let before = written(home.path(), &Init::offline());
+        let place = write_port(home.path(), 8123).expect("the folder is writable");
+        let after = fs::read_to_string(place).expect("it was written");
+        assert_eq!(after, format!("{before}\n[server]\nport = 8123\n"));
     }
 }

@@ -15,7 +15,11 @@ pub(crate) fn configuration(bytes: &[u8]) {
     let environment = environment(&String::from_utf8_lossy(input.rest()));
     let forwarded = environment.forwarded();
     assert!(forwarded.keys().all(|name| FORWARDED.contains(&name.as_str())));
-    let _ = (environment.port(), environment.tool_home(), environment.scan_time());
+    let _ = (
+        super::port(Path::new("/nonexistent"), &environment),
+        environment.tool_home(),
+        environment.scan_time(),
+    );
     match parse(&text) {
         Ok(file) => {
             let settings = origin::list(&file, Path::new("/h/config.toml"), Path::new("/h"), &environment);

@@ -151,7 +151,11 @@ pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
     if state == FileState::Broken {
         settings.retain(|setting| setting.origin != Origin::Default);
     }
-    let wrong = || environment.port().err().or_else(|| resolve(file, environment).err());
+    let wrong = || {
+        let port = environment.port().err();
+        let level = || super::values::check_log_level(&log_level(&file, environment), &super::text(home)).err();
+        port.or_else(level).or_else(|| resolve(file, environment).err())
+    };
     Inspection {
         warnings: exposed(home).into_iter().collect(),
         problem: problem.or_else(wrong),
@@ -213,6 +217,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
         cors_origins,
         auth,
         idle_minutes,
+        port,
     } = server;
     let loopback = ServerSettings::default().address;
     let PolicySettings {
@@ -227,7 +232,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
     } = policy;
     let lists = Lists { place };
     let unset = FileProvider::default();
-    let mut settings = vec![home_setting(home, environment), port_setting(environment)];
+    let mut settings = vec![home_setting(home, environment), lists.port(*port, environment)];
     for name in ProviderName::ALL {
         let provider = providers.get(&name).unwrap_or(&unset);
         settings.extend(lists.provider(name, provider, environment));
@@ -333,6 +338,15 @@ impl Lists<'_> {
         self.written(key, file.map(|seconds| json!(seconds)), json!(default))
     }
 
+    fn port(&self, file: Option<u16>, environment: &Environment) -> Setting {
+        const KEY: &str = "server.port";
+        match (environment.get("TOOL_BACKEND_PORT"), environment.port()) {
+            (Some(_), Ok(Some(port))) => Setting::new(KEY, port, Origin::Environment("TOOL_BACKEND_PORT")),
+            (Some(text), _) => Setting::new(KEY, text, Origin::Environment("TOOL_BACKEND_PORT")),
+            (None, _) => self.written(KEY, file.map(|port| json!(port)), json!(DEFAULT_PORT)),
+        }
+    }
+
     fn array(&self, key: &str, values: &[String]) -> Setting {
         self.written(key, (!values.is_empty()).then(|| json!(values)), json!([]))
     }
@@ -362,14 +376,6 @@ fn home_setting(home: &Path, environment: &Environment) -> Setting {
         None => Origin::Default,
     };
     Setting::new("home", home.to_string_lossy(), origin)
-}
-
-fn port_setting(environment: &Environment) -> Setting {
-    match (environment.get("TOOL_BACKEND_PORT"), environment.port()) {
-        (Some(_), Ok(port)) => Setting::new("port", port, Origin::Environment("TOOL_BACKEND_PORT")),
-        (Some(text), Err(_)) => Setting::new("port", text, Origin::Environment("TOOL_BACKEND_PORT")),
-        (None, _) => Setting::new("port", DEFAULT_PORT, Origin::Default),
-    }
 }
 
 /// Variables that sessions get and that are no setting of the list.

@@ -120,6 +120,10 @@ fn package_json(text: &str) -> Vec<Declared> {
     for key in ["bin", "main", "module", "exports", "browser"] {
         strings(&document[key], 0, &mut paths);
     }
+    if paths.is_empty() {
+        // What Node takes where nothing is said.
+        paths.push("index.js".to_owned());
+    }
     let file = |path: &String| !path.contains('*') && !path.ends_with(".json") && !path.ends_with(".css");
     let mut declared: Vec<Declared> = paths.into_iter().filter(file).map(Declared::Path).collect();
     declared.dedup();

@@ -29,6 +29,8 @@ pub(crate) struct Facts {
 pub(super) struct Defined {
     pub(super) name: String,
     pub(super) line: u32,
+    /// The same as `line` where nobody knows.
+    pub(super) end_line: u32,
     /// Terms among its words.
     pub(super) terms: Vec<u16>,
     /// Number of its words that are no terms.
@@ -54,15 +56,15 @@ impl Facts {
             length: profile.words(),
             hits: profile.hits(&query.index, blocks.len()),
             blocks,
-            definitions: Vec::new(),
             imports,
+            definitions: Vec::new(),
         };
-        profile.each_definition(|name, line| facts.definitions.extend(defined(query, name, line)));
+        profile.each_definition(|name, lines| facts.definitions.extend(defined(query, name, lines)));
         facts
     }
 }
 
-fn defined(query: &Query, name: &str, line: u32) -> Option<Defined> {
+fn defined(query: &Query, name: &str, (line, end_line): (u32, u32)) -> Option<Defined> {
     let mut terms = Vec::new();
     let (mut others, mut folded) = (0, 0);
     split(name.as_bytes(), |word, whole| {
@@ -79,6 +81,7 @@ fn defined(query: &Query, name: &str, line: u32) -> Option<Defined> {
     (!terms.is_empty() || whole).then(|| Defined {
         name: name.to_owned(),
         line,
+        end_line,
         terms,
         others,
         whole,

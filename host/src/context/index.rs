@@ -2,15 +2,17 @@
 //!
 //! An index answers for a file where size, times and inode are those of the reading, and nothing had changed so shortly
 //! before it that a later change could hide. Everything else is read again, through the repository like any other file,
-//! so that nothing hidden is ever in it. It stands in for reading and changes no selection: the profile of a file is the
-//! same from both. A damaged or deleted index costs time and nothing else.
+//! so that nothing hidden is ever in it. It stands in for reading: the profile of a file is the same from both, but that
+//! the index gives it a syntax tree in its own time. A damaged or deleted index costs time and nothing else.
 //!
-//! Read in this order: `profile` (what is kept of a file), `catalogue` (of which files), `store` (on the disk).
+//! Read in this order: `profile` (what is kept of a file), `catalogue` (of which files), `store` (on the disk), `trees`
+//! (what comes later).
 
 mod catalogue;
 mod codec;
 mod profile;
 mod store;
+mod trees;
 #[cfg(any(test, fuzzing))]
 pub(super) use profile::damaged;
 #[cfg(test)]
@@ -29,6 +31,7 @@ use super::layout::Layout;
 use super::{Looked, Source, text_of};
 use crate::limits;
 use crate::repository::{FileEntry, FileList, Key, Repository};
+use crate::skill::Outliners;
 use catalogue::{Catalogue, ContentDigest, Entry, Place, Stamp};
 pub(super) use profile::{BLOCK_LINES, Profile};
 use store::{Mark, Measured, Store};
@@ -47,6 +50,10 @@ struct Bounds {
     wait_files: usize,
     /// How long before its reading a file must have been left alone.
     settling: Duration,
+    /// Time for reading files by syntax tree after a selection.
+    trees: Duration,
+    /// Files, and their bytes, that a selection reads by syntax tree itself.
+    trees_now: (usize, u64),
 }
 
 impl Default for Bounds {
@@ -62,6 +69,8 @@ impl Default for Bounds {
             wait: limits::milliseconds(limits::INDEX_WAIT_MS),
             wait_files: limits::INDEX_WAIT_FILES_MIN,
             settling: limits::milliseconds(limits::SCAN_SETTLING_MS),
+            trees: limits::seconds(limits::OUTLINE_FILL_SECONDS_MAX),
+            trees_now: (limits::OUTLINE_NOW_FILES_MAX, limits::OUTLINE_NOW_BYTES_MAX),
         }
     }
 }
@@ -76,6 +85,10 @@ pub struct Indexes {
     /// The one that was used last comes last.
     open: Mutex<Vec<Arc<Index>>>,
     filling: AtomicUsize,
+    /// True where somebody wants to fill an index while another one gets its trees.
+    is_wanted: AtomicBool,
+    /// What reads files by syntax tree.
+    outliners: Arc<Outliners>,
     /// For lists of paths. Seeded, so that no repository can make two lists look the same.
     hasher: RandomState,
 }
@@ -102,32 +115,43 @@ struct State {
 
 impl Indexes {
     /// The indexes below `home`, which are brought up to date beside the requests.
-    pub fn new(home: &Path) -> Arc<Self> {
-        Arc::new(Self::bounded(home, Bounds::default(), true))
+    pub fn new(home: &Path, outliners: Arc<Outliners>) -> Arc<Self> {
+        Arc::new(Self::bounded(home, Bounds::default(), true).growing(outliners))
     }
 
-    /// The same where each request waits until the index is up to date.
+    /// The same by text alone, where each request waits until the index is up to date.
     pub fn waiting(home: &Path) -> Arc<Self> {
         Arc::new(Self::bounded(home, Bounds::default(), false))
     }
 
+    /// The same with syntax trees.
+    pub fn waiting_for_trees(home: &Path, outliners: Arc<Outliners>) -> Arc<Self> {
+        Arc::new(Self::bounded(home, Bounds::default(), false).growing(outliners))
+    }
+
+    fn growing(self, outliners: Arc<Outliners>) -> Self {
+        Self { outliners, ..self }
+    }
+
     fn bounded(home: &Path, bounds: Bounds, beside: bool) -> Self {
         Self {
+            outliners: Outliners::new(&[]),
             folder: home.join("index"),
             bounds,
             beside,
             open: Mutex::default(),
             filling: AtomicUsize::new(0),
+            is_wanted: AtomicBool::new(false),
             hasher: RandomState::new(),
         }
     }
 
-    /// What is known of a repository whose files are `list`.
-    pub(super) fn look(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>) -> Look {
+    /// What is known of a repository whose files are `list`, for a request that has waited since `asked`.
+    pub(super) fn look(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>, asked: Instant) -> Look {
         let index = self.index(repository);
         let (catalogue, layout) = index.current(list, &self.hasher);
         let (known, has_gone) = valid(&catalogue, list);
-        Look {
+        let mut look = Look {
             indexes: Arc::clone(self),
             index,
             catalogue,
@@ -138,8 +162,13 @@ impl Indexes {
             has_gone,
             added: Mutex::default(),
             measured: AtomicUsize::new(0),
+            asked,
             since: Instant::now(),
-        }
+            grows_now: false,
+            treeless: list.files.iter().map(|_| AtomicBool::new(false)).collect(),
+        };
+        look.grows_now = look.has_few_to_grow();
+        look
     }
 
     fn index(&self, repository: &Repository) -> Arc<Index> {
@@ -274,7 +303,14 @@ pub(super) struct Look {
     added: Mutex<Added>,
     /// Files that this request had to read.
     measured: AtomicUsize,
+    /// When somebody began to wait for the answer: the list was made after that.
+    asked: Instant,
+    /// When the files began to be looked at.
     since: Instant,
+    /// True where so little is new that it is read by syntax tree at once.
+    grows_now: bool,
+    /// By the list's order: files whose symbols were wanted and that nobody has tried to read by syntax tree.
+    treeless: Vec<AtomicBool>,
 }
 
 impl Source for Look {
@@ -288,13 +324,20 @@ impl Source for Look {
         };
         let known = self.known[at].map(|entry| self.catalogue.entries[entry as usize].place);
         if let Some(profile) = known.and_then(|place| self.catalogue.profile(place)) {
+            self.note_treeless(at, profile.as_ref());
             return Looked::from(profile);
         }
         if self.layout.written[at] && self.is_late() {
             return Looked::Later;
         }
         self.measured.fetch_add(1, Ordering::Relaxed);
-        Looked::from(self.measure(at))
+        let profile = self.measure(at);
+        self.note_treeless(at, profile.as_ref());
+        Looked::from(profile)
+    }
+
+    fn treeless(&self) -> usize {
+        self.treeless.iter().filter(|one| one.load(Ordering::Relaxed)).count()
     }
 }
 
@@ -314,7 +357,7 @@ impl Look {
     fn is_late(&self) -> bool {
         self.indexes.beside
             && self.measured.load(Ordering::Relaxed) >= self.indexes.bounds.wait_files
-            && self.since.elapsed() > self.indexes.bounds.wait
+            && self.asked.elapsed() > self.indexes.bounds.wait
     }
 
     /// Reads a file and notes its profile for the index.
@@ -327,7 +370,7 @@ impl Look {
         let known = place.and_then(|place| Some((place, self.catalogue.profile(place)?)));
         let (place, profile) = match known {
             Some((place, profile)) => (Some(place), profile),
-            None => (None, text_of(content).map(|text| Profile::of(&file.path, &text))),
+            None => (None, text_of(content).map(|text| self.profiled(&file.path, &text))),
         };
         if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
             let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
@@ -361,13 +404,16 @@ impl Look {
 
     /// Brings the index up to date with what was seen, beside the requests or, where there is nothing beside them, now.
     pub(super) fn finish(self) {
-        let has_gone = self.list.complete && self.has_gone;
-        if !has_gone && !self.has_added() && !self.lacks_files() {
+        let is_behind = self.list.complete && self.has_gone || self.has_added() || self.lacks_files();
+        if !is_behind && self.treeless() == 0 {
             return;
         }
         let Some(turn) = Turn::take(&self.indexes, &self.index) else {
+            // Trees make way for what has not been read at all.
+            self.indexes.is_wanted.fetch_or(is_behind, Ordering::AcqRel);
             return;
         };
+        self.indexes.is_wanted.store(false, Ordering::Release);
         if !self.indexes.beside {
             return self.fill(&turn);
         }
@@ -399,6 +445,7 @@ impl Look {
             self.measure(at);
         }
         self.index.write(&self.list, self.take_added(), &self.indexes);
+        self.grow();
     }
 
     /// What is left to do for an index that has room.

@@ -505,9 +505,14 @@ pub(crate) fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
     let mut files = 0;
     let mut directories = std::collections::BTreeSet::new();
     let mut counts: BTreeMap<&'static str, (Class, u64)> = BTreeMap::new();
+    let mut last = "";
     for path in paths {
         files += 1;
         let mut directory = parent(path);
+        // Neighbours mostly share one.
+        if std::mem::replace(&mut last, directory) == directory {
+            directory = "";
+        }
         while !directory.is_empty() && directories.insert(directory) {
             directory = parent(directory);
         }

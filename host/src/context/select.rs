@@ -104,6 +104,8 @@ struct Draft<'t, 'a> {
     notices: Vec<String>,
     /// Windows of files that a task was looked for in.
     windows: HashMap<String, Vec<(u32, u32, f64)>>,
+    /// True where files were left out that a later selection will know.
+    is_incomplete: bool,
 }
 
 impl<'t, 'a> Draft<'t, 'a> {
@@ -114,6 +116,7 @@ impl<'t, 'a> Draft<'t, 'a> {
             near: Vec::new(),
             notices: Vec::new(),
             windows: HashMap::new(),
+            is_incomplete: false,
         }
     }
 
@@ -160,7 +163,11 @@ impl<'t, 'a> Draft<'t, 'a> {
             if choice.windows.is_empty() {
                 choice.windows = self.windows.remove(&choice.path).unwrap_or_default();
             }
+            if choice.reasons.is_empty() {
+                choice.reasons.push("fits the task, by no single word".to_owned());
+            }
         }
+        self.tell_what_has_no_tree();
         let count = self.chosen.len();
         if count < SELECTED_FILES_MIN {
             let place = match place.directory() {
@@ -179,6 +186,18 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
+    /// Says so where symbols come from lines that will come from syntax trees. A missing file is the greater lack.
+    fn tell_what_has_no_tree(&mut self) {
+        let count = self.tree.source.treeless();
+        if count > 0 && !self.is_incomplete {
+            let files = if count == 1 { "file is" } else { "files are" };
+            self.notices.push(format!(
+                "The symbols of {count} {files} known by text alone so far; a selection in some seconds will have them \
+                 by syntax tree"
+            ));
+        }
+    }
+
     /// Files of the target directory, ranked by the task where there is one, else by how central they are.
     fn refactor(&mut self, place: &Place, query: &Query) {
         let directory = place.directory();
@@ -191,6 +210,7 @@ impl<'t, 'a> Draft<'t, 'a> {
                 self.take_choice(choice);
             }
         }
+        self.own(directory);
         self.fill(directory);
     }
 
@@ -239,6 +259,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         for path in &keys {
             self.take(path, 0.5, "key file");
         }
+        self.own(directory);
         self.fill(directory);
     }
 
@@ -291,6 +312,37 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.tree.layout.sources[at]
     }
 
+    /// Where a target directory holds few or no sources, its other text files, whatever part they play: somebody who
+    /// names a directory of tests, documents or assets asks about those, not about code elsewhere.
+    fn own(&mut self, directory: &str) {
+        if directory.is_empty() {
+            return;
+        }
+        let mut own: Vec<(u8, usize, std::cmp::Reverse<u64>, usize)> = self
+            .indices(directory)
+            .filter(|at| self.tree.sizes[*at] > 0)
+            .map(|at| {
+                let path = self.tree.paths[at];
+                (
+                    order_in_a_target(self.tree.layout.roles[at]),
+                    distance(directory, path),
+                    std::cmp::Reverse(self.tree.sizes[at]),
+                    at,
+                )
+            })
+            .collect();
+        own.sort_unstable();
+        for (_, _, _, at) in own.into_iter().take(OWN_FILES_LOOKED_AT_MAX) {
+            if self.chosen.len() >= SELECTED_FILES_MIN {
+                return;
+            }
+            let path = self.tree.paths[at];
+            if scanner::language(path).is_some() || self.tree.text(path).is_some() {
+                self.take(path, 0.3, "in the target directory");
+            }
+        }
+    }
+
     /// Where fewer files than wanted were found: what the chosen ones import, then sources nearby, then any text file,
     /// nearest first.
     fn fill(&mut self, directory: &str) {
@@ -334,6 +386,19 @@ impl<'t, 'a> Draft<'t, 'a> {
             }
             self.take(path, 0.1, "nearby");
         }
+    }
+}
+
+/// Files of a target directory that are tried: those without a known ending must be opened to see whether they are text.
+const OWN_FILES_LOOKED_AT_MAX: usize = 64;
+
+/// What is asked about where a directory is named: what people wrote there, generated files last.
+fn order_in_a_target(role: Role) -> u8 {
+    match role {
+        Role::Source | Role::Test | Role::Example => 0,
+        Role::Documentation | Role::Configuration => 1,
+        Role::Changelog | Role::Other => 2,
+        Role::Generated | Role::Vendored => 3,
     }
 }
 

@@ -1,12 +1,15 @@
 //! Definitions and imports of a source file, read line by line; which file an import means is `resolve`.
 //!
 //! This is text, not syntax: safe Rust over untrusted files, bounded by their length, right for code as it is usually
-//! written and sometimes wrong (a definition inside a long string). What needs a syntax tree belongs into the sandbox.
+//! written and sometimes wrong (a definition inside a long string). It answers at once, and for every language. What
+//! needs a syntax tree comes from the sandbox (`skill::outline`) and is checked in `tree`.
 
 mod lines;
 mod resolve;
+mod tree;
 
 pub(crate) use resolve::Resolver;
+pub(crate) use tree::{Form, Named, Outline, Place, Span};
 
 use super::scanner::file_name;
 use lines::{

@@ -25,6 +25,8 @@ pub(super) enum End {
     HomeGone,
     /// Nothing ran and nobody asked for as long as `[server] idle_minutes` says.
     Idle,
+    /// A client of another version asked for it, and nothing was under way.
+    Replaced,
 }
 
 pub(super) struct Life {
@@ -55,6 +57,7 @@ impl Life {
                     Asked::End(signal) => break End::Signal(signal),
                     Asked::Reread => self.reread(),
                 },
+                () = self.sessions.closed() => break End::Replaced,
                 _ = look.tick() => {
                     self.follow_configuration();
                     if self.is_home_gone() {
@@ -105,7 +108,7 @@ impl Life {
 
     fn is_idle(&self) -> bool {
         let wanted = self.idle_time_wanted();
-        self.sessions.running() == 0 && wanted.is_some_and(|wanted| self.traffic.silence() >= wanted)
+        self.sessions.is_idle() && wanted.is_some_and(|wanted| self.traffic.silence() >= wanted)
     }
 
     /// Says that it is leaving and listens on for a moment: a client that has read the record before finds somebody
@@ -113,11 +116,11 @@ impl Life {
     async fn leave(&self) -> bool {
         self.say_stopping(true);
         tokio::time::sleep(Duration::from_millis(limits::LEAVE_MS)).await;
-        let is_idle = self.is_idle();
-        if !is_idle {
+        let leaves = self.is_idle() && self.sessions.close_if_idle();
+        if !leaves {
             self.say_stopping(false);
         }
-        is_idle
+        leaves
     }
 
     fn say_stopping(&self, stopping: bool) {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::lock;
 use crate::api::{self, Problem, Timestamp};
 use crate::config;
+use crate::defence::{self, Defence};
 use crate::process::start_ticks;
 
 /// Who and where the daemon is: the content of `backend.json`.
@@ -91,7 +92,7 @@ pub fn find(home: &Path) -> Option<Record> {
 pub fn check_owner(home: &Path) -> Result<(), Problem> {
     let us = rustix::process::geteuid().as_raw();
     match fs::metadata(home) {
-        Ok(metadata) if metadata.uid() != us => Err(Problem::new(
+        Ok(metadata) if metadata.uid() != us && defence::on(Defence::HomeOwner) => Err(Problem::new(
             "foreign-home",
             format!("`{}` belongs to another user (uid {})", home.display(), metadata.uid()),
         )
@@ -113,15 +114,23 @@ pub fn token_path(home: &Path) -> PathBuf {
     home.join("token")
 }
 
-/// The token of this home, made at first use: 32 random bytes, hexadecimal.
+/// The token of this home, made at first use: 32 random bytes, hexadecimal. One that others may have read, in a home
+/// that was copied for example, is none any more.
 pub(super) fn token(home: &Path) -> io::Result<String> {
     let place = token_path(home);
-    if let Ok(token) = read_token(home) {
-        return Ok(token);
+    match read_token(home) {
+        Ok(token) if is_private(&place) => return Ok(token),
+        Ok(_) => tracing::warn!(path = %place.display(), "others could read the token: there is a new one"),
+        Err(_) => {}
     }
     let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
     write_whole(&place, token.as_bytes())?;
     Ok(token)
+}
+
+fn is_private(place: &Path) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    fs::metadata(place).is_ok_and(|metadata| metadata.uid() == us && metadata.mode() & 0o077 == 0)
 }
 
 /// Reads the token; an empty file counts as none.
@@ -241,5 +250,19 @@ pub(super) mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_token_that_others_may_have_read_is_replaced() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let first = token(home.path()).expect("the folder is writable");
+        for mode in [0o644, 0o640, 0o604, 0o620] {
+            let lax = fs::Permissions::from_mode(mode);
+            fs::set_permissions(token_path(home.path()), lax).expect("it is ours");
+            let next = token(home.path()).expect("the folder is writable");
+            assert_ne!(next, first, "{mode:o}");
+            assert_eq!(token(home.path()).expect("it is there"), next, "it is private now");
+        }
     }
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::lock;
-use super::state::Record;
+use super::state::{self, Record};
 use crate::api::Problem;
+use crate::defence::{self, Defence};
 use crate::process::start_ticks;
 use crate::{http, limits};
 
@@ -22,7 +23,7 @@ impl Proved {
     /// the right proof, and as the process that the record names.
     pub fn by_answer(record: &Record, token: &str, nonce: &str, proof: &str, pid: u32) -> Option<Self> {
         let is_right = proof == http::proof(token, record.port, nonce) && pid == record.pid;
-        is_right.then(|| Self { record: record.clone() })
+        (is_right || !defence::on(Defence::DaemonProof)).then(|| Self { record: record.clone() })
     }
 
     /// Who and where it is.
@@ -34,12 +35,7 @@ impl Proved {
 /// Stops a daemon and waits until it is gone.
 pub fn stop(home: &Path, daemon: &Proved) -> Result<(), Problem> {
     let Proved { record } = daemon;
-    let refuse = |why: &str| {
-        Err(
-            Problem::new("stop-failed", format!("The backend was not stopped: {why}"))
-                .with_hint(format!("its process id is said to be {}", record.pid)),
-        )
-    };
+    let refuse = |why: &str| Err(not_stopped(record, why));
     let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
     // The handle is taken before the start time is compared: from then on it can mean no other process.
     let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
@@ -51,22 +47,51 @@ pub fn stop(home: &Path, daemon: &Proved) -> Result<(), Problem> {
     if let Err(error) = pidfd_send_signal(&process, Signal::TERM) {
         return refuse(&error.to_string());
     }
-    match wait_until_gone(home) {
+    ended(home, record)
+}
+
+/// Waits for the end of a daemon that was told to end.
+pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
+    match wait_until_gone(home, record) {
         true => Ok(()),
-        false => refuse("it did not end in time"),
+        false => Err(not_stopped(record, "it did not end in time")),
     }
 }
 
-/// Waits for a daemon that is stopping; true once the lock is free.
-pub fn wait_until_gone(home: &Path) -> bool {
-    let deadline = Instant::now() + limits::seconds(limits::STOP_SECONDS_MAX * 2 + 1);
-    while lock::is_held(home) {
+fn not_stopped(record: &Record, why: &str) -> Problem {
+    Problem::new("stop-failed", format!("The backend was not stopped: {why}"))
+        .with_hint(format!("its process id is said to be {}", record.pid))
+}
+
+/// The daemon of this home. One that says that it is about to end is waited for: then it is none, the next one, or the
+/// same one, which has found that it is still needed.
+pub fn find_staying(home: &Path) -> Option<Record> {
+    let deadline = Instant::now() + patience();
+    loop {
+        let found = state::find(home);
+        if !found.as_ref().is_some_and(|record| record.stopping) || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for a daemon that is stopping; true once the lock is free, or another daemon's.
+fn wait_until_gone(home: &Path, record: &Record) -> bool {
+    let deadline = Instant::now() + patience();
+    let is_next = |other: Record| (other.pid, other.start_ticks) != (record.pid, record.start_ticks);
+    while lock::is_held(home) && !state::find(home).is_some_and(is_next) {
         if Instant::now() > deadline {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     true
+}
+
+/// Sessions are given a time to end, and so is what they leave running.
+fn patience() -> Duration {
+    limits::seconds(limits::STOP_SECONDS_MAX * 2 + 1)
 }
 
 #[cfg(test)]
@@ -94,14 +119,43 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_stays_after_all_is_not_waited_for() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        assert_eq!(find_staying(home.path()), None);
+        let held = lock::take(home.path()).expect("it is free");
+        let staying = record();
+        let leaving = Record {
+            stopping: true,
+            ..staying.clone()
+        };
+        state::publish(home.path(), &leaving).expect("the folder is writable");
+        let found = std::thread::scope(|scope| {
+            let asking = scope.spawn(|| find_staying(home.path()));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!asking.is_finished(), "it may still leave");
+            state::publish(home.path(), &staying).expect("the folder is writable");
+            asking.join().expect("no panic")
+        });
+        assert_eq!(found, Some(staying));
+        drop(held);
+    }
+
+    #[test]
     fn a_daemon_that_does_not_end_is_waited_for_within_a_bound() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let held = lock::take(home.path()).expect("it is free");
         let _hurried = crate::limits::pace::hurried(20);
         let started = Instant::now();
-        assert!(!wait_until_gone(home.path()));
+        let (record, next) = (record(), state::tests::record());
+        assert!(!wait_until_gone(home.path(), &record));
         assert!(started.elapsed() < Duration::from_secs(limits::STOP_SECONDS_MAX));
+        let before = Record {
+            pid: record.pid + 1,
+            ..record.clone()
+        };
+        state::publish(home.path(), &next).expect("the folder is writable");
+        assert!(wait_until_gone(home.path(), &before), "the next one holds the lock");
         drop(held);
-        assert!(wait_until_gone(home.path()));
+        assert!(wait_until_gone(home.path(), &record));
     }
 }

@@ -20,6 +20,7 @@ use super::error::ApiError;
 use super::listener::Peer;
 use crate::api::{Overrides, Problem};
 use crate::config::{Auth, ServerSettings};
+use crate::defence::{self, Defence};
 
 /// Names of the answer's headers that a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-secret");
@@ -90,7 +91,7 @@ impl Door<'_> {
         let headers = request.headers();
         let host = host_of(headers, request.uri()).unwrap_or_default();
         let ours = self.ours();
-        if !ours.is_host(&host, &self.server.hosts) {
+        if !ours.is_host(&host, &self.server.hosts) && defence::on(Defence::Hosts) {
             return Err(
                 Problem::new("host-not-allowed", format!("The host `{host}` is not served here"))
                     .with_hint("name it in `hosts` of [server] in config.toml, or use localhost"),
@@ -98,14 +99,15 @@ impl Door<'_> {
         }
         let origin = headers.get(header::ORIGIN);
         let listed = origin.filter(|origin| ours.is_origin(origin, self.server));
-        if origin.is_some() && listed.is_none() {
+        if origin.is_some() && listed.is_none() && defence::on(Defence::Origins) {
             return Err(refused_origin("The page's origin is not one that may use this server"));
         }
         // Browsers that send no Origin with a request still say where it comes from.
         let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
         // A name such as `localhost` leads to more addresses than ours, and other users may serve pages at those.
         let is_ours = site == Some(b"same-origin") && ours.is_address(&host);
-        if listed.is_none() && !is_ours && !matches!(site, None | Some(b"none")) {
+        let is_page = listed.is_none() && !is_ours && !matches!(site, None | Some(b"none"));
+        if is_page && defence::on(Defence::Sites) {
             return Err(refused_origin("A page of another site may not use this server"));
         }
         Ok(listed.cloned())
@@ -122,7 +124,7 @@ impl Door<'_> {
         if self.server.auth == Auth::SameUser && is_same_user {
             return Ok(Some(Caller::SameUser));
         }
-        if matches!(request.uri().path(), "/identity" | "/api/identity") {
+        if matches!(request.uri().path(), "/identity" | "/api/identity") || !defence::on(Defence::Callers) {
             return Ok(None);
         }
         // Where the file that says who needs the token cannot be understood, that is what its owner has to know.

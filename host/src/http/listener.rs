@@ -21,7 +21,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
 use super::auth;
+#[cfg(target_os = "linux")]
+use super::diag;
 use crate::api::{ErrorBody, Problem};
+#[cfg(target_os = "linux")]
+use crate::defence::{self, Defence};
 use crate::limits;
 
 /// The other end of a connection.
@@ -411,8 +415,17 @@ fn is_same_user(peer: SocketAddr, ours: SocketAddr) -> bool {
     if ![peer, ours].iter().all(|end| end.ip().to_canonical().is_loopback()) {
         return false;
     }
+    if !defence::on(Defence::SocketOwners) {
+        return true;
+    }
     let us = rustix::process::geteuid().as_raw();
-    in_tables(|table| auth::owner(table, peer, ours)) == Some(us) && us != OVERFLOW_UID
+    let owner = diag::owner(peer, ours).or_else(|| owner_in_tables(peer, ours));
+    owner == Some(us) && us != OVERFLOW_UID
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn owner_in_tables(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    in_tables(|table| auth::owner(table, peer, ours))
 }
 
 /// The user id of whoever listens on a port of this machine, where the kernel tells.

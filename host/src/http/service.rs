@@ -1,22 +1,25 @@
 //! What is not about one session: scan, models, status, identity, and the description of it all.
 
+use std::time::Duration;
+
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::AppState;
-use super::auth::proof;
+use super::auth::{Caller, proof};
 use super::body::{JsonBody, QueryOf};
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository};
 use crate::api::{
     BackendStatus, ContextRequest, ContextResult, ErrorBody, Models, Overrides, Problem, ProviderEntry, ScanRequest,
-    ScanResult,
+    ScanResult, Stopping,
 };
 use crate::config::ProviderSummary;
+use crate::limits;
 
 /// Count the files, directories and languages of a repository
 ///
@@ -133,6 +136,47 @@ pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus>
         provider: provider.as_ref().map(|provider| provider.name.to_string()),
         model: provider.map(|provider| provider.model),
     })
+}
+
+/// End the backend where nothing is under way
+///
+/// Looks and closes in one step: whatever starts at the same time either keeps the backend or is told `stopping`. A
+/// client of another version replaces an idle backend so. Only for the holder of the token.
+#[utoipa::path(
+    post,
+    path = "/stop-if-idle",
+    operation_id = "stopIfIdle",
+    tag = "service",
+    responses(
+        (status = 200, description = "It ends, or it goes on.", body = Stopping),
+        Refused,
+        (status = 415, description = "`unsupported-media-type`: a body that is not said to be JSON.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn stop_if_idle(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Option<Caller>>,
+) -> Answer<Json<Stopping>> {
+    if caller != Some(Caller::Token) {
+        let problem = Problem::new("forbidden", "Only the holder of the token can end the backend");
+        return Err(problem
+            .with_hint("send the token as `Authorization: Bearer TOKEN`")
+            .into());
+    }
+    let sessions = state.sessions();
+    let deadline = tokio::time::Instant::now() + limits::milliseconds(limits::LEAVE_MS);
+    // A session that has told its end is put away a moment later.
+    let stopping = loop {
+        match sessions.close_if_idle() {
+            true => break true,
+            false if sessions.is_busy() || tokio::time::Instant::now() > deadline => break false,
+            false => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    Ok(Json(Stopping {
+        stopping,
+        sessions_running: sessions.running(),
+    }))
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -14,7 +14,9 @@ use super::listener::Peer;
 use super::openapi::{Followed, Refused, RefusedBody, RefusedRepository, Started};
 use super::sse::{self, Form, Style};
 use super::{AppState, check_reach, visible_to_recipes};
-use crate::api::{ApprovalAnswer, ErrorBody, ExecuteRequest, History, Problem, SessionResult, SessionStart, Tasks};
+use crate::api::{
+    ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Problem, SessionResult, SessionStart, Tasks,
+};
 use crate::session::history::Filter;
 
 /// Where the peer is known: not in tests without a socket.
@@ -98,12 +100,18 @@ enum Switch {
 
 impl Switch {
     fn names() -> utoipa::openapi::schema::Object {
+        Self::described("`1` for bare `data:` lines: no `id:`, and no comments that keep the connection alive.")
+    }
+
+    fn of_output() -> utoipa::openapi::schema::Object {
+        Self::described("`0` leaves `output` empty, for whoever has it from the stream.")
+    }
+
+    fn described(meaning: &str) -> utoipa::openapi::schema::Object {
         let names = utoipa::openapi::ObjectBuilder::new().schema_type(utoipa::openapi::Type::String);
         names
             .enum_values(Some(["1", "true", "0", "false"]))
-            .description(Some(
-                "`1` for bare `data:` lines: no `id:`, and no comments that keep the connection alive.",
-            ))
+            .description(Some(meaning))
             .build()
     }
 }
@@ -271,15 +279,34 @@ pub(super) async fn history(State(state): State<AppState>, QueryOf(filter): Quer
     path = "/results/{session_id}",
     operation_id = "results",
     tag = "sessions",
-    params(SessionPath),
+    params(SessionPath, ResultQuery),
     responses(
         (status = 200, description = "The result.", body = SessionResult),
         Refused,
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
     ),
 )]
-pub(super) async fn result(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Json<SessionResult>> {
-    Ok(Json(state.sessions().result(&id).await?))
+pub(super) async fn result(
+    State(state): State<AppState>,
+    PathOf(id): PathOf,
+    QueryOf(query): QueryOf<ResultQuery>,
+) -> Answer<Json<SessionResult>> {
+    let sessions = state.sessions();
+    let result = match query.output {
+        Some(Switch::Off) => sessions.result_in_short(&id).await,
+        _ => sessions.result(&id).await,
+    };
+    Ok(Json(result?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ResultQuery {
+    /// False leaves `output` empty, for whoever has it from the stream.
+    #[serde(default)]
+    #[param(schema_with = Switch::of_output)]
+    output: Option<Switch>,
 }
 
 /// Cancel a session
@@ -302,6 +329,27 @@ pub(super) async fn result(State(state): State<AppState>, PathOf(id): PathOf) ->
 pub(super) async fn cancel(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Response> {
     state.sessions().cancel(&id)?;
     Ok(StatusCode::ACCEPTED.into_response())
+}
+
+/// Show an approval
+///
+/// All of what an `approval` event asks about, also where that has shown the beginning of it only, for as long as nobody
+/// has answered.
+#[utoipa::path(
+    get,
+    path = "/approvals/{id}",
+    operation_id = "approval",
+    tag = "sessions",
+    params(("id" = String, Path, description = "Identifier of the approval, as its event says.")),
+    responses(
+        (status = 200, description = "What is asked.", body = OpenApproval),
+        Refused,
+        (status = 404, description = "`not-found`: there is no such approval, or it is answered or expired.",
+            body = ErrorBody),
+    ),
+)]
+pub(super) async fn approval(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Json<OpenApproval>> {
+    Ok(Json(state.sessions().approval(&id)?))
 }
 
 /// Answer an approval

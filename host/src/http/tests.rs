@@ -234,7 +234,8 @@ async fn every_route_answers_at_both_prefixes_as_the_specification_says() {
                     "operation": "string",
                     "target": "string",
                     "timestamp": "timestamp",
-                    "status": "string"
+                    "status": "string",
+                    "repository": "string"
                   }
                 ]
               },

@@ -27,6 +27,9 @@ pub struct Citation {
     pub is_doubtful: bool,
     /// Where it stands in the text, in bytes.
     pub at: Range<usize>,
+    /// The same path with words before it, longest first, each with where it begins: a path with spaces can be told
+    /// from a sentence only by whether such a file exists.
+    pub wider: Vec<(String, usize)>,
 }
 
 impl fmt::Display for Citation {
@@ -122,12 +125,14 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
     // "The notice line 3" is prose.
     let is_prose = captures.name("said").is_some() && !path.contains(['.', '/']);
     let is_doubtful = is_loose || is_prose || (is_doubtful(&path) && !leads_out(&path, &text[..whole.start()]));
+    let wider = wider(text, captures.name("path").map_or(0..0, |path| path.range()));
     let citation = |first, last: Option<u64>, at| Citation {
         path: path.clone(),
         first,
         last: last.unwrap_or(first),
         is_doubtful,
         at,
+        wider: wider.clone(),
     };
     let (mut last, mut end) = (number(captures, "last"), whole.end());
     if last.is_none()
@@ -152,6 +157,40 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
         end = after;
     }
     citations
+}
+
+/// Words before a path that may belong to it. More are not part of a name that anybody writes.
+const WIDER_WORDS_MAX: usize = 6;
+
+/// The paths that a path may be the end of, longest first: from each word of its line up to a mark that no path holds.
+fn wider(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
+    let line = text[..path.start]
+        .rfind(['\n', '`', '"', '<', '>', '|', '*'])
+        .map_or(0, |at| at + 1);
+    let before = &text[line..path.start];
+    let is_beginning = |at: usize| {
+        let (head, tail) = before.split_at(at);
+        let opens = head
+            .chars()
+            .next_back()
+            .is_none_or(|last| last == ' ' || "([{'".contains(last));
+        opens && tail.starts_with(|first: char| !first.is_whitespace() && !"([{'".contains(first))
+    };
+    // The path itself goes on without a gap only behind a space.
+    if !before.ends_with(' ') {
+        return Vec::new();
+    }
+    let places = before
+        .char_indices()
+        .rev()
+        .map(|(at, _)| at)
+        .filter(|at| is_beginning(*at));
+    let mut wider: Vec<(String, usize)> = places
+        .take(WIDER_WORDS_MAX)
+        .map(|at| (plain(&text[line + at..path.end]), line + at))
+        .collect();
+    wider.reverse();
+    wider
 }
 
 /// A number that does not fit is no line of any file.

@@ -190,7 +190,7 @@ fn the_first_message_says_the_request_before_and_after_the_packet() {
         task: "Split it".to_owned(),
         path: "src/a\n`b.py".to_owned(),
     };
-    insta::assert_snapshot!(user_message(Operation::Refactor, &target, Some("errors"), &packet()), @"
+    insta::assert_snapshot!(user_message(Operation::Refactor, "shop", &target, Some("errors"), &packet()), @"
     # Request
 
     Operation: refactor
@@ -224,12 +224,12 @@ fn the_first_message_of_each_kind_of_target() {
         ),
         (Operation::TestGen, Target::File(path()), None),
     ]
-    .map(|(operation, target, focus)| user_message(operation, &target, focus, &packet()));
+    .map(|(operation, target, focus)| user_message(operation, "shop", &target, focus, &packet()));
     insta::assert_snapshot!(messages.join("\n=====\n\n"), @"
     # Request
 
     Operation: explain
-    Target: the whole repository
+    Target: the whole repository `shop`
 
     # Packet
 

@@ -32,7 +32,8 @@ pub enum Verdict {
 
 /// Checks the citations of `text`. Ends early when `cancel` fires, without an answer.
 pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<Checked, ScanError> {
-    let (found, is_cut) = citations::parse(text);
+    let (mut found, is_cut) = citations::parse(text);
+    widen(&mut found, repository);
     let mut by_path: BTreeMap<&str, u64> = BTreeMap::new();
     for citation in &found {
         let line = by_path.entry(&citation.path).or_default();
@@ -59,6 +60,24 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
         citations: judged.collect(),
         is_cut,
     })
+}
+
+/// Takes the words before a path into it where a file of that name exists, spaces and all.
+fn widen(found: &mut [Citation], repository: &Repository) {
+    let mut known: HashMap<String, bool> = HashMap::new();
+    for citation in found {
+        let wider = std::mem::take(&mut citation.wider).into_iter();
+        let is_file = |(path, _): &(String, usize)| {
+            *known.entry(path.clone()).or_insert_with(|| {
+                let opened = repository.open_at(path);
+                opened.is_ok_and(|opened| opened.kind == EntryKind::File)
+            })
+        };
+        if let Some((path, start)) = wider.into_iter().find(is_file) {
+            (citation.path, citation.at.start) = (path, start.min(citation.at.start));
+            citation.is_doubtful = false;
+        }
+    }
 }
 
 fn length_tells_a_file(path: &str, length: &Result<Length, Missing>) -> bool {

@@ -18,6 +18,10 @@ mod init;
 #[cfg(target_os = "linux")]
 mod members;
 #[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod metadata;
+#[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod outer;

@@ -105,6 +105,20 @@ pub(crate) fn find_programs(starter: &BTreeMap<String, String>, name: &str) -> V
         .collect()
 }
 
+/// Those of [`find_programs`] that are the machine's. One that lies in the repository is the repository's, whatever its
+/// name says: also where a link on the `PATH` leads there, and where one of the repository leads out of it.
+pub(crate) fn find_programs_outside(starter: &BTreeMap<String, String>, name: &str, root: &Path) -> Vec<PathBuf> {
+    let real_root = root.canonicalize();
+    let is_outside = |path: &Path| {
+        let is_beneath = |place: &Path| path.starts_with(place);
+        !is_beneath(root) && !real_root.as_deref().is_ok_and(is_beneath)
+    };
+    // What leads nowhere any more is nobody's.
+    let really = |path: &PathBuf| path.canonicalize().is_ok_and(|real| is_outside(&real));
+    let found = find_programs(starter, name).into_iter();
+    found.filter(|path| is_outside(path) && really(path)).collect()
+}
+
 /// True for a regular file that may be executed, links followed.
 pub(crate) fn executable(path: &Path) -> bool {
     use rustix::fs::Access;
@@ -173,6 +187,35 @@ mod tests {
         assert_eq!(found, [Path::new("/bin/sh")]);
         assert!(find_programs(&map(&[("PATH", "/bin")]), "no-such-program").is_empty());
         assert!(!find_programs(&map(&[]), "sh").is_empty(), "there is a usual place");
+    }
+
+    #[test]
+    fn a_program_of_the_repository_is_none_of_the_machines_however_it_is_reached() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let base = folder.path().canonicalize().expect("it is there");
+        let at = |path: &str| base.join(path);
+        for path in ["root/bin/tool", "machine/tool"] {
+            std::fs::create_dir_all(at(path).parent().expect("it has one")).expect("the folder is writable");
+            std::fs::copy("/bin/sh", at(path)).expect("there is a shell");
+        }
+        let link = |target: &str, path: &str| {
+            std::fs::create_dir_all(at(path).parent().expect("it has one")).expect("the folder is writable");
+            std::os::unix::fs::symlink(at(target), at(path)).expect("links can be made");
+        };
+        link("root/bin", "linked");
+        link("root/bin/tool", "single/tool");
+        link("root", "alias");
+        link("machine/tool", "root/out/tool");
+        let found = |root: &str, folders: &[&str]| {
+            let path = folders.iter().map(|folder| at(folder).to_string_lossy().into_owned());
+            let starter = map(&[("PATH", &path.collect::<Vec<_>>().join(":"))]);
+            find_programs_outside(&starter, "tool", &at(root))
+        };
+        let all = ["root/bin", "linked", "single", "alias/bin", "root/out", "machine"];
+        assert_eq!(found("root", &all), [at("machine/tool")]);
+        // The same where the repository was opened by another name.
+        assert_eq!(found("alias", &all), [at("machine/tool")]);
+        assert!(found("root", &all[..5]).is_empty());
     }
 
     #[test]

@@ -27,10 +27,8 @@ pub struct Program {
 
 /// The first program of this name on the `PATH`, where it answers `--version`. Blocks.
 pub fn program(name: &str, root: &Path, starter: &BTreeMap<String, String>) -> Option<Program> {
-    let mut found = environment::find_programs(starter, name).into_iter();
-    found
-        .find(|path| !path.starts_with(root))
-        .and_then(|path| ask(path, starter))
+    let found = environment::find_programs_outside(starter, name, root);
+    found.into_iter().next().and_then(|path| ask(path, starter))
 }
 
 fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {

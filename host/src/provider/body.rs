@@ -73,13 +73,11 @@ impl<'a> Body<'a> {
     /// Takes the next bytes. True where the answer is over, and nothing more needs to be read.
     pub(super) fn take(&mut self, chunk: &[u8], events: &mut Vec<ProviderEvent>) -> Result<bool, Failure> {
         self.bytes += chunk.len();
-        if self.bytes > limits::PROVIDER_ANSWER_BYTES_MAX {
-            let bound = limits::PROVIDER_ANSWER_BYTES_MAX;
-            return Err(Failure::new(Class::Protocol, format!("it exceeds {bound} bytes")));
-        }
+        within(self.bytes, limits::PROVIDER_WIRE_BYTES_MAX)?;
         let mut arrived = Vec::new();
         let framed = match &mut self.form {
             Form::Whole(body) => {
+                within(self.bytes, limits::PROVIDER_ANSWER_BYTES_MAX)?;
                 body.extend_from_slice(chunk);
                 Ok(())
             }
@@ -134,7 +132,15 @@ impl<'a> Body<'a> {
         if let Some(tap) = &self.tap {
             tap.lock().unwrap_or_else(PoisonError::into_inner).push(frame.clone());
         }
-        self.decoder.frame(frame, events)
+        self.decoder.frame(frame, events)?;
+        within(self.decoder.kept_bytes(), limits::PROVIDER_ANSWER_BYTES_MAX)
+    }
+}
+
+fn within(bytes: usize, bound: usize) -> Result<(), Failure> {
+    match bytes > bound {
+        true => Err(Failure::new(Class::Protocol, format!("it exceeds {bound} bytes"))),
+        false => Ok(()),
     }
 }
 
@@ -175,8 +181,8 @@ pub(super) fn describe(body: &str) -> String {
 mod unit {
     use super::*;
 
-    /// Takes everything and says nothing.
-    struct Silent;
+    /// Takes everything and says nothing, and claims to keep so many bytes.
+    struct Silent(usize);
 
     impl Decoder for Silent {
         fn frame(&mut self, _: &Frame, _: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
@@ -190,23 +196,46 @@ mod unit {
         fn progress(&self) -> Progress {
             Progress::Open
         }
+
+        fn kept_bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    /// What is said of an answer that repeats a piece for ever.
+    fn given_up(decoder: Silent, media_type: &str, piece: &[u8]) -> String {
+        let mut body = Body::new(Box::new(decoder), media_type, None);
+        let mut taken = (0..1_000).map(|_| body.take(piece, &mut Vec::new()));
+        let failure = taken.find_map(Result::err);
+        failure.expect("it is given up").said
     }
 
     #[test]
     fn sse_5_an_answer_without_end_is_given_up() {
-        let mut body = Body::new(Box::new(Silent), "text/event-stream", None);
-        let piece = b"data: {}\n\n".repeat(100_000);
-        let taken = (0..)
-            .map(|_| body.take(&piece, &mut Vec::new()))
-            .take(200)
-            .find(Result::is_err);
-        let failure = taken.expect("it is given up").expect_err("it is too long");
-        assert_eq!(failure.said, "it exceeds 67108864 bytes");
+        let comment = [b": ".as_slice(), &[b'x'; 1024 * 1024], b"\n"].concat();
+        assert_eq!(
+            given_up(Silent(0), "text/event-stream", &comment),
+            "it exceeds 536870912 bytes"
+        );
+    }
+
+    #[test]
+    fn sse_5_an_answer_that_is_kept_is_bounded_more_closely() {
+        let whole = [b' '; 1024 * 1024];
+        assert_eq!(
+            given_up(Silent(0), "application/json", &whole),
+            "it exceeds 67108864 bytes"
+        );
+        let kept = Silent(limits::PROVIDER_ANSWER_BYTES_MAX + 1);
+        assert_eq!(
+            given_up(kept, "text/event-stream", b"data: {}\n\n"),
+            "it exceeds 67108864 bytes"
+        );
     }
 
     #[test]
     fn sse_5_what_is_kept_of_a_page_is_bounded() {
-        let mut body = Body::new(Box::new(Silent), "text/event-stream", None);
+        let mut body = Body::new(Box::new(Silent(0)), "text/event-stream", None);
         for _ in 0..200 {
             body.take(&[b'x'; 1024], &mut Vec::new()).expect("it is small");
         }

@@ -5,6 +5,7 @@
 //! is told from text, and what was cut off is said to be cut off. No sockets, no time.
 
 mod calls;
+mod plain;
 mod text;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -207,6 +208,10 @@ struct ChatDecoder<'a> {
     output_bytes: usize,
     /// The beginning of the answer's text.
     beginning: String,
+    /// See [`Decoder::kept_bytes`].
+    kept_bytes: usize,
+    /// Empty between two pieces of content.
+    sorted: Vec<Sorted>,
 }
 
 impl<'a> ChatDecoder<'a> {
@@ -224,6 +229,8 @@ impl<'a> ChatDecoder<'a> {
             reasoning_details: Vec::new(),
             output_bytes: 0,
             beginning: String::new(),
+            kept_bytes: 0,
+            sorted: Vec::new(),
         }
     }
 
@@ -274,9 +281,8 @@ impl<'a> ChatDecoder<'a> {
         if self.beginning.len() < BEGINNING_BYTES {
             self.beginning.push_str(text);
         }
-        let mut sorted = Vec::new();
-        self.text.take(text, &mut sorted);
-        events.extend(sorted.into_iter().map(into_event));
+        self.text.take(text, &mut self.sorted);
+        events.extend(self.sorted.drain(..).map(into_event));
     }
 
     /// Content as a list of parts, among them thinking.
@@ -316,13 +322,12 @@ impl<'a> ChatDecoder<'a> {
 
     /// Details come in pieces of one block; the block goes back as a whole, its fields as they came.
     fn keep_detail(&mut self, detail: &Value) {
-        let joined = self
+        let is_joined = self
             .reasoning_details
-            .last()
-            .and_then(|last| joined_details(last, detail));
-        match (joined, self.reasoning_details.last_mut()) {
-            (Some(joined), Some(last)) => *last = joined,
-            _ => self.reasoning_details.push(detail.clone()),
+            .last_mut()
+            .is_some_and(|last| join_details(last, detail));
+        if !is_joined {
+            self.reasoning_details.push(detail.clone());
         }
     }
 
@@ -417,6 +422,13 @@ impl Decoder for ChatDecoder<'_> {
         if data.is_empty() {
             return Ok(());
         }
+        if let ("" | "message", Some(text)) = (frame.event.as_str(), plain::text(data)) {
+            self.kept_bytes += text.len();
+            self.spoke = true;
+            self.content(&text, events);
+            return Ok(());
+        }
+        self.kept_bytes += data.len();
         let chunk: Value = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
             // An event of another type may hold anything.
@@ -495,6 +507,10 @@ impl Decoder for ChatDecoder<'_> {
             _ => Progress::Closing,
         }
     }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
 }
 
 fn into_event(sorted: Sorted) -> ProviderEvent {
@@ -570,28 +586,34 @@ fn read_timings(timings: &Value) -> Option<Usage> {
     (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
 }
 
-/// Two pieces of one reasoning block as one, or nothing where they are two blocks.
-fn joined_details(left: &Value, right: &Value) -> Option<Value> {
+/// Adds a piece of a reasoning block to what there is of it. False, and nothing is changed, where they are two blocks.
+fn join_details(left: &mut Value, right: &Value) -> bool {
     const GROWING: [&str; 3] = ["text", "summary", "data"];
-    let (left, right) = (left.as_object()?, right.as_object()?);
+    let (Some(left), Some(right)) = (left.as_object_mut(), right.as_object()) else {
+        return false;
+    };
     // Only a stream numbers its pieces; a list without numbers is whole.
-    let index = left.get("index")?;
-    if right.get("index") != Some(index) || left.get("type") != right.get("type") {
-        return None;
+    if !left.contains_key("index") || right.get("index") != left.get("index") || left.get("type") != right.get("type") {
+        return false;
     }
-    let mut joined = left.clone();
+    let grows = |key: &str, old: &Value, new: &Value| GROWING.contains(&key) && old.is_string() && new.is_string();
+    let fits = |(key, new): (&String, &Value)| match left.get(key) {
+        None | Some(Value::Null) => true,
+        Some(old) => new.is_null() || old == new || grows(key, old, new),
+    };
+    if !right.iter().all(fits) {
+        return false;
+    }
     for (key, value) in right {
-        match (joined.get_mut(key), value) {
+        match (left.get_mut(key), value) {
             (Some(Value::String(text)), Value::String(more)) if GROWING.contains(&key.as_str()) => text.push_str(more),
             (None | Some(Value::Null), value) => {
-                joined.insert(key.clone(), value.clone());
+                left.insert(key.clone(), value.clone());
             }
-            (Some(_), Value::Null) => {}
-            (Some(old), value) if old == value => {}
-            _ => return None,
+            _ => {}
         }
     }
-    Some(Value::Object(joined))
+    true
 }
 
 #[cfg(test)]

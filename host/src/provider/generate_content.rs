@@ -4,12 +4,14 @@
 //! tools go back as they came, each with the thought signature it came with, because the wire refuses a call without
 //! its own. No sockets, no time.
 
+mod plain;
 mod request;
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use self::plain::Chunk;
 use super::failure::{Class, Failure, one_line};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
@@ -90,6 +92,8 @@ struct GenerateContentDecoder<'a> {
     usage: Option<Usage>,
     /// What came of the answer, thinking and arguments included.
     output_bytes: usize,
+    /// See [`Decoder::kept_bytes`].
+    kept_bytes: usize,
     /// True once a candidate came.
     spoke: bool,
 }
@@ -110,6 +114,7 @@ impl<'a> GenerateContentDecoder<'a> {
             finish: None,
             usage: None,
             output_bytes: 0,
+            kept_bytes: 0,
             spoke: false,
         }
     }
@@ -134,6 +139,17 @@ impl<'a> GenerateContentDecoder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The same as [`Self::chunk`], for the usual one.
+    fn plain(&mut self, chunk: &Chunk<'_>, events: &mut Vec<ProviderEvent>) {
+        let text = chunk.text();
+        self.take_usage(&chunk.usage_metadata);
+        self.spoke = true;
+        self.output_bytes += text.len();
+        self.kept_bytes += text.len();
+        events.push(ProviderEvent::Text(text.to_owned()));
+        self.keep_text(text);
     }
 
     fn part(&mut self, part: &Value, events: &mut Vec<ProviderEvent>) {
@@ -168,15 +184,21 @@ impl<'a> GenerateContentDecoder<'a> {
         if !signed && (part["thought"] == true || says_nothing) {
             return;
         }
-        let is_plain =
-            |part: &Value| part.as_object().is_some_and(|fields| fields.len() == 1) && part["text"].is_string();
-        match (self.parts.last_mut(), text) {
-            (Some(last), Some(more)) if is_plain(last) && is_plain(part) => {
+        match text {
+            Some(text) if is_plain(part) => self.keep_text(text),
+            _ => self.parts.push(part.clone()),
+        }
+    }
+
+    /// Keeps a plain piece of text.
+    fn keep_text(&mut self, more: &str) {
+        match self.parts.last_mut().filter(|last| is_plain(last)) {
+            Some(last) => {
                 if let Value::String(text) = &mut last["text"] {
                     text.push_str(more);
                 }
             }
-            _ => self.parts.push(part.clone()),
+            None => self.parts.push(json!({"text": more})),
         }
     }
 
@@ -213,6 +235,11 @@ impl<'a> GenerateContentDecoder<'a> {
             })
             .collect()
     }
+}
+
+/// True for a part that is a text and nothing else.
+fn is_plain(part: &Value) -> bool {
+    part.as_object().is_some_and(|fields| fields.len() == 1) && part["text"].is_string()
 }
 
 /// What a reason means. One that is not known is no proper end: all that were added so far name failures.
@@ -253,6 +280,11 @@ impl Decoder for GenerateContentDecoder<'_> {
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
+        if let ("" | "message", Some(chunk)) = (frame.event.as_str(), Chunk::read(data)) {
+            self.plain(&chunk, events);
+            return Ok(());
+        }
+        self.kept_bytes += data.len();
         let chunk: Value = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
             Err(_) if !matches!(frame.event.as_str(), "" | "message" | "error") => return Ok(()),
@@ -316,6 +348,10 @@ impl Decoder for GenerateContentDecoder<'_> {
             Some(_) => Progress::Closing,
             None => Progress::Open,
         }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 }
 

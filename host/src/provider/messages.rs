@@ -3,11 +3,14 @@
 //! Content comes in numbered blocks; they go back in the next request as they came, thinking and its signatures byte
 //! for byte. The parts of a request that stay the same are marked for the provider's cache. No sockets, no time.
 
+mod plain;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
+use self::plain::Piece;
 use super::failure::{Class, Failure};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
@@ -215,6 +218,8 @@ struct MessagesDecoder<'a> {
     counted: bool,
     /// What came of the answer, thinking and arguments included.
     output_bytes: usize,
+    /// See [`Decoder::kept_bytes`].
+    kept_bytes: usize,
 }
 
 /// A block as it goes back, and its arguments as far as they came.
@@ -234,8 +239,11 @@ impl Block {
     }
 
     fn append(&mut self, key: &str, more: &str) {
-        let text = format!("{}{more}", self.value[key].as_str().unwrap_or_default());
-        self.value[key] = text.into();
+        // In place: a text that is copied with each of its pieces costs the square of its length.
+        match &mut self.value[key] {
+            Value::String(text) => text.push_str(more),
+            other => *other = more.into(),
+        }
     }
 
     fn arguments(&self) -> String {
@@ -281,6 +289,7 @@ impl<'a> MessagesDecoder<'a> {
             output_tokens: 0,
             counted: false,
             output_bytes: 0,
+            kept_bytes: 0,
         }
     }
 
@@ -300,20 +309,16 @@ impl<'a> MessagesDecoder<'a> {
         events.extend(text("text").map(ProviderEvent::Text));
         self.at.insert(index, self.blocks.len());
         self.blocks.push(Block {
-            value: value.clone(),
+            // Only an object can grow.
+            value: if value.is_object() { value.clone() } else { json!({}) },
             arguments: String::new(),
         });
     }
 
     fn delta(&mut self, index: u64, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
-        let Some(block) = self.at.get(&index).and_then(|at| self.blocks.get_mut(*at)) else {
-            return Err(Failure::new(
-                Class::Protocol,
-                format!("a piece of block {index}, which never began"),
-            ));
-        };
+        let block = self.block(index)?;
         let text = |key: &str| delta[key].as_str().unwrap_or_default();
-        self.output_bytes += text("text").len() + text("thinking").len() + text("partial_json").len();
+        let bytes = text("text").len() + text("thinking").len() + text("partial_json").len();
         match delta["type"].as_str().unwrap_or_default() {
             "text_delta" => {
                 block.append("text", text("text"));
@@ -327,6 +332,24 @@ impl<'a> MessagesDecoder<'a> {
             "input_json_delta" => block.arguments.push_str(text("partial_json")),
             _ => {}
         }
+        self.output_bytes += bytes;
+        Ok(())
+    }
+
+    fn block(&mut self, index: u64) -> Result<&mut Block, Failure> {
+        let block = self.at.get(&index).and_then(|at| self.blocks.get_mut(*at));
+        block.ok_or_else(|| {
+            let said = format!("a piece of block {index}, which never began");
+            Failure::new(Class::Protocol, said)
+        })
+    }
+
+    /// The same as [`Self::delta`], for the usual piece.
+    fn piece(&mut self, piece: &Piece<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        self.block(piece.index)?.append("text", piece.text());
+        self.output_bytes += piece.text().len();
+        self.kept_bytes += piece.text().len();
+        events.extend(some_text(piece.text()).map(ProviderEvent::Text));
         Ok(())
     }
 
@@ -387,6 +410,10 @@ impl Decoder for MessagesDecoder<'_> {
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
+        if let Some(piece) = Piece::read(data) {
+            return self.piece(&piece, events);
+        }
+        self.kept_bytes += data.len();
         let event: Value = match serde_json::from_str(data) {
             Ok(event) => event,
             // An event of another type may hold anything.
@@ -469,6 +496,10 @@ impl Decoder for MessagesDecoder<'_> {
             (true, _) => Progress::Done,
             _ => Progress::Open,
         }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 }
 

@@ -35,27 +35,36 @@ pub struct Framer {
 impl Framer {
     /// Takes the next bytes and appends the frames that they complete.
     pub fn feed(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), FrameTooLarge> {
-        for &byte in bytes {
-            let after_carriage_return = std::mem::take(&mut self.after_carriage_return);
-            match byte {
-                b'\n' if after_carriage_return => {}
-                b'\n' => frames.extend(self.end_line()),
-                b'\r' => {
-                    self.after_carriage_return = true;
-                    frames.extend(self.end_line());
-                }
-                byte => self.line.push(byte),
+        let mut rest = bytes;
+        while let Some(first) = rest.first() {
+            // The second half of a line ending that began with a carriage return.
+            if std::mem::take(&mut self.after_carriage_return) && *first == b'\n' {
+                rest = &rest[1..];
+                continue;
             }
-            if self.line.len() + self.data.len() > SSE_FRAME_BYTES_MAX {
-                return Err(FrameTooLarge);
-            }
+            let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
+                self.line.extend_from_slice(rest);
+                return self.check_size(0);
+            };
+            self.check_size(end)?;
+            self.after_carriage_return = rest[end] == b'\r';
+            frames.extend(self.end_line(&rest[..end]));
+            rest = &rest[end + 1..];
         }
         Ok(())
     }
 
+    /// Fails where what is kept, and so many bytes more, are more than any frame may have.
+    fn check_size(&self, more: usize) -> Result<(), FrameTooLarge> {
+        match self.line.len() + self.data.len() + more > SSE_FRAME_BYTES_MAX {
+            true => Err(FrameTooLarge),
+            false => Ok(()),
+        }
+    }
+
     /// The stream is over: servers forget the blank line after the last event, so what is there is a frame.
     pub fn finish(&mut self) -> Option<Frame> {
-        let last = if self.line.is_empty() { None } else { self.end_line() };
+        let last = if self.line.is_empty() { None } else { self.end_line(b"") };
         last.or_else(|| self.dispatch())
     }
 
@@ -65,19 +74,33 @@ impl Framer {
         &self.stray
     }
 
-    fn end_line(&mut self) -> Option<Frame> {
-        let mut line = std::mem::take(&mut self.line);
-        if !std::mem::replace(&mut self.past_first_line, true) && line.starts_with(b"\xEF\xBB\xBF") {
-            line.drain(..3);
+    /// A line has ended: what is kept of it, and the last bytes of it. Mostly a line comes whole, and nothing is copied.
+    fn end_line(&mut self, last: &[u8]) -> Option<Frame> {
+        if self.line.is_empty() {
+            return self.take_line(last);
         }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(last);
+        let frame = self.take_line(&line);
+        line.clear();
+        self.line = line;
+        frame
+    }
+
+    fn take_line(&mut self, line: &[u8]) -> Option<Frame> {
+        let is_first = !std::mem::replace(&mut self.past_first_line, true);
+        let line = match line.strip_prefix(b"\xEF\xBB\xBF") {
+            Some(rest) if is_first => rest,
+            _ => line,
+        };
         if line.is_empty() {
             return self.dispatch();
         }
-        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let (field, rest) = line.split_at(colon);
         let value = rest.strip_prefix(b":").unwrap_or(rest);
         if !self.take_field(field, value.strip_prefix(b" ").unwrap_or(value)) {
-            self.keep_stray(&line);
+            self.keep_stray(line);
         }
         None
     }
@@ -119,7 +142,8 @@ impl Framer {
         // Only a whole frame is decoded, so a character that was cut between two reads is whole again.
         std::mem::take(&mut self.has_data).then(|| Frame {
             event,
-            data: String::from_utf8_lossy(&data).into_owned(),
+            data: String::from_utf8(data)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
         })
     }
 }

@@ -41,6 +41,9 @@ pub(super) trait Decoder {
 
     /// Whether more is to come.
     fn progress(&self) -> Progress;
+
+    /// Bytes of the answer that are kept, at most: its text, and of what is no piece of text the whole frame.
+    fn kept_bytes(&self) -> usize;
 }
 
 /// How far an answer is, by its own account.

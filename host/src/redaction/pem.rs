@@ -111,7 +111,7 @@ fn longest_run(line: &str) -> Option<Range<usize>> {
 }
 
 /// The end of the line, or of as much of it as a key can fill.
-fn end_of_line(text: &str, from: usize) -> usize {
+pub(super) fn end_of_line(text: &str, from: usize) -> usize {
     let end = text.floor_char_boundary(from + limits::REDACTION_KEY_BYTES_MAX);
     text[from..end].find('\n').map_or(end, |at| from + at)
 }

@@ -14,6 +14,7 @@ use regex::bytes::Regex;
 use super::rules::{self, Enabled, Found, RULES};
 use super::{placeholder, replaced};
 use crate::api::Problem;
+use crate::defence::{self, Defence};
 use crate::limits;
 
 /// Shorter ones are replaced where a rule finds them, and nowhere else: four letters stand in every other word.
@@ -58,6 +59,26 @@ struct Literals {
     numbers: Vec<usize>,
 }
 
+/// Finds keys of the configuration that are long enough; nothing where there are none.
+pub(super) fn literals(keys: &BTreeSet<String>) -> Option<AhoCorasick> {
+    let keys: Vec<&str> = keys
+        .iter()
+        .map(|key| key.trim())
+        .filter(|key| key.len() >= LITERAL_BYTES_MIN)
+        .collect();
+    let build = || {
+        AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&keys)
+    };
+    (!keys.is_empty()).then(build)?.ok()
+}
+
+/// The rule of the configuration's keys.
+pub(super) fn own_rule() -> usize {
+    rules::named_index(OWN)
+}
+
 /// What went out as placeholders, for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
@@ -96,6 +117,9 @@ impl Redactor {
 
     /// The same, with the number of placeholders in it.
     pub(crate) fn counted<'t>(&self, text: &'t str, file: Option<&str>) -> (Cow<'t, str>, usize) {
+        if !defence::on(Defence::Redaction) {
+            return (Cow::Borrowed(text), 0);
+        }
         let found = rules::find(text, self.enabled);
         let mut state = self.lock();
         let mut places = state.take_in(text, &found);
@@ -140,7 +164,8 @@ impl Redactor {
         let state = self.lock();
         state.rewritten(&new, |written, key| {
             let is_text = contains(old, written);
-            match key.map(|key| contains(old, key.as_bytes())) {
+            let is_held = |key: &str| contains(old, key.as_bytes()) || !defence::on(Defence::KeysOfTheFile);
+            match key.map(is_held) {
                 Some(true) if !is_text => Ok(key.unwrap_or_default().as_bytes().to_vec()),
                 Some(true) => Err(String::from_utf8_lossy(written).into_owned()),
                 _ if is_text => Ok(written.to_vec()),
@@ -309,14 +334,9 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 fn unknown(name: &str) -> Problem {
     let known = rules::names();
-    let near = known
-        .iter()
-        .min_by_key(|known| strsim::damerau_levenshtein(name, known));
-    let hint = format!(
-        "did you mean `{}`? The rules are {}; `all` means every one",
-        near.copied().unwrap_or_default(),
-        known.join(", ")
-    );
+    let near = crate::config::nearest(name, known.iter().copied());
+    let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+    let hint = format!("{near}The rules are {}; `all` means every one", known.join(", "));
     Problem::new(
         "config-invalid",
         format!("`{name}` in `[policy] unredacted` is no rule"),

@@ -341,6 +341,17 @@ fn a_private_key_is_redacted_line_by_line_wherever_it_stands() {
                 "{masked}"
             );
         }
+        let windows = plain.replace('\n', "\r\n");
+        let masked = mask(&windows);
+        for line in key.lines().filter(|line| !line.starts_with('-')) {
+            assert!(!masked.contains(line), "{line} is left in\n{masked}");
+        }
+        assert_eq!(masked.matches("[redacted:private-key]\r\n").count(), 6, "{masked}");
+        assert_eq!(
+            masked.matches("\r\n").count(),
+            windows.matches("\r\n").count(),
+            "{masked}"
+        );
         let escaped = format!("{{\"private_key\": \"{}\", \"a\": 1}}", key.replace('\n', "\\n"));
         let masked = mask(&escaped);
         assert!(!masked.contains(&key.lines().nth(2).expect("a line")[..16]), "{masked}");
@@ -575,4 +586,13 @@ fn files_with_keys_are_named_up_to_a_bound() {
     }
     let files = redactor.told().expect("there is something to tell").files;
     assert_eq!(files.len(), crate::limits::REDACTION_FILES_NAMED_MAX);
+}
+
+#[test]
+fn of_a_line_no_more_is_looked_at_than_a_key_can_fill() {
+    let line = "x".repeat(2 * crate::limits::REDACTION_KEY_BYTES_MAX);
+    assert_eq!(
+        super::pem::end_of_line(&line, 0),
+        crate::limits::REDACTION_KEY_BYTES_MAX
+    );
 }

@@ -49,6 +49,18 @@ impl Repository {
         Ok(search.hidden.into_iter().map(PathBuf::into_os_string).collect())
     }
 
+    /// Inodes of hidden files with more than one name, wherever they lie.
+    pub(super) fn linked_hidden(
+        &self,
+        entries_max: u64,
+        cancel: &CancellationToken,
+    ) -> Result<HashSet<u64>, ConcealError> {
+        let mut search = self.search(cancel);
+        search.entries_max = entries_max;
+        search.walk(Search::judge)?;
+        Ok(search.linked)
+    }
+
     fn search<'a>(&'a self, cancel: &'a CancellationToken) -> Search<'a> {
         Search {
             repository: self,

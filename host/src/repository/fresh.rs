@@ -116,24 +116,11 @@ pub(super) fn refresh(
     settling: Duration,
     cancel: &CancellationToken,
 ) -> Option<Arc<FileList>> {
-    let basis = &scan.basis;
-    if !scan.list.complete || !basis.is_settled(settling) {
+    if !may_hold(scan, outside, settling) {
         return None;
     }
-    let same_outside = basis.outside.len() == outside.len()
-        && basis
-            .outside
-            .iter()
-            .zip(outside)
-            .all(|((was, stamp), is)| was == is && *stamp == stamp_outside(is));
-    if !same_outside {
-        return None;
-    }
-    let changed = in_parallel(&basis.inside, &scan.list.files, |inside, files| {
-        let is_unchanged = |(path, stamp): &(String, Option<Stamp>)| {
-            !cancel.is_cancelled() && Stamp::at(root.handle(), path) == *stamp
-        };
-        if !inside.iter().all(is_unchanged) {
+    let changed = in_parallel(&scan.basis.inside, &scan.list.files, |inside, files| {
+        if !are_unchanged(inside, root, cancel) {
             return None;
         }
         files.iter().try_fold(Vec::new(), |mut changed, file| {
@@ -162,6 +149,35 @@ pub(super) fn refresh(
         list.files[at] = file;
     }
     Some(Arc::new(list))
+}
+
+/// True where a walk would find the same names. What is told of the files beside them may be older.
+pub(super) fn holds(
+    scan: &Scan,
+    root: &Root,
+    outside: &[PathBuf],
+    settling: Duration,
+    cancel: &CancellationToken,
+) -> bool {
+    let unchanged =
+        |inside: &[(String, Option<Stamp>)], _: &[()]| are_unchanged(inside, root, cancel).then(Vec::<()>::new);
+    may_hold(scan, outside, settling) && in_parallel(&scan.basis.inside, &[], unchanged).is_some()
+}
+
+/// What can be told without a look into the root.
+fn may_hold(scan: &Scan, outside: &[PathBuf], settling: Duration) -> bool {
+    let basis = &scan.basis;
+    let same_outside = || {
+        let pairs = || basis.outside.iter().zip(outside);
+        basis.outside.len() == outside.len()
+            && pairs().all(|((was, stamp), is)| was == is && *stamp == stamp_outside(is))
+    };
+    scan.list.complete && basis.is_settled(settling) && same_outside()
+}
+
+fn are_unchanged(inside: &[(String, Option<Stamp>)], root: &Root, cancel: &CancellationToken) -> bool {
+    let mut inside = inside.iter();
+    inside.all(|(path, stamp)| !cancel.is_cancelled() && Stamp::at(root.handle(), path) == *stamp)
 }
 
 /// Compared without a copy of the path, of which a large tree would need a hundred thousand.

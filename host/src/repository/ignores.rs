@@ -138,6 +138,33 @@ impl Ignores {
         }
     }
 
+    /// The rules of the root, where they are meant for it.
+    ///
+    /// Outside a work tree, a `.gitignore` that leaves nothing of the root but what it names and what is not there was
+    /// written for another one: packagers keep their own files under such rules in place of the sources', and ship it
+    /// with the sources. `entries` are those of the root.
+    pub(super) fn meant_for<'a>(self: Arc<Self>, entries: impl Iterator<Item = (&'a str, bool)>) -> Arc<Self> {
+        let is_odd = !self.is_work_tree && self.git.num_ignores() > 0 && self.git.num_whitelists() > 0;
+        let mut entries = entries;
+        if !is_odd || self.outer.as_ref().is_some_and(|outer| outer.is_in_work_tree()) {
+            return self;
+        }
+        if entries.any(|(name, is_directory)| self.ask(&self.git, name, is_directory) != Some(true)) {
+            return self;
+        }
+        Arc::new(Self {
+            outer: self.outer.clone(),
+            prefix: 0,
+            search: self.search.clone(),
+            ..Self::empty()
+        })
+    }
+
+    /// True where one of the directories from here outwards is the top of a work tree.
+    fn is_in_work_tree(&self) -> bool {
+        self.is_work_tree || self.outer.as_ref().is_some_and(|outer| outer.is_in_work_tree())
+    }
+
     /// True where an entry is left out. `path` is normal, and no directory above it is left out.
     pub(super) fn ignores(&self, path: &str, is_directory: bool) -> bool {
         let mut git = None;

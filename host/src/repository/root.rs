@@ -1,6 +1,7 @@
 //! Which directory is a root: the one that is meant, and the ones that are refused.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -11,14 +12,31 @@ use super::{Options, RepositoryError};
 /// The nearest git work tree at `start` or above it, else `start` itself.
 ///
 /// A work tree is a directory with a `.git` directory that has a `HEAD`, or with a `.git` file (a linked work tree or
-/// a submodule).
+/// a submodule). One above `start` counts only where its `.git` belongs to the user, to root, or to whom `start`
+/// belongs to: anybody else who may write there could put everything below it into a repository of their own.
 pub fn find_root(start: &Path) -> PathBuf {
     let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
     let start = start.canonicalize().unwrap_or(start);
+    let user = rustix::process::geteuid().as_raw();
+    let of_start = owner(&start);
+    let is_trusted = |directory: &Path| {
+        directory == start
+            || owner(&directory.join(".git")).is_some_and(|owner| is_trusted_owner(owner, of_start, user))
+    };
     start
         .ancestors()
-        .find(|directory| is_work_tree(directory))
+        .find(|directory| is_work_tree(directory) && is_trusted(directory))
         .map_or_else(|| start.clone(), Path::to_path_buf)
+}
+
+/// Whether a `.git` of this owner may take in a folder of that one, for this user.
+pub(super) fn is_trusted_owner(owner: u32, of_start: Option<u32>, user: u32) -> bool {
+    owner == user || owner == 0 || Some(owner) == of_start
+}
+
+/// Whom a path belongs to; of a link, the link itself.
+fn owner(path: &Path) -> Option<u32> {
+    path.symlink_metadata().ok().map(|metadata| metadata.uid())
 }
 
 /// True where `directory` holds a `.git` that git would take for one.

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -57,22 +58,31 @@ pub struct FileEntry {
 impl FileList {
     /// The entry of a normal path.
     pub fn find(&self, path: &str) -> Option<&FileEntry> {
-        let at = self
-            .files
-            .binary_search_by(|entry| entry.path.as_str().cmp(path))
-            .ok()?;
-        self.files.get(at)
+        self.files.get(self.index_of(path)?)
+    }
+
+    /// The place of a normal path.
+    pub(crate) fn index_of(&self, path: &str) -> Option<usize> {
+        self.files.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok()
     }
 
     /// The files beneath a directory, given as a normal path; the empty string is the root.
     pub fn beneath(&self, directory: &str) -> &[FileEntry] {
+        &self.files[self.range_beneath(directory)]
+    }
+
+    /// Where [`Self::beneath`] lies in the list.
+    pub(crate) fn range_beneath(&self, directory: &str) -> Range<usize> {
         if directory.is_empty() {
-            return &self.files;
+            return 0..self.files.len();
         }
         // `/` is followed by `0`: everything that starts with `directory/` lies between the two.
-        let (from, to) = (format!("{directory}/"), format!("{directory}0"));
-        let at = |bound: &str| self.files.partition_point(|entry| entry.path.as_str() < bound);
-        &self.files[at(&from)..at(&to)]
+        self.at(&format!("{directory}/"))..self.at(&format!("{directory}0"))
+    }
+
+    /// Where the first file is whose path is not before this one.
+    pub(crate) fn at(&self, bound: &str) -> usize {
+        self.files.partition_point(|entry| entry.path.as_str() < bound)
     }
 }
 
@@ -348,7 +358,7 @@ impl Walk<'_> {
         let Ok(handle) = listing.directory.fd() else { return };
         // Before they are read, so that a change in between is noticed.
         fresh::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
-        let ignores = Ignores::enter(ignores, handle, &path, |name| listing.has(name));
+        let ignores = listing.ignores(ignores, handle, &path);
         for (count, entry) in listing.entries.iter().enumerate() {
             if count % 256 == 255 && self.is_over() {
                 break;
@@ -370,6 +380,11 @@ impl Walk<'_> {
     ) {
         let path = path::join(parent, &entry.name);
         let kind = entry.kind(directory);
+        // Before it is judged by its content: once that is another, so may be the list.
+        if kind == FileType::RegularFile && secrets::is_suspect(&entry.name) {
+            let stat = stat_at(directory, &entry.name);
+            found.basis.push((path.clone(), stat.ok().map(|stat| Stamp::of(&stat))));
+        }
         match self.tree.judge(directory, &path, entry, kind, ignores) {
             Verdict::Hidden => {
                 found.list.hidden += 1;
@@ -490,12 +505,12 @@ impl Tree<'_> {
         for directory in above.filter(|directory| *directory != path) {
             let listing = open(directory)?;
             if let Ok(handle) = listing.directory.fd() {
-                ignores = Ignores::enter(&ignores, handle, directory, |name| listing.has(name));
+                ignores = listing.ignores(&ignores, handle, directory);
             }
         }
         let listing = open(path)?;
         let handle = listing.directory.fd().map_err(|errno| unreadable(path, errno))?;
-        ignores = Ignores::enter(&ignores, handle, path, |name| listing.has(name));
+        ignores = listing.ignores(&ignores, handle, path);
         let mut left_out = listing.not_utf8;
         let mut listed = Vec::new();
         for entry in &listing.entries {
@@ -586,6 +601,16 @@ impl Listing {
             not_utf8,
             stamp,
         })
+    }
+
+    /// What counts in this directory, given what counts in the one above it.
+    fn ignores(&self, outer: &Arc<Ignores>, handle: BorrowedFd<'_>, path: &str) -> Arc<Ignores> {
+        let ignores = Ignores::enter(outer, handle, path, |name| self.has(name));
+        if !path.is_empty() || Arc::ptr_eq(outer, &ignores) {
+            return ignores;
+        }
+        let entries = self.entries.iter();
+        ignores.meant_for(entries.map(|entry| (entry.name.as_str(), entry.kind(handle) == FileType::Directory)))
     }
 
     fn has(&self, name: &str) -> bool {

@@ -1,9 +1,12 @@
 //! Questions that wait for a yes or a no: an `approval` event asks, POST /approvals/{id} answers.
 //!
 //! An answer counts only with the secret that the session's starter was given, so that neither the model nor another
-//! reader of the stream can say yes. No answer in time is a no.
+//! reader of the stream can say yes; and a yes to what an event shows in part only with the digest of the whole. No answer
+//! in time is a no.
 
 use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,9 +17,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::Recorder;
-use super::journal::{Answer, Entry, cut_text};
-use crate::api::{self, Event, Problem};
+use super::journal::{self, Answer, Entry};
+use crate::api::{self, ApprovalAnswer, Event, LeftOut, OpenApproval, Problem};
 use crate::limits;
+use crate::skill::diff::first_lines;
 use crate::skill::{Approver, Question};
 
 /// All open questions of all sessions.
@@ -27,36 +31,135 @@ pub struct Approvals {
 
 struct Open {
     secret: Arc<str>,
+    asked: Arc<Asked>,
     answer: oneshot::Sender<bool>,
 }
 
+/// A question as it is asked, whole: what a yes is a yes to.
+struct Asked {
+    question: Question,
+    digest: String,
+    /// How much of the detail its event shows.
+    shown_bytes: usize,
+}
+
+impl Asked {
+    fn new(question: &Question) -> Self {
+        Self {
+            question: question.clone(),
+            digest: journal::digest(question.detail.as_bytes()),
+            shown_bytes: first_lines(&question.detail, limits::APPROVAL_DETAIL_BYTES_MAX).len(),
+        }
+    }
+
+    fn is_shown_whole(&self) -> bool {
+        self.shown_bytes == self.question.detail.len()
+    }
+
+    /// The detail as its event shows it. What it leaves out is counted, and lies in a file beside the journal.
+    fn shown(&self, id: &str, folder: &Path) -> (String, Option<LeftOut>) {
+        let (shown, rest) = self.question.detail.split_at(self.shown_bytes);
+        if rest.is_empty() {
+            return (shown.to_owned(), None);
+        }
+        let place = folder.join(format!("approval-{id}.txt"));
+        let path = match write(&place, &self.question.detail) {
+            Ok(()) => Some(place.to_string_lossy().into_owned()),
+            Err(error) => {
+                tracing::warn!(%error, "a long approval could not be written down");
+                None
+            }
+        };
+        let left_out = LeftOut {
+            lines: rest.lines().count() as u64,
+            // Lines of a diff's content begin with a sign, those of a message with spaces.
+            files: rest.lines().filter(|line| line.starts_with("diff --git ")).count() as u64,
+            digest: self.digest.clone(),
+            path,
+        };
+        (format!("{shown}\n{}\n", in_words(&left_out, id)), Some(left_out))
+    }
+
+    /// Refuses a yes to a part.
+    fn check(&self, given: Option<&str>) -> Result<(), Problem> {
+        let problem = match given {
+            Some(given) if given != self.digest => "The digest is not the one of this approval",
+            None if !self.is_shown_whole() => {
+                "Only a part of this approval was shown: a yes needs the digest of all of it"
+            }
+            _ => return Ok(()),
+        };
+        Err(Problem::new("invalid-request", problem)
+            .with_hint("GET /approvals/{id} answers all of it and its `digest`"))
+    }
+}
+
+fn write(place: &Path, detail: &str) -> io::Result<()> {
+    let mut file = journal::private_file().create_new(true).write(true).open(place)?;
+    file.write_all(detail.as_bytes())
+}
+
+fn in_words(left_out: &LeftOut, id: &str) -> String {
+    let LeftOut {
+        lines,
+        files,
+        digest,
+        path,
+    } = left_out;
+    let files = match files {
+        0 => String::new(),
+        1 => ", with the whole of 1 file".to_owned(),
+        files => format!(", with the whole of {files} files"),
+    };
+    let place = path
+        .as_ref()
+        .map_or_else(|| format!("at GET /approvals/{id}"), |path| format!("in {path}"));
+    format!(
+        "[{lines} lines are left out here{files}. All of it is {place}; its SHA-256 is {digest}. A yes is one to all of it.]"
+    )
+}
+
 impl Approvals {
-    fn open(&self, secret: &Arc<str>) -> (String, oneshot::Receiver<bool>) {
+    fn open(&self, secret: &Arc<str>, asked: &Arc<Asked>) -> (String, oneshot::Receiver<bool>) {
         let id = uuid::Uuid::new_v4().to_string();
         let (answer, receiver) = oneshot::channel();
-        let secret = Arc::clone(secret);
-        self.lock().insert(id.clone(), Open { secret, answer });
+        let open = Open {
+            secret: Arc::clone(secret),
+            asked: Arc::clone(asked),
+            answer,
+        };
+        self.lock().insert(id.clone(), open);
         (id, receiver)
     }
 
-    /// Answers a question. The first answer with the right secret counts.
-    pub fn answer(&self, id: &str, secret: &str, approve: bool) -> Result<(), Problem> {
+    /// Answers a question. The first answer with the right secret counts; a yes must be one to all of it.
+    pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
         let mut open = self.lock();
-        let unknown = || {
-            Problem::new(
-                "not-found",
-                format!("No open approval `{id}`: answered, expired or never asked"),
-            )
-        };
-        let expected = Arc::clone(&open.get(id).ok_or_else(unknown)?.secret);
-        if !same(&expected, secret) {
+        let question = open.get(id).ok_or_else(|| unknown(id))?;
+        if !same(&question.secret, &answer.secret) {
             return Err(
                 Problem::new("forbidden", "The secret is not the one of the session's starter")
                     .with_hint("POST /execute answers it as `approval_secret`"),
             );
         }
-        let question = open.remove(id).ok_or_else(unknown)?;
-        question.answer.send(approve).map_err(|_| unknown())
+        if answer.approve {
+            question.asked.check(answer.digest.as_deref())?;
+        }
+        let question = open.remove(id).ok_or_else(|| unknown(id))?;
+        question.answer.send(answer.approve).map_err(|_| unknown(id))
+    }
+
+    /// An open question, whole.
+    pub fn whole(&self, id: &str) -> Result<OpenApproval, Problem> {
+        let asked = Arc::clone(&self.lock().get(id).ok_or_else(|| unknown(id))?.asked);
+        let Question { effect, title, detail } = asked.question.clone();
+        Ok(OpenApproval {
+            id: id.to_owned(),
+            effect: effect.to_string(),
+            title,
+            detail,
+            digest: asked.digest.clone(),
+        })
     }
 
     fn close(&self, id: &str) {
@@ -66,6 +169,11 @@ impl Approvals {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn unknown(id: &str) -> Problem {
+    let message = format!("No open approval `{id}`: answered, expired or never asked");
+    Problem::new("not-found", message)
 }
 
 /// Compares two secrets without telling by the time where they differ.
@@ -130,13 +238,16 @@ impl Approver for SessionApprover {
         if !self.interactive {
             return false;
         }
-        let (id, receiver) = self.approvals.open(&self.secret);
+        let asked = Arc::new(Asked::new(question));
+        let (id, receiver) = self.approvals.open(&self.secret, &asked);
+        let (detail, left_out) = asked.shown(&id, self.recorder.folder().path());
         let patience = chrono::Duration::from_std(self.patience).unwrap_or_default();
         self.recorder.event(Event::Approval {
             id: id.clone(),
             effect: question.effect.to_string(),
             title: question.title.clone(),
-            detail: cut_text(&question.detail, limits::APPROVAL_DETAIL_BYTES_MAX),
+            detail,
+            left_out,
             expires: api::now() + patience,
         });
         let answer = self.runtime.block_on(self.wait(receiver, cancel));
@@ -177,13 +288,25 @@ mod tests {
         }
     }
 
+    fn yes(secret: &str, digest: Option<&str>) -> ApprovalAnswer {
+        ApprovalAnswer {
+            secret: secret.to_owned(),
+            approve: true,
+            digest: digest.map(str::to_owned),
+        }
+    }
+
     impl Bench {
         fn ask(&self) -> tokio::task::JoinHandle<bool> {
+            self.ask_about("+x")
+        }
+
+        fn ask_about(&self, detail: &str) -> tokio::task::JoinHandle<bool> {
             let (approver, cancel) = (Arc::clone(&self.approver), self.cancel.clone());
             let question = Question {
                 effect: Effect::CommitGit,
                 title: "Commit 1 file".into(),
-                detail: "+x".into(),
+                detail: detail.into(),
             };
             tokio::task::spawn_blocking(move || approver.ask(&question, &cancel))
         }
@@ -203,11 +326,18 @@ mod tests {
         let asking = bench.ask();
         let id = bench.asked().await;
         let approvals = Arc::clone(&bench.approver.approvals);
-        let refused = approvals.answer(&id, "wrong", true).expect_err("the secret is wrong");
+        let refused = approvals
+            .answer(&id, &yes("wrong", None))
+            .expect_err("the secret is wrong");
         assert_eq!(refused.code, "forbidden");
-        approvals.answer(&id, "right", true).expect("the secret is right");
+        let other = "0".repeat(64);
+        let refused = approvals
+            .answer(&id, &yes("right", Some(&other)))
+            .expect_err("it is a yes to something else");
+        assert_eq!(refused.message, "The digest is not the one of this approval");
+        approvals.answer(&id, &yes("right", None)).expect("the secret is right");
         assert!(asking.await.expect("it ends"));
-        let again = approvals.answer(&id, "right", true).expect_err("it was answered");
+        let again = approvals.answer(&id, &yes("right", None)).expect_err("it was answered");
         assert_eq!(again.code, "not-found");
         assert!(!bench.approver.has_expired());
     }
@@ -239,30 +369,75 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_has_a_bounded_time_and_a_bounded_detail() {
-        let place = tempfile::tempdir().expect("a temporary folder");
-        let folder = SessionFolder::new(place.path().join("s"));
-        let recorder = Recorder::create(folder, start("s", Work::Skill("x".into()))).expect("it can be made");
-        let mut events = Events::follow(Arc::clone(&recorder), "s", 0);
-        let approver = Arc::new(SessionApprover::new(Arc::default(), recorder, "right".into(), true));
-        assert_eq!(approver.patience.as_secs(), limits::APPROVAL_SECONDS_MAX.unsigned_abs());
-        let question = Question {
-            effect: Effect::CommitGit,
-            title: "Commit".into(),
-            detail: "x".repeat(2 * limits::APPROVAL_DETAIL_BYTES_MAX),
-        };
-        let (cancel, asker) = (CancellationToken::new(), Arc::clone(&approver));
-        let ended = cancel.clone();
-        let asking = tokio::task::spawn_blocking(move || asker.ask(&question, &ended));
-        let batch = events.next().await.expect("there is an event");
-        let Event::Approval { detail, .. } = &*batch[0].1 else {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let usual = SessionApprover::new(
+            Arc::default(),
+            Arc::clone(&bench.approver.recorder),
+            "right".into(),
+            true,
+        );
+        assert_eq!(usual.patience.as_secs(), limits::APPROVAL_SECONDS_MAX.unsigned_abs());
+        // A message and three files, of which the second does not fit.
+        let file = |name: &str, lines: usize| format!("diff --git a/{name} b/{name}\n{}", "+line\n".repeat(lines));
+        let whole = format!("Commit\n\n{}{}{}", file("a", 2), file("b", 60_000), file("c", 3));
+        let asking = bench.ask_about(&whole);
+        let batch = bench.events.next().await.expect("there is an event");
+        let Event::Approval {
+            id, detail, left_out, ..
+        } = &*batch[0].1
+        else {
             panic!("not an approval: {batch:?}")
         };
         assert!(
-            detail.len() <= limits::APPROVAL_DETAIL_BYTES_MAX + 100,
+            detail.len() <= limits::APPROVAL_DETAIL_BYTES_MAX + 500,
             "{}",
             detail.len()
         );
-        cancel.cancel();
+        let left_out = left_out.clone().expect("it is cut");
+        let digest = journal::digest(whole.as_bytes());
+        let kept = detail.split("\n\n[").next().unwrap_or_default().lines().count() as u64;
+        assert_eq!(
+            (left_out.files, &left_out.digest),
+            (1, &digest),
+            "of the second file a part is shown"
+        );
+        assert_eq!(left_out.lines, whole.lines().count() as u64 - kept);
+        let path = left_out.path.expect("the disk has room");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), whole);
+        let said = format!(
+            "[{} lines are left out here, with the whole of 1 file. All of it is in {path}; its SHA-256 is {digest}. \
+             A yes is one to all of it.]\n",
+            left_out.lines
+        );
+        assert!(detail.ends_with(&said), "{}", &detail[detail.len() - 400..]);
+
+        let approvals = Arc::clone(&bench.approver.approvals);
+        let open = approvals.whole(id).expect("it is open");
+        assert_eq!((open.detail, &open.digest), (whole, &digest));
+        let refused = approvals
+            .answer(id, &yes("right", None))
+            .expect_err("it was seen in part");
+        assert!(
+            refused.message.starts_with("Only a part of this approval was shown"),
+            "{refused}"
+        );
+        approvals
+            .answer(id, &yes("right", Some(&digest)))
+            .expect("it is a yes to all of it");
+        assert!(asking.await.expect("it ends"));
+        assert_eq!(approvals.whole(id).expect_err("it is answered").code, "not-found");
+    }
+
+    #[tokio::test]
+    async fn a_no_needs_no_digest() {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let asking = bench.ask_about(&"x\n".repeat(limits::APPROVAL_DETAIL_BYTES_MAX));
+        let id = bench.asked().await;
+        let no = ApprovalAnswer {
+            approve: false,
+            ..yes("right", None)
+        };
+        bench.approver.approvals.answer(&id, &no).expect("the secret is right");
         assert!(!asking.await.expect("it ends"));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::blocking;
 use crate::api::{BudgetRequest, ExecuteRequest, Operation, PolicyRequest, Problem};
-use crate::config::{ProviderName, Settings};
+use crate::config::{self, ProviderName, Settings};
 use crate::limits;
 use crate::process::contain;
 use crate::repository::{self, Repository, RepositoryError};
@@ -83,11 +83,11 @@ pub(super) fn shown_target(request: &ExecuteRequest) -> String {
     }
 }
 
-/// The policy of a session on this machine. Trying out for the first time what the machine allows takes a moment.
-pub(super) async fn policy(cause: Cause, request: &PolicyRequest) -> Result<Policy, Problem> {
-    let policy = Policy::new(cause, request)?;
-    let request = request.clone();
-    blocking(move || policy.contained(&request, contain::available)).await
+/// The policy of a session on this machine: of what was asked in all, and by the request itself. Trying out for the
+/// first time what the machine allows takes a moment.
+pub(super) async fn policy(cause: Cause, all: &PolicyRequest, request: &PolicyRequest) -> Result<Policy, Problem> {
+    let policy = Policy::new(cause, all)?.unsandboxed_by(request)?;
+    blocking(move || policy.contained(contain::available)).await
 }
 
 pub(super) fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {
@@ -129,9 +129,21 @@ fn check_denied(repository: &Repository) -> Result<(), Problem> {
         .try_for_each(|name| name.parse::<Grant>().map(drop));
     parsed.map_err(|problem| Problem {
         code: "config-repository".to_owned(),
-        message: format!("`.tool.toml`, `deny`: {}", problem.message),
+        message: format!("{}: {}", denied_place(repository, &problem), problem.message),
         hint: problem.hint,
     })
+}
+
+/// Where the repository's own file denies what is no effect.
+fn denied_place(repository: &Repository, problem: &Problem) -> String {
+    let text = repository
+        .read(repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX)
+        .unwrap_or_default();
+    let name = problem.message.split('`').nth(1);
+    match config::place_of(&String::from_utf8_lossy(&text), "policy", "deny", name) {
+        Some(place) => format!("`.tool.toml`, `deny`, {place}"),
+        None => "`.tool.toml`, `deny`".to_owned(),
+    }
 }
 
 /// The keys that the user has told this program: they are replaced wherever they stand.

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::history::{Summary, UnderWay, output_of};
-use super::journal::{self, Answer, End, Entry, Line, SessionFolder, Start, ToolEntry, cut_text};
+use super::journal::{self, Answer, End, Entry, Extent, Line, SessionFolder, Start, ToolEntry, Work, cut_text};
 use crate::api::{self, Event, Problem, Timestamp};
 use crate::limits;
-use crate::skill::changes::moment;
-use crate::skill::{ChangeJournal, PreparedChange};
+use crate::skill::changes::{WrittenLate, moment};
+use crate::skill::{ChangeJournal, PreparedChange, Publishing};
 pub use events::Events;
 use events::Tail;
 
@@ -43,7 +43,13 @@ struct State {
     output: String,
     text: String,
     reasoning: String,
+    /// When the first piece of what is being collected came.
+    collecting_since: Instant,
     backlog: Vec<u8>,
+    /// Bytes of all lines so far, whether they are in the file yet or not.
+    journal_bytes: u64,
+    /// Events that found no room there.
+    lost: u64,
     tail: VecDeque<(Numbered, usize)>,
     tail_bytes: usize,
     /// Events up to this number are in the file only.
@@ -52,6 +58,8 @@ struct State {
     written: u64,
     /// No further change may be prepared.
     sealed: bool,
+    /// What the end waits for beside changes and commits that are open.
+    entered: usize,
     closed: bool,
 }
 
@@ -69,13 +77,14 @@ impl Recorder {
     ///
     /// Numbers go on behind all that any reader may have seen and the file does not hold: who comes back with such a
     /// number is told the end all the same.
-    pub fn resume(folder: SessionFolder, summary: Summary, parsed: &journal::Parsed) -> io::Result<Arc<Self>> {
-        let file = folder.reopen(parsed.whole_bytes)?;
-        let last = parsed.lines.last().map_or(0, |line| line.seq);
+    pub fn resume(folder: SessionFolder, summary: Summary, extent: Extent) -> io::Result<Arc<Self>> {
+        let file = folder.reopen(extent.whole_bytes)?;
+        let last = extent.last;
         let recorder = Self::new(folder, file, summary, last + limits::JOURNAL_LOST_LINES_MAX);
         {
             let mut state = recorder.lock();
             (state.evicted, state.written) = (last, last);
+            state.journal_bytes = extent.whole_bytes;
         }
         Ok(Arc::new(recorder))
     }
@@ -90,12 +99,16 @@ impl Recorder {
                 output: String::new(),
                 text: String::new(),
                 reasoning: String::new(),
+                collecting_since: Instant::now(),
                 backlog: Vec::new(),
+                journal_bytes: 0,
+                lost: 0,
                 tail: VecDeque::new(),
                 tail_bytes: 0,
                 evicted: 0,
                 written: 0,
                 sealed: false,
+                entered: 0,
                 closed: false,
             }),
             latest: watch::Sender::new(0),
@@ -114,6 +127,11 @@ impl Recorder {
         self.lock().summary.clone()
     }
 
+    /// True once its last entry is there.
+    pub fn has_ended(&self) -> bool {
+        self.lock().closed
+    }
+
     /// The answer so far.
     pub fn output(&self) -> String {
         let state = self.lock();
@@ -125,16 +143,21 @@ impl Recorder {
         self.take(entry);
     }
 
-    /// Adds an entry; false after the end.
+    /// Adds an entry; false where the journal does not take it: after the end, or while the disk is full.
     fn take(&self, entry: Entry) -> bool {
         let mut state = self.lock();
         if state.closed {
             return false;
         }
         state.take_in_collected();
-        state.append(entry);
+        let taken = state.append(entry);
         self.tell(&state);
-        true
+        taken
+    }
+
+    /// Events that were told and are in no journal, because the disk was full for too long.
+    pub fn lost(&self) -> u64 {
+        self.lock().lost
     }
 
     /// Adds an event.
@@ -169,8 +192,9 @@ impl Recorder {
         if !state.reasoning.is_empty() {
             state.take_in_collected();
         }
+        let is_first = state.text.is_empty();
         state.text.push_str(piece);
-        self.unsent.notify_one();
+        self.collected(&mut state, is_first);
     }
 
     /// Adds a piece of thinking, which streams do not show.
@@ -182,15 +206,28 @@ impl Recorder {
         if !state.text.is_empty() {
             state.take_in_collected();
         }
+        let is_first = state.reasoning.is_empty();
         state.reasoning.push_str(piece);
-        self.unsent.notify_one();
+        self.collected(&mut state, is_first);
+    }
+
+    /// A piece was collected: the first one begins a time of waiting for more, and whoever comes after it sends all of
+    /// them. A flood of pieces may keep the timer of `keep_up` from its turn.
+    fn collected(&self, state: &mut State, is_first: bool) {
+        if is_first {
+            state.collecting_since = Instant::now();
+            self.unsent.notify_one();
+        } else if state.collecting_since.elapsed() >= limits::milliseconds(limits::TOKEN_COALESCE_MS) {
+            state.take_in_collected();
+            self.tell(state);
+        }
     }
 
     /// Refuses changes from now on and waits for those that are being put in place. Blocks, for a bounded time.
     pub fn seal(&self) {
         let deadline = Instant::now() + limits::milliseconds(limits::OPEN_CHANGE_MS_MAX);
         self.lock().sealed = true;
-        while !self.lock().summary.open_changes.is_empty() && Instant::now() < deadline {
+        while !self.lock().is_settled() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -224,7 +261,8 @@ impl Recorder {
         }
     }
 
-    /// Ends the session: durable first, then told. Returns whether it is durable. Blocks.
+    /// Ends the session: durable first, then told. Returns whether it is durable; its line waits for the disk in any case.
+    /// Blocks.
     pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
         let published = {
             let mut state = self.lock();
@@ -315,6 +353,18 @@ impl Recorder {
         }
     }
 
+    /// From where a reader goes on that says to have seen `after`. It may have seen numbers that no journal holds any more,
+    /// or name one that never was: it is told what comes next all the same, and the end in any case.
+    fn known(&self, after: u64) -> u64 {
+        let state = self.lock();
+        let newest = state.next_seq - 1;
+        match after > newest {
+            true if state.closed => newest - 1,
+            true => newest,
+            false => after,
+        }
+    }
+
     /// What the tail holds after number `after`.
     fn tail_after(&self, after: u64) -> Tail {
         let published = *self.latest.borrow();
@@ -322,12 +372,14 @@ impl Recorder {
         if after < state.evicted {
             return Tail::Behind(state.evicted);
         }
-        let fresh = state.tail.iter().map(|(numbered, _)| numbered);
-        let fresh: Vec<Numbered> = fresh
-            .filter(|(seq, _)| *seq > after && *seq <= published)
-            .cloned()
-            .collect();
+        // Numbers rise: a reader that keeps up is not made to look through all that it has seen.
+        let first = state.tail.partition_point(|((seq, _), _)| *seq <= after);
+        let end = state.tail.partition_point(|((seq, _), _)| *seq <= published);
+        let fresh = state.tail.range(first..end.max(first));
+        let fresh: Vec<Numbered> = fresh.map(|(numbered, _)| numbered.clone()).collect();
         match fresh.is_empty() {
+            // Whoever has seen the last event waits for nothing.
+            true if state.closed && after >= state.next_seq - 1 => Tail::Over,
             true => Tail::Nothing,
             false => Tail::Events(fresh),
         }
@@ -335,6 +387,19 @@ impl Recorder {
 }
 
 impl State {
+    /// True where nothing is being put in place.
+    fn is_settled(&self) -> bool {
+        self.entered == 0 && self.summary.is_settled()
+    }
+
+    /// An error once nothing may be put in place any more.
+    fn check_open(&self) -> io::Result<()> {
+        match self.sealed || self.closed {
+            true => Err(io::Error::other("the session has ended")),
+            false => Ok(()),
+        }
+    }
+
     /// Text and thinking that were being collected become entries. At most one of them is there.
     fn take_in_collected(&mut self) {
         if !self.text.is_empty() {
@@ -349,24 +414,65 @@ impl State {
         }
     }
 
-    fn append(&mut self, entry: Entry) {
-        self.append_at(entry, api::now());
+    fn append(&mut self, entry: Entry) -> bool {
+        self.append_at(entry, api::now())
     }
 
-    fn append_at(&mut self, entry: Entry, at: Timestamp) {
+    /// False where the journal will not have the entry.
+    fn append_at(&mut self, entry: Entry, at: Timestamp) -> bool {
+        let was_full = self.is_full();
+        let entry = match was_full {
+            true => entry.in_short(),
+            false => Some(entry),
+        };
+        let Some(entry) = entry else { return false };
+        let taken = self.append_whole(entry, at);
+        if self.is_full() && !was_full {
+            let megabytes = limits::JOURNAL_BYTES_MAX / (1024 * 1024);
+            let event = Event::Notice {
+                code: None,
+                message: format!(
+                    "The session has said more than {megabytes} MiB; what it says from here on is left out"
+                ),
+                hint: None,
+            };
+            self.append_whole(Entry::Event { event }, at);
+        }
+        taken
+    }
+
+    /// True once the journal takes no more words, only what happens.
+    fn is_full(&self) -> bool {
+        self.journal_bytes > limits::JOURNAL_BYTES_MAX
+    }
+
+    fn append_whole(&mut self, entry: Entry, at: Timestamp) -> bool {
         let line = Line {
             seq: self.next_seq,
             at,
             entry,
         };
-        self.next_seq += 1;
         let bytes = journal::encode(&line);
+        let has_room = self.backlog.len() + bytes.len() <= limits::JOURNAL_BACKLOG_BYTES_MAX;
+        if !has_room && matches!(line.entry, Entry::Prepared(_)) {
+            // As if nobody had asked: it may be large, and without its line nothing of it happens.
+            return false;
+        }
+        // Few and short, and without them the next start would take back what stands, or call a session dead that ended.
+        let taken = has_room
+            || !matches!(
+                line.entry,
+                Entry::Event { .. } | Entry::Reasoning { .. } | Entry::Tool(_)
+            );
+        self.next_seq += 1;
+        self.journal_bytes += bytes.len() as u64;
         self.summary.apply(&line);
         if let Entry::Event { event } = &line.entry {
             self.output.push_str(output_of(event));
         }
-        if self.backlog.len() + bytes.len() <= limits::JOURNAL_BACKLOG_BYTES_MAX {
-            self.backlog.extend_from_slice(&bytes);
+        match taken {
+            true => self.backlog.extend_from_slice(&bytes),
+            false => self.lost += 1,
         }
         let event = match line.entry {
             Entry::Event { event } => Some(event),
@@ -375,6 +481,7 @@ impl State {
         if let Some(event) = event {
             self.keep((line.seq, Arc::new(event)), bytes.len());
         }
+        taken
     }
 
     fn keep(&mut self, numbered: Numbered, bytes: usize) {
@@ -401,15 +508,21 @@ impl State {
 
 impl ChangeJournal for Recorder {
     fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
+        // What is taken back was stored before; a bound must not be in the way of an undo.
+        if !matches!(self.lock().summary.start.work, Work::Undo(_)) {
+            self.folder.check_room(change)?;
+        }
         let stored = self.folder.store(change)?;
         moment();
+        // What waits for the disk may take the room; where it cannot be written, `sync` below says so.
+        let _ = self.flush();
         {
             let mut state = self.lock();
-            if state.sealed || state.closed {
-                return Err(io::Error::other("the session has ended"));
-            }
+            state.check_open()?;
             state.take_in_collected();
-            state.append(Entry::Prepared(stored));
+            if !state.append(Entry::Prepared(stored)) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             self.tell(&state);
         }
         if let Err(error) = self.sync() {
@@ -427,14 +540,52 @@ impl ChangeJournal for Recorder {
         if !self.take(Entry::Committed { id: id.to_owned() }) {
             return Err(io::Error::other("the session has ended"));
         }
-        self.flush()?;
+        // The files' names are on the disk. Were this line lost with the power, the next start would take them back.
+        self.sync()?;
         moment();
         Ok(())
     }
 
     fn abandoned(&self, id: &str) -> io::Result<()> {
         self.record(Entry::Abandoned { id: id.to_owned() });
-        self.flush()
+        self.sync()
+    }
+
+    fn written_late(&self, late: &WrittenLate) {
+        let (message, hint) = late.told();
+        self.notice(message, Some(hint));
+    }
+
+    fn enter(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        state.check_open()?;
+        state.entered += 1;
+        Ok(())
+    }
+
+    fn leave(&self) {
+        self.lock().entered -= 1;
+    }
+
+    fn publishing(&self, publication: &Publishing) -> io::Result<()> {
+        {
+            let mut state = self.lock();
+            state.check_open()?;
+            state.take_in_collected();
+            state.append(Entry::Publishing(publication.clone()));
+            self.tell(&state);
+        }
+        let durable = self.sync();
+        if durable.is_err() {
+            self.published(&publication.id);
+        }
+        durable
+    }
+
+    fn published(&self, id: &str) {
+        self.record(Entry::Published { id: id.to_owned() });
+        // Where it is not written, the next start finds that nothing is left.
+        let _ = self.flush();
     }
 }
 
@@ -455,6 +606,14 @@ impl Recorder {
         let real = std::mem::replace(&mut *file, full.expect("it is there"));
         drop(file);
         Room(Arc::clone(self), Some(real))
+    }
+
+    /// Puts something in the journal's place that takes all that is written, and never gets it to a disk. What is answered
+    /// has to be kept.
+    pub(super) fn leave_disk(&self) -> io::PipeReader {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        *self.file.lock().expect("no panic") = File::from(std::os::fd::OwnedFd::from(writer));
+        reader
     }
 
     /// Makes it deaf and dumb at once, as the death of its process would.

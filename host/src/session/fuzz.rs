@@ -1,5 +1,7 @@
 //! Hostile journals: any bytes as the file of a session, and the views that are made of what can be read.
 
+use std::collections::BTreeSet;
+
 use super::journal::{self, Entry, Parsed};
 use super::{history, report};
 use crate::api::History;
@@ -45,7 +47,7 @@ fn views(parsed: &Parsed) {
         return;
     };
     let _ = (summary.task(), summary.files_modified(), history::output(lines));
-    let text = report::render(&summary, lines, &[]);
+    let text = report::render(&summary, &[], [], lines, &BTreeSet::new());
     let is_plain = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
     assert!(text.chars().all(is_plain), "a report steers a terminal");
     if let Some(entry) = summary.history_entry() {

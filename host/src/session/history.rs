@@ -4,6 +4,7 @@
 //! `session_history.json` in a working directory, which several processes may write at once: it is changed under a
 //! lock and replaced in one step.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,10 +17,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::ids;
-use super::journal::{Change, Entry, Line, Start};
+use super::journal::{Change, Entry, Line, Start, Work};
 use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
+use crate::skill::Publishing;
 
 /// Name of the history file in `session-reports/`.
 const HISTORY_FILE: &str = "session_history.json";
@@ -46,6 +48,9 @@ pub struct Summary {
     pub usage: Option<Usage>,
     /// Changes that were prepared and neither committed nor abandoned.
     pub open_changes: Vec<Change>,
+    /// Commits that were about to be put in place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_commits: Vec<Publishing>,
     /// For every file of a committed change, its content digest before the first and after the last one.
     pub files: BTreeMap<String, FileHistory>,
     /// What is only of interest until the end.
@@ -88,14 +93,16 @@ pub struct FileHistory {
 
 impl Summary {
     /// The summary of a journal; absent where it does not begin as one.
-    pub fn of(lines: &[Line]) -> Option<Self> {
-        let (first, rest) = lines.split_first()?;
+    pub fn of(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Option<Self> {
+        let mut lines = lines.into_iter();
+        let first = lines.next()?;
+        let first: &Line = first.borrow();
         let Entry::Started(start) = &first.entry else {
             return None;
         };
         let mut summary = Self::begin(start.clone(), first.at);
-        for line in rest {
-            summary.apply(line);
+        for line in lines {
+            summary.apply(line.borrow());
         }
         Some(summary)
     }
@@ -111,9 +118,15 @@ impl Summary {
             report_path: String::new(),
             usage: None,
             open_changes: Vec::new(),
+            open_commits: Vec::new(),
             files: BTreeMap::new(),
             under_way: UnderWay::default(),
         }
+    }
+
+    /// True where nothing is open that the next start would have to settle.
+    pub fn is_settled(&self) -> bool {
+        self.open_changes.is_empty() && self.open_commits.is_empty()
     }
 
     /// Takes in one more line.
@@ -122,6 +135,8 @@ impl Summary {
             Entry::Prepared(change) => self.open_changes.push(change.clone()),
             Entry::Abandoned { id } => self.abandon(id),
             Entry::Committed { id } => self.commit(id),
+            Entry::Publishing(commit) => self.open_commits.push(commit.clone()),
+            Entry::Published { id } => self.open_commits.retain(|open| open.id != *id),
             Entry::Ended(end) => {
                 // A clock that was set back must not make a session end before it began.
                 self.completed = Some(line.at.max(self.started));
@@ -178,6 +193,7 @@ impl Summary {
             target: self.start.target.clone(),
             timestamp: self.started,
             status: self.status,
+            repository: self.start.repository.clone(),
         })
     }
 
@@ -192,6 +208,7 @@ impl Summary {
             provider: self.start.model.clone(),
             status: self.status,
             repository: self.start.repository.clone(),
+            undone_by: None,
         })
     }
 }
@@ -245,6 +262,10 @@ pub struct Filter {
     #[serde(default)]
     #[param(inline, nullable = false)]
     pub status: Option<Status>,
+    /// The repository's root, as `repository` of a history entry has it.
+    #[serde(default)]
+    #[param(nullable = false)]
+    pub repo_path: Option<String>,
     /// The most entries that are wanted: the first ones of the list.
     #[serde(default, deserialize_with = "entries")]
     #[param(nullable = false, minimum = 1, maximum = 100)]
@@ -271,6 +292,10 @@ impl Filter {
     fn wants(&self, summary: &Summary) -> bool {
         self.model.as_ref().is_none_or(|model| *model == summary.start.model)
             && self.status.is_none_or(|status| status == summary.status)
+            && self
+                .repo_path
+                .as_ref()
+                .is_none_or(|root| *root == summary.start.repository)
             && (self.operation.is_none() || self.operation == summary.start.work.operation())
     }
 
@@ -291,21 +316,37 @@ pub fn tasks<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) 
 }
 
 /// The last 100 ended sessions, newest first. `summaries` are newest first.
-pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) -> History {
+pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary> + Clone, filter: &Filter) -> History {
+    let undone = undone(summaries.clone());
     let wanted = summaries.filter(|summary| filter.wants(summary));
+    let marked = wanted.filter_map(Summary::history_entry).map(|entry| HistoryEntry {
+        undone_by: undone.get(entry.id.as_str()).map(|by| (*by).to_owned()),
+        ..entry
+    });
     History {
-        sessions: wanted
-            .filter_map(Summary::history_entry)
-            .take(filter.entries_max())
-            .collect(),
+        sessions: marked.take(filter.entries_max()).collect(),
     }
 }
 
+/// The sessions that are undone, each with the undo that did it last. `summaries` are newest first, so that an undo is
+/// met after whatever took it back.
+fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str, &'a str> {
+    let mut undone = BTreeMap::new();
+    for summary in summaries {
+        let Work::Undo(of) = &summary.start.work else { continue };
+        let is_whole = summary.status == Status::Complete && !undone.contains_key(summary.id());
+        if is_whole {
+            undone.entry(of.as_str()).or_insert(summary.id());
+        }
+    }
+    undone
+}
+
 /// The answer of a session as far as it has come: all its model output, or, for a call of a skill, what that gave.
-pub fn output(lines: &[Line]) -> String {
+pub fn output(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> String {
     let mut output = String::new();
     for line in lines {
-        if let Entry::Event { event } = &line.entry {
+        if let Entry::Event { event } = &line.borrow().entry {
             output.push_str(output_of(event));
         }
     }
@@ -415,7 +456,7 @@ fn private() -> Mode {
 pub(crate) mod tests {
     use super::*;
     use crate::api::{Operation, PolicyRequest};
-    use crate::session::journal::{ChangedFile, End, StoredState, Work};
+    use crate::session::journal::{ChangedFile, End, StoredState};
     use chrono::{TimeZone, Utc};
 
     pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -488,7 +529,7 @@ pub(crate) mod tests {
     #[test]
     fn only_committed_changes_count_and_only_where_something_is_different_in_the_end() {
         let committed = |id: &str| Entry::Committed { id: id.into() };
-        let summary = Summary::of(&lines(vec![
+        let summary = Summary::of(lines(vec![
             Entry::Started(start("s", Work::Operation(Operation::Refactor))),
             change("1", "a.py", Some("x"), Some("y")),
             committed("1"),

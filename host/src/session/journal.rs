@@ -1,13 +1,15 @@
 //! The journal of one session: what happened, one event a line, append-only. It is the truth; everything else that the
 //! product says about a session is a view of it.
 //!
-//! This module knows the lines, how bytes become lines (a pure function that drops a torn tail), and the files: the
+//! This module knows the lines, how bytes become lines (in `lines`, which drops a torn tail), and the files: the
 //! journal itself and, beside it, the contents of changed files, stored once each by their digest. It does not know
 //! who reads or writes when; that is `feed`.
 
+mod lines;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +21,9 @@ use crate::api::{Event, Operation, PolicyRequest, Problem, Receipt, Status, Time
 use crate::limits;
 use crate::provider::Usage;
 use crate::skill::changes::moment;
-use crate::skill::{FileChange, FileState, PreparedChange};
+use crate::skill::{ContentsFull, FileChange, FileState, PreparedChange, Publishing};
+
+pub use lines::{Extent, Lines, Parsed, parse};
 
 /// File name of the journal in a session's folder.
 pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
@@ -30,7 +34,7 @@ const CONTENTS_FOLDER: &str = "contents";
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// From 1, rising; the `id` of the event in a stream. A gap is where a daemon died, and nowhere else.
+    /// From 1, rising; the `id` of the event in a stream. A gap is where a daemon died, or the disk was full for long.
     pub seq: u64,
     /// When it was written.
     pub at: Timestamp,
@@ -72,6 +76,13 @@ pub enum Entry {
     },
     /// A change was rolled back, even where it was noted as committed before: the disk was full at that moment.
     Abandoned {
+        /// Its id.
+        id: String,
+    },
+    /// A commit is about to be put into the git directory.
+    Publishing(Publishing),
+    /// Nothing of it is left to be finished.
+    Published {
         /// Its id.
         id: String,
     },
@@ -215,6 +226,44 @@ pub struct End {
 }
 
 impl Entry {
+    /// True for what tells of a change.
+    pub fn is_of_change(&self) -> bool {
+        matches!(
+            self,
+            Self::Prepared(_) | Self::Committed { .. } | Self::Abandoned { .. }
+        )
+    }
+
+    /// What a journal takes of an entry that has all the text it may have: what happened, without the words. Nothing is
+    /// left of what is words alone.
+    pub(super) fn in_short(self) -> Option<Self> {
+        let short = |text: &str| cut_text(text, limits::SUMMARY_BYTES_MAX);
+        match self {
+            Self::Reasoning { .. } => None,
+            Self::Event { event } => match event {
+                Event::Token { .. } | Event::Live { .. } => None,
+                Event::Skill { name, .. } => Some(Event::Skill {
+                    name,
+                    args: Value::Null,
+                }),
+                event => Some(event),
+            }
+            .map(|event| Self::Event { event }),
+            Self::Tool(tool) => Some(Self::Tool(ToolEntry {
+                arguments: short(&tool.arguments),
+                result: short(&tool.result),
+                receipt: tool.receipt.map(|receipt| {
+                    Box::new(Receipt {
+                        arguments: Value::Null,
+                        ..*receipt
+                    })
+                }),
+                ..tool
+            })),
+            entry => Some(entry),
+        }
+    }
+
     /// The event that streams show for this entry, the terminal one included.
     pub fn event(&self, session_id: &str) -> Option<Event> {
         match self {
@@ -232,35 +281,6 @@ impl Entry {
             _ => None,
         }
     }
-}
-
-/// What bytes of a journal hold.
-#[derive(Debug, Default, PartialEq)]
-pub struct Parsed {
-    /// The lines, in order.
-    pub lines: Vec<Line>,
-    /// Length of the part that ends with a whole line; what follows is torn.
-    pub whole_bytes: u64,
-    /// Whole lines that are none of ours. They are skipped: one bad sector must not cost the session.
-    pub damaged: u64,
-}
-
-/// Reads a journal. Never fails: a torn last line is dropped, damaged ones are counted, and so is every line whose
-/// sequence number does not rise.
-pub fn parse(bytes: &[u8]) -> Parsed {
-    let mut parsed = Parsed::default();
-    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        let Some(body) = line.strip_suffix(b"\n") else {
-            break;
-        };
-        parsed.whole_bytes += line.len() as u64;
-        let last = parsed.lines.last().map_or(0, |line| line.seq);
-        match serde_json::from_slice::<Line>(body) {
-            Ok(line) if line.seq > last => parsed.lines.push(line),
-            _ => parsed.damaged += 1,
-        }
-    }
-    parsed
 }
 
 /// One line as bytes, the line feed included.
@@ -289,6 +309,16 @@ fn cut_at_depth(value: &Value, bytes_max: usize, depth: usize) -> Value {
             .map(|(name, field)| (cut_text(name, bytes_max), cut_at_depth(field, bytes_max, depth + 1)))
             .collect(),
         other => other.clone(),
+    }
+}
+
+/// The arguments of a call, fit for a journal and a stream: long strings are cut, and of very many the beginning is told.
+pub fn cut_arguments(arguments: &Value) -> Value {
+    let cut = cut_value(arguments, limits::EVENT_ARGUMENT_BYTES_MAX);
+    let text = cut.to_string();
+    match text.len() > limits::JOURNAL_TOOL_BYTES_MAX {
+        true => Value::String(cut_text(&text, limits::EVENT_ARGUMENT_BYTES_MAX)),
+        false => cut,
     }
 }
 
@@ -370,9 +400,50 @@ impl SessionFolder {
         }
     }
 
-    /// Reads the journal.
+    /// Reads the whole journal into memory.
+    #[cfg(test)]
     pub fn read(&self) -> io::Result<Parsed> {
         Ok(parse(&fs::read(self.journal())?))
+    }
+
+    /// What `view` makes of the journal's lines, of which it holds what it wants; and how far they go, where it takes all.
+    pub fn view<T>(&self, view: impl FnOnce(&mut Lines<BufReader<File>>) -> T) -> io::Result<(T, Extent)> {
+        let mut lines = Lines::new(BufReader::new(File::open(self.journal())?));
+        let seen = view(&mut lines);
+        Ok((seen, lines.end()?))
+    }
+
+    /// The lines that tell of changes, which are what [`committed`] and [`SessionFolder::net`] go by.
+    pub fn changes(&self) -> io::Result<Vec<Line>> {
+        let is_of_change = |line: &Line| line.entry.is_of_change();
+        Ok(self.view(|lines| lines.filter(is_of_change).collect())?.0)
+    }
+
+    /// Refuses a change with whose contents the folder would hold more than a session may keep.
+    pub fn check_room(&self, change: &PreparedChange) -> io::Result<()> {
+        let room = limits::SESSION_CONTENTS_BYTES_MAX.saturating_sub(self.contents_bytes());
+        let states = || {
+            change
+                .files
+                .iter()
+                .flat_map(|file| [&file.before, &file.after])
+                .flatten()
+        };
+        let most: u64 = states().map(|state| state.content.len() as u64).sum();
+        if most <= room {
+            return Ok(());
+        }
+        // Contents that are stored already, or twice in the change, cost nothing.
+        let contents: HashMap<String, u64> = states()
+            .map(|state| (digest(&state.content), state.content.len() as u64))
+            .collect();
+        let new = contents
+            .iter()
+            .filter(|(digest, _)| !self.content_path(digest).exists());
+        match new.map(|(_, bytes)| bytes).sum::<u64>() <= room {
+            true => Ok(()),
+            false => Err(io::Error::other(ContentsFull)),
+        }
     }
 
     /// Stores the contents of a change, durably, and gives the form that a journal line holds.
@@ -438,7 +509,9 @@ impl SessionFolder {
 
     /// What committed changes among `lines` made of each file together, with its content before the first and after
     /// the last of them. Files that are as they were are left out.
-    pub fn net(&self, lines: &[Line]) -> io::Result<Vec<FileChange>> {
+    ///
+    /// One at a time: nobody has to hold the contents of all of them.
+    pub fn net<'a>(&'a self, lines: &'a [Line]) -> impl Iterator<Item = io::Result<FileChange>> + use<'a> {
         let mut files: BTreeMap<&str, (Option<&StoredState>, Option<&StoredState>)> = BTreeMap::new();
         for file in committed(lines).flat_map(|change| &change.files) {
             let (before, after) = (file.before.as_ref(), file.after.as_ref());
@@ -448,14 +521,13 @@ impl SessionFolder {
                 .or_insert((before, after));
         }
         let changed = files.into_iter().filter(|(_, (before, after))| before != after);
-        let load = |(path, (before, after)): (&str, _)| {
+        changed.map(|(path, (before, after))| {
             Ok(FileChange {
                 path: path.to_owned(),
                 before: self.load_state(before)?,
                 after: self.load_state(after)?,
             })
-        };
-        changed.map(load).collect()
+        })
     }
 
     fn load_state(&self, state: Option<&StoredState>) -> io::Result<Option<FileState>> {
@@ -484,16 +556,22 @@ impl SessionFolder {
 
     /// Bytes of everything in the folder, as the retention counts them.
     pub fn size_bytes(&self) -> u64 {
-        let size = |folder: &Path| -> u64 {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            entries
-                .filter_map(|entry| entry.metadata().ok())
-                .filter(fs::Metadata::is_file)
-                .map(|metadata| metadata.len())
-                .sum()
-        };
-        size(&self.path) + size(&self.path.join(CONTENTS_FOLDER))
+        files_bytes(&self.path) + self.contents_bytes()
     }
+
+    fn contents_bytes(&self) -> u64 {
+        files_bytes(&self.path.join(CONTENTS_FOLDER))
+    }
+}
+
+/// Bytes of the files in a folder.
+fn files_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(fs::Metadata::is_file)
+        .map(|metadata| metadata.len())
+        .sum()
 }
 
 /// Makes a folder that only its owner may enter, and its parents.
@@ -564,7 +642,7 @@ mod tests {
     #[test]
     fn arguments_nested_too_deep_are_cut_so_that_the_line_can_be_read_again() {
         let mut deep = json!("bottom");
-        for _ in 0..100 {
+        for _ in 0..300 {
             deep = json!([deep]);
         }
         let event = Event::Skill {
@@ -583,6 +661,14 @@ mod tests {
     fn long_strings_are_cut_at_a_character() {
         let value = cut_value(&json!({"path": "ääää", "n": 1}), 5);
         assert_eq!(value, json!({"path": "ää… (4 bytes more)", "n": 1}));
+    }
+
+    #[test]
+    fn of_very_many_arguments_the_beginning_is_told() {
+        let few = json!({"paths": ["a.py", "b.py"]});
+        assert_eq!(cut_arguments(&few), few);
+        let many = Value::Array(vec![json!("x"); limits::JOURNAL_TOOL_BYTES_MAX]);
+        assert!(cut_arguments(&many).to_string().len() < 2 * limits::EVENT_ARGUMENT_BYTES_MAX);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! an attacker put there: `session-reports` is never entered through a symlink, and no file in it is written through
 //! one.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
@@ -31,32 +32,35 @@ const LATEST: &str = "session_latest.md";
 /// How every report begins.
 const TITLE: &str = "# Session report: ";
 
-/// The report as markdown. Control characters of whatever a model, a skill or a file said are left out.
-pub fn render(summary: &Summary, lines: &[Line], diffs: &[FileDiff]) -> String {
+/// The report as markdown. Control characters of whatever a model, a skill or a file said are left out, and so are `keys`,
+/// those of the configuration, which need not look like keys.
+///
+/// `lines` and `diffs` are taken one at a time, and what is shown of them is bounded.
+pub fn render<L: Borrow<Line>>(
+    summary: &Summary,
+    selection: &[SelectedFile],
+    diffs: impl IntoIterator<Item = FileDiff>,
+    lines: impl IntoIterator<Item = L>,
+    keys: &BTreeSet<String>,
+) -> String {
     let mut text = String::new();
     header(&mut text, summary);
     if let Some(problem) = &summary.problem {
         error(&mut text, problem);
     }
-    let selection = lines.iter().rev().find_map(|line| match &line.entry {
-        Entry::Event {
-            event: Event::Selection { files },
-        } => Some(files),
-        _ => None,
-    });
-    if let Some(files) = selection {
-        selected(&mut text, files);
+    if !selection.is_empty() {
+        selected(&mut text, selection);
     }
     modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
-    transcript(&mut text, lines);
+    transcript(&mut text, summary, lines);
     // Once more as a whole: no field of a journal that somebody else has written is forgotten.
-    without_keys(clean(&text))
+    without_keys(clean(&text), keys)
 }
 
 /// Reports are collected and passed on: whatever looks like a key in one is a placeholder, and the report says so.
-fn without_keys(text: String) -> String {
-    let mut text = match redaction::mask(&text) {
+fn without_keys(text: String, keys: &BTreeSet<String>) -> String {
+    let mut text = match redaction::mask_known(&text, keys) {
         Cow::Borrowed(_) => text,
         Cow::Owned(masked) => masked,
     };
@@ -133,36 +137,49 @@ fn selected(text: &mut String, files: &[SelectedFile]) {
     }
 }
 
-fn modified(text: &mut String, summary: &Summary, diffs: &[FileDiff]) {
+fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item = FileDiff>) {
     text.push_str("\n## Files modified\n\n");
-    if diffs.is_empty() {
+    let (mut rows, mut shown, mut left) = (String::new(), String::new(), 0);
+    for diff in diffs {
+        let (path, kind) = (cell(&diff.path), diff.kind);
+        let _ = writeln!(rows, "| {path} | {kind} | {} | {} |", diff.added, diff.removed);
+        let fitting = match left {
+            0 => first_lines(&diff.text, limits::REPORT_DIFF_BYTES_MAX - shown.len()),
+            _ => "",
+        };
+        shown.push_str(fitting);
+        left += diff.text[fitting.len()..].lines().count();
+    }
+    if rows.is_empty() {
         text.push_str("None.\n");
         return;
     }
-    text.push_str("| File | | Added | Removed |\n|---|---|---:|---:|\n");
-    for diff in diffs {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} |",
-            cell(&diff.path),
-            diff.kind,
-            diff.added,
-            diff.removed
-        );
-    }
-    text.push_str("\n## Diff\n\n");
-    let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
-    let shown = first_lines(&whole, limits::REPORT_DIFF_BYTES_MAX);
-    fenced(text, "diff", &clean(shown));
-    let left = whole[shown.len()..].lines().count();
+    let _ = write!(
+        text,
+        "| File | | Added | Removed |\n|---|---|---:|---:|\n{rows}\n## Diff\n\n"
+    );
+    fenced(text, "diff", &clean(&shown));
     if left > 0 {
         let _ = writeln!(text, "\n{left} more lines: `tool diff {}`", summary.id());
     }
 }
 
-fn transcript(text: &mut String, lines: &[Line]) {
-    let mut speaking = "";
+/// What happened, as far as a report shows it; how it ended in any case.
+fn transcript<L: Borrow<Line>>(text: &mut String, summary: &Summary, lines: impl IntoIterator<Item = L>) {
+    let bytes_max = text.len() + limits::REPORT_TRANSCRIPT_BYTES_MAX;
+    let (mut speaking, mut left) = ("", 0);
     for line in lines {
+        let line = line.borrow();
+        let is_end = matches!(line.entry, Entry::Ended(_));
+        if text.len() >= bytes_max && !is_end {
+            left += 1;
+            continue;
+        }
+        if left > 0 && is_end {
+            heading(text, line.at, "Left out");
+            let id = summary.id();
+            let _ = writeln!(text, "{left} more entries: `tool results {id}` shows the answer");
+        }
         let speaker = match &line.entry {
             Entry::Event {
                 event: Event::Token { .. },
@@ -173,15 +190,16 @@ fn transcript(text: &mut String, lines: &[Line]) {
         if !speaker.is_empty() && speaker != speaking {
             heading(text, line.at, speaker);
         }
-        speaking = if said(text, line) { speaker } else { speaking };
+        let room = bytes_max.saturating_sub(text.len());
+        speaking = if said(text, line, room) { speaker } else { speaking };
     }
     if !text.ends_with('\n') {
         text.push('\n');
     }
 }
 
-/// Writes what a line adds to the transcript; false where it adds nothing.
-fn said(text: &mut String, line: &Line) -> bool {
+/// Writes what a line adds to the transcript, of a long piece what there is room for; false where it adds nothing.
+fn said(text: &mut String, line: &Line, room: usize) -> bool {
     match &line.entry {
         Entry::Started(start) => {
             heading(text, line.at, "Request");
@@ -189,8 +207,8 @@ fn said(text: &mut String, line: &Line) -> bool {
             let asked = format!("{}{}", start.target, focus.unwrap_or_default());
             let _ = writeln!(text, "{}", clean(&asked));
         }
-        Entry::Event { event } => return event_said(text, line.at, event),
-        Entry::Reasoning { text: piece } => text.push_str(&clean(piece)),
+        Entry::Event { event } => return event_said(text, line.at, event, room),
+        Entry::Reasoning { text: piece } => text.push_str(&clean(&cut_text(piece, room))),
         Entry::Tool(tool) => tool_said(text, tool),
         Entry::Answered { id, answer } => {
             heading(text, line.at, "Approval answered");
@@ -209,14 +227,14 @@ fn said(text: &mut String, line: &Line) -> bool {
             let message = end.problem.as_ref().map(|problem| clean(&problem.message));
             let _ = writeln!(text, "{}", message.unwrap_or_else(|| "Complete.".to_owned()));
         }
-        Entry::Prepared(_) => return false,
+        Entry::Prepared(_) | Entry::Publishing(_) | Entry::Published { .. } => return false,
     }
     true
 }
 
-fn event_said(text: &mut String, at: Timestamp, event: &Event) -> bool {
+fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> bool {
     match event {
-        Event::Token { content } => text.push_str(&clean(content)),
+        Event::Token { content } => text.push_str(&clean(&cut_text(content, room))),
         Event::Notice { message, hint, .. } => {
             heading(text, at, "Notice");
             let hint = hint.as_ref().map(|hint| format!(" ({hint})"));
@@ -407,11 +425,16 @@ fn open_folder(working_directory: &Path) -> io::Result<OwnedFd> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = rustix::fs::openat(&parent, REPORTS_FOLDER, flags, Mode::empty())?;
-    match history::write_new(folder.as_fd(), ".gitignore", b"*\n") {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(folder),
+    // An empty one is what a full disk has left: it would show the reports to git for ever.
+    let is_whole = rustix::fs::statat(&folder, GITIGNORE, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_size > 0);
+    if !is_whole {
+        history::replace(folder.as_fd(), GITIGNORE, b"*\n")?;
     }
+    Ok(folder)
 }
+
+/// Keeps the folder out of git.
+const GITIGNORE: &str = ".gitignore";
 
 /// Points `session_latest.md` at `name`; where symlinks are impossible, it becomes a copy.
 fn point_at(folder: &OwnedFd, name: &str, markdown: &str) -> io::Result<()> {
@@ -498,6 +521,16 @@ mod tests {
         (Summary::of(&all).expect("it begins as a session"), all)
     }
 
+    fn selection(lines: &[Line]) -> Vec<SelectedFile> {
+        let mut selections = lines.iter().filter_map(|line| match &line.entry {
+            Entry::Event {
+                event: Event::Selection { files },
+            } => Some(files.clone()),
+            _ => None,
+        });
+        selections.next_back().expect("there is one")
+    }
+
     #[test]
     fn a_report_tells_the_whole_session() {
         let (summary, lines) = session(Path::new("/r"));
@@ -509,7 +542,7 @@ mod tests {
             is_text: true,
             text: "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\u{1b}[31m\n+y\n".into(),
         }];
-        insta::assert_snapshot!(render(&summary, &lines, &diffs), @r##"
+        insta::assert_snapshot!(render(&summary, &selection(&lines), diffs, &lines, &BTreeSet::new()), @r##"
         # Session report: explain
 
         | | |
@@ -602,7 +635,7 @@ mod tests {
             is_text: true,
             text: line.repeat(fits + 7),
         };
-        let report = render(&summary, &lines, &[diff]);
+        let report = render(&summary, &[], [diff], &lines, &BTreeSet::new());
         assert!(
             report.contains("+1234567\n```\n\n7 more lines: `tool diff 0195-id`\n"),
             "{report}"
@@ -611,11 +644,30 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_the_configuration_are_in_no_report_whatever_they_look_like() {
+        let (summary, lines) = session(Path::new("/r"));
+        let key = "an-ordinary-looking-phrase";
+        let diff = FileDiff {
+            path: "a.py".into(),
+            kind: "modified",
+            added: 1,
+            removed: 0,
+            is_text: true,
+            text: format!("+KEY = '{key}'\n"),
+        };
+        let known = BTreeSet::from([key.to_owned(), "short".to_owned()]);
+        let report = render(&summary, &[], [diff], &lines, &known);
+        assert!(!report.contains(key), "{report}");
+        assert!(report.contains("+KEY = '[redacted:model-api-key]'"), "{report}");
+        assert!(report.contains("Strings that look like keys are replaced"), "{report}");
+    }
+
+    #[test]
     fn a_report_that_is_gone_or_empty_is_missed_and_one_that_people_wrote_into_is_not() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let (summary, lines) = session(place.path());
         assert!(!is_there(&summary));
-        let report = render(&summary, &lines, &[]);
+        let report = render(&summary, &[], [], &lines, &BTreeSet::new());
         restore(&summary, &report).expect("it can be written");
         assert!(is_there(&summary));
         let file = report_path(&summary);
@@ -656,6 +708,20 @@ mod tests {
     }
 
     #[test]
+    fn what_keeps_reports_out_of_git_is_whole_or_the_users() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let (summary, _) = session(place.path());
+        let ignore = place.path().join("session-reports/.gitignore");
+        for (there, after) in [(None, "*\n"), (Some(""), "*\n"), (Some("!*.md\n"), "!*.md\n")] {
+            if let Some(there) = there {
+                fs::write(&ignore, there).expect("the folder is ours");
+            }
+            write(&summary, "# one\n", Vec::new()).expect("it can be written");
+            assert_eq!(fs::read_to_string(&ignore).expect("it is there"), after, "{there:?}");
+        }
+    }
+
+    #[test]
     fn a_planted_symlink_is_not_entered() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let victim = place.path().join("victim");
@@ -677,6 +743,31 @@ mod tests {
     }
 
     #[test]
+    fn of_a_session_that_said_very_much_the_beginning_and_the_end_are_told() {
+        let (summary, mut lines) = session(Path::new("/r"));
+        let last = lines.pop().expect("there is an end");
+        let piece = "thought ".repeat(128 * 1024);
+        let thoughts = (0..2 * limits::REPORT_TRANSCRIPT_BYTES_MAX / piece.len()).map(|_| Line {
+            entry: Entry::Reasoning { text: piece.clone() },
+            ..last.clone()
+        });
+        lines.extend(thoughts);
+        lines.push(last.clone());
+        let report = render(&summary, &[], [], &lines, &BTreeSet::new());
+        assert!(
+            report.len() < limits::REPORT_TRANSCRIPT_BYTES_MAX + 4096,
+            "{}",
+            report.len()
+        );
+        let end = &report[report.rfind("· Left out").expect("it says so")..];
+        assert!(
+            end.contains(" more entries: `tool results 0195-id` shows the answer\n"),
+            "{end}"
+        );
+        assert!(end.contains("· End\n\nIt broke"), "{end}");
+    }
+
+    #[test]
     fn a_report_of_much_is_bounded() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let (summary, mut lines) = session(place.path());
@@ -694,9 +785,9 @@ mod tests {
             is_text: true,
             text: "+y\n".repeat(limits::REPORT_DIFF_BYTES_MAX),
         };
-        let report = render(&summary, &lines, &[]);
+        let report = render(&summary, &[], [], &lines, &BTreeSet::new());
         assert!(report.matches('x').count() < limits::REPORT_RESULT_BYTES_MAX + 100);
-        let report = render(&summary, &lines, &[diff]);
+        let report = render(&summary, &[], [diff], &lines, &BTreeSet::new());
         assert!(report.matches("+y").count() * 3 <= limits::REPORT_DIFF_BYTES_MAX + 3);
     }
 }

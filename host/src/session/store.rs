@@ -3,7 +3,7 @@
 //! Beside each journal lies `summary.json`, which only saves reading the journal and is made again where it is missing.
 //! A journal without an end is of a daemon that died: its open changes are recovered and it is closed as failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,17 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::days::Days;
 use super::feed::Recorder;
 use super::history::Summary;
 use super::ids::Ids;
-use super::journal::{End, Entry, Line, Parsed, SessionFolder, create_private_folder};
+use super::journal::{Change, End, Entry, Extent, Line, SessionFolder, create_private_folder};
 use super::report;
 use super::run::{self, Outcome};
-use crate::api::{self, Problem, Status, Timestamp};
+use super::undo;
+use crate::api::{self, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
-use crate::skill::changes;
 use crate::skill::diff::FileDiff;
+use crate::skill::{ChangeJournal, changes, settle_commit};
 
 /// File name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
@@ -36,7 +38,7 @@ const CANCELLED_CALL: &str = "It was under way when the session ended";
 enum Found {
     Ended(Box<Kept>),
     /// Of a daemon that died.
-    Open(Box<Summary>, Parsed),
+    Open(Box<Summary>, Extent),
     /// Of a daemon that died before there was a session.
     Unborn,
     /// None of ours.
@@ -46,7 +48,10 @@ enum Found {
 /// See the module.
 pub(super) struct Store {
     folder: PathBuf,
+    days: Days,
     kept: Mutex<BTreeMap<String, Kept>>,
+    /// Keys of the configuration that no report may show. They are in memory alone.
+    keys: Mutex<BTreeSet<String>>,
 }
 
 /// An ended session.
@@ -61,12 +66,14 @@ struct Kept {
 }
 
 impl Store {
-    /// Finds the sessions below `folder` and closes those that a daemon left open. Blocks.
-    pub(super) fn open(folder: &Path, home: &Path) -> io::Result<Self> {
+    /// Finds the sessions below `folder` and closes those that a daemon left open. No report shows `keys`. Blocks.
+    pub(super) fn open(folder: &Path, home: &Path, keys: BTreeSet<String>) -> io::Result<Self> {
         create_private_folder(folder)?;
         let store = Self {
             folder: folder.to_owned(),
+            days: Days::open(home),
             kept: Mutex::default(),
+            keys: Mutex::new(keys),
         };
         let mut open = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -78,7 +85,7 @@ impl Store {
                 Ok(Found::Ended(kept)) => {
                     store.lock().insert(id.to_owned(), *kept);
                 }
-                Ok(Found::Open(summary, parsed)) => open.push((*summary, parsed)),
+                Ok(Found::Open(summary, extent)) => open.push((*summary, extent)),
                 Ok(Found::Unborn) => {
                     // Nobody was told of it. Where it cannot be removed, it is found again at the next start.
                     let _ = fs::remove_dir_all(store.folder(id).path());
@@ -90,9 +97,9 @@ impl Store {
         // Oldest first, and after all that have ended: the report of the newest is the one that is pointed at, and the
         // history that is written with it knows all of them.
         open.sort_by(|(a, _), (b, _)| a.id().cmp(b.id()));
-        for (summary, parsed) in open {
+        for (summary, extent) in open {
             let id = summary.id().to_owned();
-            if let Err(error) = store.close(summary, &parsed, home) {
+            if let Err(error) = store.close(summary, extent, home) {
                 tracing::warn!(session = id, %error, "cannot be closed; the next start tries again");
             }
         }
@@ -105,28 +112,28 @@ impl Store {
         let summary = fs::read(folder.path().join(SUMMARY_FILE)).ok();
         if let Some(kept) = summary.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
             && kept.summary.status != Status::Running
-            && kept.summary.open_changes.is_empty()
+            && kept.summary.is_settled()
         {
             return Ok(Found::Ended(Box::new(kept)));
         }
         if folder.is_unborn() {
             return Ok(Found::Unborn);
         }
-        let parsed = folder.read()?;
-        Ok(match Summary::of(&parsed.lines) {
+        let (summary, extent) = folder.view(|lines| Summary::of(lines))?;
+        Ok(match summary {
             None => Found::Foreign,
-            Some(summary) if summary.status != Status::Running && summary.open_changes.is_empty() => {
+            Some(summary) if summary.status != Status::Running && summary.is_settled() => {
                 Found::Ended(Box::new(keep(&folder, summary)))
             }
-            Some(summary) => Found::Open(Box::new(summary), parsed),
+            Some(summary) => Found::Open(Box::new(summary), extent),
         })
     }
 
     /// Closes a session that a daemon has left: its open changes first, then what it was doing, then itself.
-    fn close(&self, summary: Summary, parsed: &Parsed, home: &Path) -> io::Result<()> {
+    fn close(&self, summary: Summary, extent: Extent, home: &Path) -> io::Result<()> {
         let ended = summary.status != Status::Running;
         let folder = self.folder(summary.id());
-        let recorder = Recorder::resume(folder.clone(), summary, parsed)?;
+        let recorder = Recorder::resume(folder.clone(), summary, extent)?;
         recover(&recorder, home);
         if ended {
             recorder.sync()?;
@@ -134,7 +141,8 @@ impl Store {
             self.lock().insert(kept.summary.id().to_owned(), kept);
         } else {
             recorder.close_open("interrupted", INTERRUPTED_CALL);
-            self.end(&recorder, Outcome::failed(interrupted(&recorder.summary())));
+            // Nobody is putting a change in place: what is open stays open.
+            self.finish(&recorder, Outcome::failed(interrupted(&recorder.summary())));
         }
         Ok(())
     }
@@ -148,9 +156,16 @@ impl Store {
     /// whoever follows it. True where the disk has all of it. Blocks.
     pub(super) fn end(&self, recorder: &Recorder, outcome: Outcome) -> bool {
         recorder.seal();
+        self.finish(recorder, outcome)
+    }
+
+    fn finish(&self, recorder: &Recorder, outcome: Outcome) -> bool {
         recorder.close_open("cancelled", CANCELLED_CALL);
         if let Err(error) = recorder.flush() {
             recorder.problem(not_recorded(&error));
+        }
+        if let lost @ 1.. = recorder.lost() {
+            recorder.problem(not_all_recorded(lost));
         }
         let at = api::now();
         let mut end = End {
@@ -191,28 +206,48 @@ impl Store {
     fn write_report(&self, recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
         // What cannot be written is missing from the report too; the end says so.
         let _ = recorder.flush();
-        let mut lines = recorder.folder().read()?.lines;
         let last = Line {
-            seq: lines.last().map_or(1, |line| line.seq + 1),
+            // It has none yet, and a view needs none.
+            seq: 0,
             at,
             entry: Entry::Ended(end.clone()),
         };
         let mut summary = recorder.summary();
         summary.apply(&last);
-        lines.push(last);
-        let markdown = report_of(&summary, recorder.folder(), &lines);
+        let markdown = self.report_of(&summary, recorder.folder(), Some(last))?;
         report::write(&summary, &markdown, self.known_in(&summary.start.working_directory))?;
         Ok(report::path_in_results(&summary))
     }
 
     /// The report of an ended session, as results name it: written again where it is gone, or could not be written at
     /// the end. Absent where it still cannot be. Blocks.
-    pub(super) fn report(&self, summary: &Summary, lines: &[Line]) -> Option<String> {
+    pub(super) fn report(&self, summary: &Summary) -> Option<String> {
         if !report::is_there(summary) {
-            let markdown = report_of(summary, &self.folder(summary.id()), lines);
+            let markdown = self.report_of(summary, &self.folder(summary.id()), None).ok()?;
             report::restore(summary, &markdown).ok()?;
         }
         Some(report::path_in_results(summary))
+    }
+
+    /// The report of what the journal holds, and of a last line that it does not hold yet. The journal is read twice, so
+    /// that no more of it is in memory than a report shows, however long it is.
+    fn report_of(&self, summary: &Summary, folder: &SessionFolder, last: Option<Line>) -> io::Result<String> {
+        let (outline, _) = folder.view(|lines| Outline::of(lines))?;
+        // Contents that cannot be read any more cost the report their diff, not the session its report.
+        let changed = folder.net(&outline.changes).filter_map(Result::ok);
+        let diffs = changed.map(|file| FileDiff::new(&file));
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let render =
+            |lines: &mut _| report::render(summary, &outline.selected, diffs, Iterator::chain(lines, last), &keys);
+        Ok(folder.view(render)?.0)
+    }
+
+    /// No report shows this key from now on.
+    pub(super) fn conceal(&self, key: &str) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if keys.len() < limits::REDACTION_KEYS_MAX {
+            keys.insert(key.to_owned());
+        }
     }
 
     /// The sessions that the history file of a working directory is to hold.
@@ -244,7 +279,8 @@ impl Store {
 
     /// Removes what the retention no longer keeps.
     fn forget_old(&self, now: Timestamp) {
-        let old = to_forget(&self.lock(), now);
+        let aged = self.days.confirmed(now);
+        let old = to_forget(&self.lock(), now, aged);
         for id in old {
             if let Err(error) = fs::remove_dir_all(self.folder(&id).path()) {
                 tracing::warn!(session = id, %error, "an old session could not be removed");
@@ -258,11 +294,16 @@ impl Store {
     }
 }
 
-/// Which sessions are kept no longer: beyond the newest hundred of their kind and not just ended, older than a month, or
-/// beyond the bytes of all. Never one whose change is not settled.
-fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
+/// Which sessions are kept no longer: beyond the newest hundred of their kind and not just ended, a month older than
+/// `aged`, or beyond the bytes of all. Never one whose change is not settled.
+///
+/// Bytes alone cost nobody an undo: one that has just ended, or whose changes can still be taken back, neither goes for
+/// them nor makes others go.
+fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp, aged: Option<Timestamp>) -> Vec<String> {
     let (mut operations, mut calls, mut bytes) = (0, 0, 0);
-    let oldest = now - chrono::Duration::days(limits::SESSION_DAYS_KEPT);
+    let oldest = aged.map(|aged| aged - chrono::Duration::days(limits::SESSION_DAYS_KEPT));
+    let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
+    let undone = undo::undone(&summaries);
     let newest_first = kept.iter().rev();
     let old = newest_first.filter(|(_, session)| {
         let count = match session.summary.start.work.operation() {
@@ -270,15 +311,27 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
             None => &mut calls,
         };
         *count += 1;
-        bytes += session.bytes;
         // Its end, because the clock may have been set right while it ran.
         let end = session.summary.completed.unwrap_or(session.summary.started);
         let is_fresh = session.is_of_now && (now - end).num_seconds().abs() < limits::SESSION_SECONDS_KEPT_MIN;
         let is_beyond = *count > limits::SESSIONS_KEPT && !is_fresh;
-        let is_too_much = bytes > limits::SESSIONS_BYTES_MAX;
-        (is_beyond || is_too_much || end < oldest) && session.summary.open_changes.is_empty()
+        let is_too_much = match is_fresh || undo::can_be_undone(&session.summary, &undone) {
+            true => false,
+            false => !fits(&mut bytes, session.bytes),
+        };
+        let is_old = oldest.is_some_and(|oldest| end < oldest);
+        (is_beyond || is_too_much || is_old) && session.summary.is_settled()
     });
     old.map(|(id, _)| id.clone()).collect()
+}
+
+/// Takes room for one more, where there is room.
+fn fits(taken: &mut u64, bytes: u64) -> bool {
+    let fits = taken.saturating_add(bytes) <= limits::SESSIONS_BYTES_MAX;
+    if fits {
+        *taken += bytes;
+    }
+    fits
 }
 
 /// The summary as it is kept, also on disk; where that cannot be written, the journal is read at the next start.
@@ -300,11 +353,28 @@ fn keep(folder: &SessionFolder, summary: Summary) -> Kept {
     kept
 }
 
-fn report_of(summary: &Summary, folder: &SessionFolder, lines: &[Line]) -> String {
-    // Contents that cannot be read any more cost the report its diff, not the session its report.
-    let changed = folder.net(lines).unwrap_or_default();
-    let diffs: Vec<FileDiff> = changed.iter().map(FileDiff::new).collect();
-    report::render(summary, lines, &diffs)
+/// What the head of a report takes from a journal.
+#[derive(Default)]
+struct Outline {
+    /// The last selection.
+    selected: Vec<SelectedFile>,
+    changes: Vec<Line>,
+}
+
+impl Outline {
+    fn of(lines: impl Iterator<Item = Line>) -> Self {
+        let mut outline = Self::default();
+        for line in lines {
+            match line.entry {
+                Entry::Event {
+                    event: Event::Selection { files },
+                } => outline.selected = files,
+                ref entry if entry.is_of_change() => outline.changes.push(line),
+                _ => {}
+            }
+        }
+        outline
+    }
 }
 
 /// Opens a repository again in which a session has worked.
@@ -318,36 +388,76 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
     Repository::open(root, &options)
 }
 
-/// Settles the changes that a daemon left open: each becomes whole, before or after.
+/// Settles the changes that a daemon left open: each becomes whole, before or after. What is only out of reach for now, a
+/// repository or the disk, stays open, and the next start tries again.
 fn recover(recorder: &Arc<Recorder>, home: &Path) {
     for open in recorder.summary().open_changes {
-        let change = recorder.folder().load(&open);
-        let repository = reopen(&open.root, home);
-        match (change, repository) {
-            (Ok(change), Ok(repository)) => {
-                let recovery = changes::recover(&repository, &change);
-                if !recovery.is_whole() {
-                    let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
-                    recorder.notice(
-                        format!(
-                            "An interrupted change was rolled back, but not everywhere: {}",
-                            left.join("; ")
-                        ),
-                        Some("look at these files: they were changed by somebody else since".to_owned()),
-                    );
+        match settle(recorder, &open, home) {
+            Ok(told) => {
+                if let Some((message, hint)) = told {
+                    recorder.notice(message, hint);
                 }
+                recorder.record(Entry::Abandoned { id: open.id });
             }
-            (Err(error), _) => recorder.notice(format!("An interrupted change cannot be rolled back: {error}"), None),
-            // It may only be out of reach for now; the change stays open, and the next start tries again.
-            (Ok(_), Err(error)) => {
-                recorder.notice(
-                    format!("An interrupted change cannot be rolled back yet: {error}"),
-                    None,
+            Err(why) => stays_open(
+                recorder,
+                format!("An interrupted change cannot be rolled back yet: {why}"),
+            ),
+        }
+    }
+    for open in recorder.summary().open_commits {
+        match settle_commit(&open) {
+            Ok(Some((message, hint))) => recorder.notice(message, hint),
+            Ok(None) => {}
+            // As above.
+            Err(error) => {
+                let place = open.git.display();
+                stays_open(
+                    recorder,
+                    format!("An interrupted commit in `{place}` cannot be settled yet: {error}"),
                 );
                 continue;
             }
         }
-        recorder.record(Entry::Abandoned { id: open.id });
+        recorder.record(Entry::Published { id: open.id });
+    }
+}
+
+/// Says so, and once: a session that has ended is looked at again at every start.
+fn stays_open(recorder: &Recorder, message: String) {
+    let summary = recorder.summary();
+    tracing::warn!(session = summary.id(), message);
+    if summary.status == Status::Running {
+        let hint = "the next start of the backend tries again";
+        recorder.notice(message, Some(hint.to_owned()));
+    }
+}
+
+/// Rolls one change back; what is to be said of it where it was not possible everywhere. An error is why it has to be
+/// tried again.
+fn settle(recorder: &Recorder, open: &Change, home: &Path) -> Result<Option<(String, Option<String>)>, String> {
+    let change = match recorder.folder().load(open) {
+        Ok(change) => change,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+            let message = format!("An interrupted change cannot be rolled back: {error}");
+            return Ok(Some((message, None)));
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let repository = reopen(&open.root, home).map_err(|error| error.to_string())?;
+    let recovery = changes::recover(&repository, &change);
+    let late = recovery.written_late.iter();
+    late.for_each(|late| recorder.written_late(late));
+    match (recovery.is_settled(), recovery.is_whole()) {
+        (false, _) => Err(recovery.reasons()),
+        (true, true) => Ok(None),
+        (true, false) => Ok(Some((
+            format!(
+                "An interrupted change was rolled back, but not everywhere: {}",
+                recovery.reasons()
+            ),
+            Some("look at these files: they were changed by somebody else since".to_owned()),
+        ))),
     }
 }
 
@@ -356,6 +466,12 @@ fn not_recorded(error: &io::Error) -> Problem {
     let message = format!("The session cannot be recorded: {error}");
     Problem::new("journal-failed", message)
         .with_hint("make room below ~/.tool; what is not written by the time the backend stops is lost")
+}
+
+/// The same where the disk was full for so long that not everything could wait for it.
+fn not_all_recorded(lost: u64) -> Problem {
+    let message = format!("{lost} events of the session are not recorded: the disk was full for too long");
+    Problem::new("journal-failed", message).with_hint("its changes are recorded, and `tool undo` takes them back")
 }
 
 /// What a session ended of whose daemon died.
@@ -369,8 +485,9 @@ fn interrupted(summary: &Summary) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use super::super::history::FileHistory;
     use super::super::history::tests::{at, start};
-    use super::super::journal::{Change, Work};
+    use super::super::journal::Work;
     use super::*;
     use crate::api::Operation;
 
@@ -386,6 +503,11 @@ mod tests {
         (id, kept)
     }
 
+    /// What is forgotten where the clock is known to be right.
+    fn forgotten_at(all: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
+        to_forget(all, now, Some(now))
+    }
+
     fn explain() -> Work {
         Work::Operation(Operation::Explain)
     }
@@ -396,10 +518,10 @@ mod tests {
         let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
         let mut all: BTreeMap<String, Kept> = operations.chain(calls).collect();
         let readers_come_back = at(400);
-        assert!(to_forget(&all, readers_come_back).is_empty());
+        assert!(forgotten_at(&all, readers_come_back).is_empty());
         all.get_mut("0001").expect("it is there").is_of_now = false;
-        assert_eq!(to_forget(&all, readers_come_back), ["0001"]);
-        let mut forgotten = to_forget(&all, at(400 + limits::SESSION_SECONDS_KEPT_MIN));
+        assert_eq!(forgotten_at(&all, readers_come_back), ["0001"]);
+        let mut forgotten = forgotten_at(&all, at(400 + limits::SESSION_SECONDS_KEPT_MIN));
         forgotten.sort();
         assert_eq!(
             forgotten,
@@ -417,7 +539,10 @@ mod tests {
             kept(4, explain(), 1),
         ]
         .into();
-        assert_eq!(to_forget(&all, at(10)), ["0003", "0002", "0001"]);
+        let later = at(10 + limits::SESSION_SECONDS_KEPT_MIN);
+        assert!(forgotten_at(&all, at(10)).is_empty(), "they have just ended");
+        assert_eq!(forgotten_at(&all, later), ["0003"], "the others fit");
+        all.get_mut("0002").expect("it is there").bytes = limits::SESSIONS_BYTES_MAX;
         let open = Change {
             id: "c".into(),
             root: "/r".into(),
@@ -429,20 +554,47 @@ mod tests {
             .summary
             .open_changes
             .push(open);
-        assert_eq!(to_forget(&all, at(10)), ["0003", "0001"]);
-        assert_eq!(to_forget(&all, at(4 + month + 1)), ["0004", "0003", "0001"]);
+        assert_eq!(forgotten_at(&all, later), ["0003"]);
+        assert_eq!(forgotten_at(&all, at(4 + month + 1)), ["0004", "0003", "0001"]);
+    }
+
+    #[test]
+    fn bytes_alone_take_no_session_whose_changes_can_still_be_undone() {
+        let refactor = |n| {
+            let (id, mut kept) = kept(n, Work::Operation(Operation::Refactor), 2 * limits::SESSIONS_BYTES_MAX);
+            let file = FileHistory {
+                before: None,
+                after: Some("digest".into()),
+            };
+            kept.summary.files.insert("a.py".into(), file);
+            kept.is_of_now = false;
+            (id, kept)
+        };
+        let mut all: BTreeMap<String, Kept> = [kept(1, explain(), 1), refactor(2), refactor(3)].into();
+        let later = at(10 + limits::SESSION_SECONDS_KEPT_MIN);
+        assert!(forgotten_at(&all, later).is_empty());
+        all.extend([kept(4, Work::Undo("0003".into()), 1)]);
+        assert_eq!(
+            forgotten_at(&all, later),
+            ["0003"],
+            "it is taken back, and the older ones fit"
+        );
     }
 
     #[test]
     fn a_session_during_which_the_clock_was_set_right_is_not_old() {
         let month = limits::SESSION_DAYS_KEPT * 24 * 3600;
         let mut all: BTreeMap<String, Kept> = [kept(1, explain(), 1)].into();
-        assert_eq!(to_forget(&all, at(1 + month + 1)), ["0001"]);
+        assert_eq!(forgotten_at(&all, at(1 + month + 1)), ["0001"]);
         all.get_mut("0001").expect("it is there").summary.completed = Some(at(1 + month));
-        assert!(to_forget(&all, at(1 + month + 1)).is_empty());
+        assert!(forgotten_at(&all, at(1 + month + 1)).is_empty());
         assert!(
-            to_forget(&all, at(-9 * month)).is_empty(),
+            forgotten_at(&all, at(-9 * month)).is_empty(),
             "a clock that was set back forgets nothing"
+        );
+        assert!(
+            to_forget(&all, at(9 * month), None).is_empty(),
+            "nor one that nothing confirms"
         );
     }
 }

@@ -6,6 +6,7 @@ mod dying;
 mod fakes;
 
 use std::fs;
+use std::task::Poll;
 
 use serde_json::json;
 
@@ -89,7 +90,7 @@ impl World {
 
     /// Waits until nothing runs: a session is told its end a moment before it is put away.
     pub(crate) async fn idle(&self) {
-        while self.sessions.running() > 0 {
+        while !self.sessions.lock().live.is_empty() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -241,6 +242,13 @@ async fn a_cancelled_session_ends_at_once() {
         world.sessions.cancel(&id).expect("it runs");
         while stream.next().await.is_some() {}
         assert!(clock.elapsed() < Duration::from_millis(500), "{:?}", clock.elapsed());
+        // Whoever has been told the end finds it in every view at once.
+        let cancelled = Filter {
+            status: Some(Status::Cancelled),
+            ..Filter::default()
+        };
+        assert_eq!(world.sessions.history(&cancelled).sessions.len(), 1);
+        assert_eq!(world.sessions.tasks(&cancelled).len(), 1);
         let result = world.sessions.result(&id).await.expect("it exists");
         assert_eq!(result.status, Status::Cancelled);
         let problem = result.error.expect("there is an error");
@@ -326,6 +334,7 @@ async fn an_approval_is_answered_with_the_starters_secret() {
                     let mut answer = ApprovalAnswer {
                         secret: "guess".into(),
                         approve: true,
+                        digest: None,
                     };
                     assert!(world.sessions.answer(id, &answer).is_err());
                     answer.secret.clone_from(&start.approval_secret);
@@ -437,6 +446,57 @@ async fn a_stopping_daemon_ends_its_sessions_and_starts_no_more() {
     );
     let problem = world.refused(world.request(Operation::Explain, ".")).await;
     assert_eq!(problem.code, "stopping");
+}
+
+/// The request had its place before the stop, and its session is there after it.
+#[tokio::test]
+async fn a_session_that_begins_while_the_daemon_stops_is_cancelled_and_says_so() {
+    let world = World::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let place = world.sessions.take_place().expect("nothing runs");
+    let starting = world.start(world.request(Operation::Explain, "."));
+    tokio::pin!(starting);
+    // It has its place; how far it has come else is the machine's business.
+    let begun = futures_util::poll!(&mut starting);
+    let started = async {
+        match begun {
+            Poll::Ready(started) => started,
+            Poll::Pending => starting.await,
+        }
+    };
+    let late = async {
+        world.sessions.closed().await;
+        drop(place);
+    };
+    let (started, (), ()) = tokio::join!(started, world.sessions.drain(), late);
+    let result = world.sessions.result(&started.session_id).await.expect("it exists");
+    assert_eq!(result.status, Status::Cancelled);
+    let problem = result.error.expect("there is an error");
+    assert_eq!(problem.message, "The session was cancelled: the backend is stopping");
+    assert!(world.sessions.is_idle());
+}
+
+#[tokio::test]
+async fn an_idle_daemon_is_closed_in_one_step_and_a_busy_one_is_not() {
+    let world = World::new(vec![vec![Act::Say("x")]]);
+    {
+        let place = world.sessions.take_place().expect("nothing runs");
+        assert!(!world.sessions.close_if_idle(), "a session begins");
+        let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
+        drop(place);
+        assert!(!world.sessions.close_if_idle(), "a session runs");
+        world.events(&id).await;
+    }
+    while !world.sessions.is_idle() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let under_way = world.sessions.begin().expect("it takes work");
+    assert!(!world.sessions.close_if_idle(), "an undo, or a scan");
+    drop(under_way);
+    assert!(world.sessions.close_if_idle());
+    world.sessions.closed().await;
+    let problem = world.refused(world.request(Operation::Explain, ".")).await;
+    assert_eq!(problem.code, "stopping");
+    assert!(world.sessions.close_if_idle(), "who asks later is told the same");
 }
 
 #[tokio::test]

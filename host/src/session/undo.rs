@@ -8,6 +8,8 @@
 mod choice;
 mod lasting;
 
+pub(super) use lasting::commits;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -23,10 +25,11 @@ use super::{Sessions, blocking, unknown};
 use crate::api::{self, ChangedFile, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
 use crate::limits;
 use crate::repository::Repository;
-use crate::skill::changes::{self, LeftAlone, UndoError, UndoReport};
+use crate::skill::changes::{self, LeftAlone, UndoError, UndoReport, WrittenLate};
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::skill::stage::digest;
 use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
+pub(super) use choice::{can_be_undone, undone};
 
 impl Sessions {
     /// The newest session that changed files in a repository and has not been taken back, by an undo or by hand.
@@ -61,12 +64,11 @@ impl Sessions {
             let message = format!("The session `{id}` is still running and cannot be undone");
             return Err(Problem::new("session-running", message).with_hint("wait for its end, or cancel it"));
         }
-        self.check_accepting()?;
+        let under_way = self.begin()?;
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
-        // A daemon that stops waits for it.
-        let (sessions, token) = (Arc::clone(self), self.tasks.token());
+        let sessions = Arc::clone(self);
         blocking(move || {
-            let _token = token;
+            let _under_way = under_way;
             sessions.take_back(&summary)
         })
         .await
@@ -86,8 +88,10 @@ impl Sessions {
 
     pub(super) fn take_back(&self, summary: &Summary) -> Result<UndoResult, Problem> {
         let folder = self.store.folder(summary.id());
-        let lines = folder.read().map_err(|error| unreadable(&error))?.lines;
-        let notices = lasting::notices(&lines);
+        let lines = folder.changes().map_err(|error| unreadable(&error))?;
+        let (notices, _) = folder
+            .view(|lines| lasting::notices(lines))
+            .map_err(|error| unreadable(&error))?;
         if summary.files_modified().is_empty() {
             let problem = nothing_to_undo(summary, "changed no files");
             return Err(match notices.is_empty() {
@@ -193,27 +197,31 @@ fn load_changes(folder: &SessionFolder, lines: &[Line], summary: &Summary) -> Re
 }
 
 fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
-    let lines = folder.read().map_err(|error| unreadable(&error))?.lines;
-    let changed = folder.net(&lines).map_err(|error| unreadable(&error))?;
+    let lines = folder.changes().map_err(|error| unreadable(&error))?;
     let repository = open(summary, home).ok();
-    let diffs: Vec<FileDiff> = changed.iter().map(FileDiff::new).collect();
-    let files = diffs.iter().zip(&changed);
-    let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
+    let (mut files, mut whole) = (Vec::new(), String::new());
+    for change in folder.net(&lines) {
+        let change = change.map_err(|error| unreadable(&error))?;
+        let diff = FileDiff::new(&change);
+        // More than is shown needs not be held.
+        if whole.len() <= limits::SESSION_DIFF_BYTES_MAX {
+            whole.push_str(&diff.text);
+        }
+        files.push(ChangedFile {
+            path: diff.path,
+            kind: diff.kind.to_owned(),
+            added: diff.added as u64,
+            removed: diff.removed as u64,
+            is_text: diff.is_text,
+            since: since(&change, repository.as_deref()),
+        });
+    }
     Ok(SessionDiff {
         session_id: summary.id().to_owned(),
         repository: summary.start.repository.clone(),
         truncated: whole.len() > limits::SESSION_DIFF_BYTES_MAX,
         diff: first_lines(&whole, limits::SESSION_DIFF_BYTES_MAX).to_owned(),
-        files: files
-            .map(|(diff, change)| ChangedFile {
-                path: diff.path.clone(),
-                kind: diff.kind.to_owned(),
-                added: diff.added as u64,
-                removed: diff.removed as u64,
-                is_text: diff.is_text,
-                since: since(change, repository.as_deref()),
-            })
-            .collect(),
+        files,
     })
 }
 
@@ -309,6 +317,12 @@ impl ChangeJournal for UndoJournal<'_> {
 
     fn abandoned(&self, id: &str) -> io::Result<()> {
         self.begun()?.abandoned(id)
+    }
+
+    fn written_late(&self, late: &WrittenLate) {
+        if let Some(recorder) = self.recorder.get() {
+            recorder.written_late(late);
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! The arguments of a call: parsed, validated against the skill's schema, and where they do not fit, said how.
 //!
 //! The words are for a model that must mend its call: where (a JSON pointer), what the schema wants there, and what
-//! came. A schema may come from a foreign component, so it causes no request and its patterns run in linear time.
+//! came. A schema may come from a foreign component, so it causes no request, its patterns run in linear time, and what
+//! it and the arguments make of work together is bounded before anything is done (`weight`).
+
+mod weight;
 
 use std::borrow::Cow;
 
@@ -9,34 +12,86 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
+use super::sandbox::mebibytes;
 use super::text::{beginning, clean};
 use super::{Arguments, CallError};
+use crate::config::nearest;
+use crate::defence::{self, Defence};
+use crate::limits;
 
 /// Longest piece of the caller's own words in an error.
 const SHOWN_BYTES_MAX: usize = 100;
 
+/// A schema that arguments can be held to.
+#[derive(Debug)]
+pub(super) struct Schema {
+    validator: Validator,
+    /// Its parts, with references put in place of themselves.
+    parts: u64,
+    /// The names of the arguments, for telling which of them was meant.
+    fields: Vec<String>,
+}
+
 /// Compiles a schema. The error is the end of a sentence.
-pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
+pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("its schema is not of `\"type\": \"object\"`".to_owned());
     }
-    jsonschema::draft202012::options()
-        .with_pattern_options(PatternOptions::regex())
+    let parts = match defence::on(Defence::SchemaParts) {
+        true => weight::of_schema(schema)?,
+        false => 0,
+    };
+    let patterns = PatternOptions::regex().size_limit(limits::SCHEMA_PATTERN_BYTES_MAX);
+    let validator = jsonschema::draft202012::options()
+        .with_pattern_options(patterns)
         .build(schema)
-        .map_err(|error| format!("its schema is not valid: {error}"))
+        .map_err(|error| format!("its schema is not valid: {}", shown(&error.to_string())))?;
+    Ok(Schema {
+        validator,
+        parts,
+        fields: fields(schema),
+    })
 }
 
 /// Parses and validates. Gives the arguments back as the JSON object that the skill gets.
-pub(super) fn check(skill: &str, schema: &Validator, arguments: &Arguments<'_>) -> Result<Value, CallError> {
+pub(super) fn check(skill: &str, schema: &Schema, arguments: &Arguments<'_>) -> Result<Value, CallError> {
     let value = parse(skill, arguments)?;
-    match schema.iter_errors(&value).max_by_key(|error| depth(error)) {
-        None => Ok(value.into_owned()),
-        Some(error) => Err(CallError::Arguments {
-            skill: skill.to_owned(),
-            pointer: error.instance_path().as_str().to_owned(),
-            expected: expected(&error),
-            got: got(&error),
-        }),
+    let work = schema.parts.saturating_mul(weight::of_value(&value));
+    if work > limits::SCHEMA_WORK_MAX {
+        return Err(too_large(skill, "arguments that its schema can be tried on"));
+    }
+    if schema.validator.is_valid(&value) {
+        return Ok(value.into_owned());
+    }
+    let unfit = |pointer: &str, expected: String, got: String| CallError::Arguments {
+        skill: skill.to_owned(),
+        pointer: pointer.to_owned(),
+        expected,
+        got,
+    };
+    // Errors hold more than what is looked at: of very many nobody asks.
+    if work > limits::SCHEMA_ERROR_WORK_MAX {
+        return Err(unfit("", "what its schema describes".to_owned(), described(&value)));
+    }
+    Err(
+        match schema.validator.iter_errors(&value).max_by_key(|error| depth(error)) {
+            Some(error) => {
+                let expected = match meant(&error, &schema.fields) {
+                    Some(field) => format!("{} (did you mean `{}`?)", expected(&error), shown(field)),
+                    None => expected(&error),
+                };
+                unfit(error.instance_path().as_str(), expected, got(&error))
+            }
+            None => unfit("", "what its schema describes".to_owned(), described(&value)),
+        },
+    )
+}
+
+fn too_large(skill: &str, limit: impl Into<String>) -> CallError {
+    CallError::Limit {
+        skill: skill.to_owned(),
+        limit: limit.into(),
+        verdict: "arguments",
     }
 }
 
@@ -47,6 +102,12 @@ fn parse<'a>(skill: &str, arguments: &Arguments<'a>) -> Result<Cow<'a, Value>, C
         expected: "a JSON object".to_owned(),
         got,
     };
+    if let Arguments::Text(text) = arguments
+        && text.len() > limits::ARGUMENT_BYTES_MAX
+    {
+        let size = mebibytes(limits::ARGUMENT_BYTES_MAX as u64);
+        return Err(too_large(skill, format!("{size} of arguments")));
+    }
     let value = match arguments {
         Arguments::Value(value) => Cow::Borrowed(*value),
         Arguments::Text(text) if text.trim().is_empty() => Cow::Owned(Value::Object(Map::new())),
@@ -63,6 +124,25 @@ fn parse<'a>(skill: &str, arguments: &Arguments<'a>) -> Result<Cow<'a, Value>, C
 /// The innermost of several errors is the one that helps: an outer one only says that a part did not fit.
 fn depth(error: &ValidationError<'_>) -> usize {
     error.instance_path().as_str().matches('/').count()
+}
+
+/// The argument that is nearest to one that is unknown, at the top: there the names are known.
+fn meant<'f>(error: &ValidationError<'_>, fields: &'f [String]) -> Option<&'f str> {
+    let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() else {
+        return None;
+    };
+    let is_top = error.instance_path().as_str().is_empty();
+    let given = unexpected.first().filter(|_| is_top)?;
+    nearest(given, fields.iter().map(String::as_str))
+}
+
+/// The names of the arguments of a schema.
+fn fields(schema: &Value) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties
+        .into_iter()
+        .flat_map(|fields| fields.keys().cloned())
+        .collect()
 }
 
 fn expected(error: &ValidationError<'_>) -> String {
@@ -163,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    fn schema() -> Validator {
+    fn schema() -> Schema {
         compile(&json!({
             "type": "object",
             "properties": {
@@ -201,6 +281,7 @@ mod tests {
             r#"{"path": "a", "edits": [{"old": "x"}, {"old": null}]}"#,
             r#"{"path": "a", "edits": [{}]}"#,
             r#"{"path": "a", "file": "b"}"#,
+            r#"{"path": "a", "edit": []}"#,
             r#"{"path": "a", "name": "A\u001b[31m"}"#,
         ]
         .into_iter()
@@ -219,6 +300,7 @@ mod tests {
         Invalid arguments for `demo` at `/edits/1/old`: expected a string, got null.
         Invalid arguments for `demo` at `/edits/0`: expected the field `old`, got no field.
         Invalid arguments for `demo`: expected no field `file`, got the fields `path`, `file`.
+        Invalid arguments for `demo`: expected no field `edit` (did you mean `edits`?), got the fields `path`, `edit`.
         Invalid arguments for `demo` at `/name`: expected text that matches `^[a-z]+$`, got the string "A".
         "#);
     }
@@ -236,6 +318,42 @@ mod tests {
         assert!(compile(&json!({"type": "object", "properties": {"a": {"type": "strong"}}})).is_err());
         assert!(compile(&json!({"type": "object", "$ref": "http://127.0.0.1:1/schema.json"})).is_err());
         assert!(compile(&json!({"type": "object", "$ref": "file:///etc/passwd"})).is_err());
+    }
+
+    #[test]
+    fn arguments_are_bounded_in_bytes_and_in_the_work_that_they_make() {
+        let limit = |schema: &Schema, text: &str| {
+            let error = check("demo", schema, &Arguments::Text(text)).expect_err("it is too much");
+            (error.verdict().to_owned(), error.to_string())
+        };
+        let free = compile(&json!({"type": "object"})).expect("the schema is valid");
+        let long = format!("{{\"a\": \"{}\"}}", "x".repeat(limits::ARGUMENT_BYTES_MAX));
+        let said = "The skill `demo` was stopped: it exceeded its limit of 2 MiB of arguments.";
+        assert_eq!(limit(&free, &long), ("arguments".to_owned(), said.to_owned()));
+        let options: Vec<Value> = (0..2_000).map(|number| json!({"const": number})).collect();
+        let choosy = compile(&json!({"type": "object", "additionalProperties": {"items": {"anyOf": options}}}));
+        let choosy = choosy.expect("the schema is valid");
+        let none = |count: u64| json!({"a": vec![-1; usize::try_from(count).unwrap_or_default()]}).to_string();
+        let (verdict, said) = limit(&choosy, &none(limits::SCHEMA_WORK_MAX / choosy.parts));
+        assert_eq!(verdict, "arguments", "{said}");
+        let (verdict, said) = limit(&choosy, &none(2 * limits::SCHEMA_ERROR_WORK_MAX / choosy.parts));
+        assert_eq!(verdict, "invalid-arguments");
+        assert_eq!(
+            said,
+            "Invalid arguments for `demo`: expected what its schema describes, got an object."
+        );
+        let (_, said) = limit(&choosy, &none(1));
+        assert_eq!(
+            said,
+            "Invalid arguments for `demo` at `/a/0`: expected a value that satisfies `anyOf` of the schema, got the number -1."
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_is_large_when_compiled_is_refused() {
+        let with = |pattern: &str| compile(&json!({"type": "object", "properties": {"a": {"pattern": pattern}}}));
+        with("^[a-z_]{1,64}$").expect("it is small");
+        with("(\\w{1,100}){1,100}").expect_err("SCHEMA_PATTERN_BYTES_MAX");
     }
 
     proptest! {

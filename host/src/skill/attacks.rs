@@ -9,6 +9,7 @@ mod arena;
 mod play;
 mod table;
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Builtin, Limits};
@@ -33,6 +34,8 @@ pub struct Attack {
     pub denied: &'static [&'static str],
     /// Makes bounds smaller, so that it takes little to exceed them.
     pub bounds: fn(&mut Limits),
+    /// What the guest describes its arguments by, where that is the attack.
+    pub schema: Option<fn() -> Value>,
     /// How it was seen to succeed.
     pub counter: Counter,
 }
@@ -155,6 +158,7 @@ impl Attack {
             expected: Expected::Nothing,
             denied: &[],
             bounds: |_| (),
+            schema: None,
             counter: Counter::Unseen(""),
         }
     }
@@ -169,6 +173,13 @@ impl Attack {
 
     const fn within(self, bounds: fn(&mut Limits)) -> Self {
         Self { bounds, ..self }
+    }
+
+    const fn described(self, schema: fn() -> Value) -> Self {
+        Self {
+            schema: Some(schema),
+            ..self
+        }
     }
 
     const fn without(self, denied: &'static [&'static str]) -> Self {

@@ -3,6 +3,7 @@
 //! What one instance may do while it runs is `sandbox`; which skill is called with which arguments was settled by
 //! `registry`. What a call that worked left in its stage goes to `stage` only here, after the guest is gone.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,13 @@ use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::engine::Runtime;
 use super::policy::Effect;
 use super::sandbox::{self, Call, Grants, State, mebibytes};
-use super::stage::commit;
+use super::stage::{commit, digest};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, taint, wasi};
 use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
 use crate::limits;
+use crate::scratch;
 
 /// Codes of the contract; anything else that a skill says is `failed`.
 const CODES: [&str; 6] = [
@@ -36,7 +38,7 @@ const CODES: [&str; 6] = [
 /// The skill of ours that reads logs, which hold what others sent.
 const LOGS: &str = "read_logs";
 
-/// Longest message or hint of a failure, and longest cursor.
+/// Longest message or hint of a failure.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// A component, linked: what every call instantiates afresh.
@@ -235,6 +237,9 @@ impl Job<'_> {
         self.runtime.watch(&call);
         let grants = Grants::new(self.context, self.declared);
         let result = self.outcome(&call, &grants);
+        if let Ok(outcome) = &result {
+            self.note_shown(&call, &outcome.text);
+        }
         imports::log::finish(&call);
         // What still waits for this call in the host ends with it.
         call.token.cancel();
@@ -244,6 +249,28 @@ impl Job<'_> {
             result,
             receipt: Some(receipt),
         }
+    }
+
+    /// Takes note of the files that the answer shows, so that a later proposal may replace them. Ours are believed; of a
+    /// skill of somebody else only what really stands in its answer counts.
+    fn note_shown(&self, call: &Call, text: &str) {
+        let believes = self.is_builtin || !defence::on(Defence::ShownContent);
+        let mut shown = call.claims();
+        shown.retain(|path, sha256| believes || self.is_in(text, path, sha256));
+        if !shown.is_empty() {
+            let mut files = self.context.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.seen.extend(shown);
+        }
+    }
+
+    /// True where the part of an answer that reaches the model holds the whole content of a file.
+    fn is_in(&self, text: &str, path: &str, sha256: &str) -> bool {
+        let told = beginning(text, limits::TOOL_RESULT_BYTES_MAX);
+        let Ok(content) = self.context.repository.read(path, told.len() as u64) else {
+            return false;
+        };
+        let is_same = digest(&content) == sha256;
+        is_same && std::str::from_utf8(&content).is_ok_and(|content| told.contains(&*clean(content)))
     }
 
     /// Whose words are in the result beside the user's.
@@ -321,7 +348,7 @@ impl Job<'_> {
         };
         match parts {
             Some((sharded, parts, turns)) => {
-                let outcomes = self.parts(call, grants, &parts)?;
+                let outcomes = self.parts(call, grants, &parts, turns.len())?;
                 drop(turns);
                 let outcome = self.merge(call, grants, sharded, &arguments, &outcomes)?;
                 Ok((outcome, None))
@@ -363,7 +390,8 @@ impl Job<'_> {
         if turns.is_empty() {
             return Ok(None);
         }
-        let asked = u32::try_from(turns.len() + 1).unwrap_or(u32::MAX);
+        let asked = (turns.len() + 1) * limits::CALL_PARTS_PER_THREAD;
+        let asked = u32::try_from(asked).unwrap_or(u32::MAX);
         let (parts, _) = self
             .loaded
             .enter(self.runtime, call, Some(grants.clone()), |store, instance| {
@@ -384,32 +412,44 @@ impl Job<'_> {
         Ok((parts.len() > 1).then_some((sharded, parts, turns)))
     }
 
-    /// Runs the parts, each on a thread of its own. The first that fails ends the others.
-    fn parts(&self, call: &Arc<Call>, grants: &Grants, parts: &[String]) -> Result<Vec<wit::Outcome>, CallError> {
-        let run = |part: &String| {
-            let result = self.plain(call, grants, part).map(|(outcome, _)| outcome);
-            if result.is_err() {
-                call.token.cancel();
+    /// Runs the parts in instances of their own, on this thread and as many others as there are turns. The first that
+    /// fails ends the others.
+    fn parts(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        parts: &[String],
+        others: usize,
+    ) -> Result<Vec<wit::Outcome>, CallError> {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some((at, part)) = taken(&next, parts) {
+                let result = self.plain(call, grants, part).map(|(outcome, _)| outcome);
+                if result.is_err() {
+                    call.token.cancel();
+                }
+                done.push((at, result));
             }
-            result
+            done
         };
-        let results: Vec<Result<wit::Outcome, CallError>> = std::thread::scope(|scope| {
-            let Some((own, others)) = parts.split_first() else {
-                return Vec::new();
-            };
-            let others: Vec<_> = others.iter().map(|part| scope.spawn(move || run(part))).collect();
-            let own = run(own);
-            let joined = others.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|_| {
-                    Err(CallError::Trap {
-                        skill: self.name.to_owned(),
-                        reason: "the host failed in one of its parts".to_owned(),
-                    })
-                })
-            });
-            std::iter::once(own).chain(joined).collect()
+        let mut results = std::thread::scope(|scope| {
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(work)).collect();
+            let mut results = work();
+            for thread in others {
+                results.extend(thread.join().unwrap_or_else(|_| vec![(0, Err(self.host_failed()))]));
+            }
+            results
         });
-        first_failure(results)
+        results.sort_by_key(|(at, _)| *at);
+        first_failure(results.into_iter().map(|(_, result)| result).collect())
+    }
+
+    fn host_failed(&self) -> CallError {
+        CallError::Trap {
+            skill: self.name.to_owned(),
+            reason: "the host failed in one of its parts".to_owned(),
+        }
     }
 
     fn merge(
@@ -455,22 +495,21 @@ impl Job<'_> {
                 "output",
             ));
         }
-        if outcome
-            .cursor
-            .as_ref()
-            .is_some_and(|cursor| cursor.len() > MESSAGE_BYTES_MAX)
-        {
-            return Err(exceeded(
-                format!("{} of cursor", mebibytes(MESSAGE_BYTES_MAX as u64)),
-                "output",
-            ));
+        let cursor_bytes = outcome.cursor.as_ref().map_or(0, String::len);
+        if cursor_bytes > bound(Defence::Cursor, limits::CURSOR_BYTES_MAX) {
+            let size = limits::CURSOR_BYTES_MAX / 1024;
+            return Err(exceeded(format!("{size} KiB of cursor"), "output"));
         }
         if outcome.deletions.len() as u64 > bound(Defence::Deletions, self.limits.staged_entries) {
             return Err(exceeded(format!("{} deletions", self.limits.staged_entries), "stage"));
         }
+        // One that has to be cleaned would come back as another one.
+        let cursor = outcome.cursor.filter(|cursor| is_plain(cursor));
         Ok(wit::Outcome {
             text: clean(&outcome.text).into_owned(),
-            ..outcome
+            truncated: outcome.truncated || cursor_bytes > 0,
+            cursor,
+            deletions: outcome.deletions,
         })
     }
 
@@ -485,11 +524,13 @@ impl Job<'_> {
         }
         let stage = match proposal.stage {
             Some(stage) => stage,
-            None => TempDir::new().map_err(|error| CallError::Failure {
-                skill: self.name.to_owned(),
-                code: "failed".to_owned(),
-                message: format!("the proposal could not be made: {error}"),
-                hint: None,
+            None => scratch::folder(self.context.repository.state_directory(), "tool-stage-").map_err(|error| {
+                CallError::Failure {
+                    skill: self.name.to_owned(),
+                    code: "failed".to_owned(),
+                    message: format!("the proposal could not be made: {error}"),
+                    hint: None,
+                }
             })?,
         };
         commit(self.context, stage.path(), &proposal.deletions).map_err(|failure| self.failure(failure))
@@ -514,6 +555,17 @@ impl Job<'_> {
             verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
         }
     }
+}
+
+/// True for a cursor of one line without anything that would have to be cleaned away.
+fn is_plain(cursor: &str) -> bool {
+    !cursor.contains(['\n', '\t']) && clean(cursor) == cursor
+}
+
+/// The next part that nobody has taken.
+fn taken<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a String)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, parts.get(at)?))
 }
 
 /// A failure taken for an answer.

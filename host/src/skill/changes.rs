@@ -11,7 +11,6 @@ mod undo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
 use super::{FileChange, FileState, PreparedChange};
@@ -19,12 +18,15 @@ use crate::repository::{Identity, Repository, Root, path};
 #[cfg(test)]
 pub(super) use file::WITHOUT_RENAME_FLAGS;
 use file::{
-    Done, discard, exchange, is_at, make_parents, open_parent, place, remove_leftover, remove_made, rename_new,
+    Done, discard_if, exchange, is_at, make_parents, open_parent, place, put_aside, remove_leftover, remove_made,
+    replace_back,
 };
-pub(crate) use file::{ReadError, current, new_file_mode, read_bounded};
-pub(crate) use moment::moment;
 #[cfg(test)]
-pub(crate) use moment::tests::dying_at;
+pub(crate) use file::{FAILING, Fail};
+pub(crate) use file::{ReadError, current, new_file_mode, read_bounded, rename_new};
+#[cfg(test)]
+pub(crate) use moment::tests::{doing_at, dying_at};
+pub(crate) use moment::{is_dead, moment};
 use undo::{Plan, plan};
 pub use undo::{UndoError, UndoReport, undo};
 
@@ -87,6 +89,28 @@ pub struct LeftAlone {
     pub reason: String,
 }
 
+/// An old file that somebody who had it open wrote into after it was replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenLate {
+    /// What was replaced.
+    pub path: String,
+    /// Where the old file with what was written is now.
+    pub kept: String,
+}
+
+impl WrittenLate {
+    /// For the user: what happened, and what to do about it.
+    pub fn told(&self) -> (String, String) {
+        let Self { path, kept } = self;
+        let message =
+            format!("`{path}` was still written to while it was replaced; that state of it is kept in `{kept}`");
+        (
+            message,
+            format!("compare it with `{path}`, take over what is missing and remove it"),
+        )
+    }
+}
+
 /// What `recover` did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
@@ -94,12 +118,29 @@ pub struct Recovery {
     pub restored: Vec<String>,
     /// Paths whose content is neither the old nor the new one; shown to the user, not touched.
     pub left_alone: Vec<LeftAlone>,
+    /// Contents that were taken back while somebody wrote into them.
+    pub written_late: Vec<WrittenLate>,
+    /// Paths that the system did not let us look at or change: a full disk, one that is read-only for now. Nothing is
+    /// known of them, and the change stays open for another try.
+    pub out_of_reach: Vec<LeftAlone>,
 }
 
 impl Recovery {
     /// True where the change is wholly undone and may be noted as abandoned.
     pub fn is_whole(&self) -> bool {
-        self.left_alone.is_empty()
+        self.left_alone.is_empty() && self.is_settled()
+    }
+
+    /// True where another try would find nothing more to do.
+    pub fn is_settled(&self) -> bool {
+        self.out_of_reach.is_empty()
+    }
+
+    /// Why files were left as they are, as the end of a sentence.
+    pub(crate) fn reasons(&self) -> String {
+        let left = self.left_alone.iter().chain(&self.out_of_reach);
+        let reasons: Vec<&str> = left.map(|left| left.reason.as_str()).collect();
+        reasons.join("; ")
     }
 }
 
@@ -137,12 +178,16 @@ pub(crate) fn recover_locked(repository: &Repository, change: &PreparedChange) -
             reason,
         };
         match restore(repository, file, &back) {
-            Ok(Plan::Nothing) => {}
-            Ok(Plan::Restore { .. }) => recovery.restored.push(file.path.clone()),
-            Ok(Plan::LeaveAlone) => recovery.left_alone.push(kept(format!(
+            Ok((Plan::Nothing, _)) => {}
+            Ok((Plan::Restore { .. }, late)) => {
+                recovery.restored.push(file.path.clone());
+                recovery.written_late.extend(late);
+            }
+            Ok((Plan::LeaveAlone, _)) => recovery.left_alone.push(kept(format!(
                 "`{}` is neither what it was before the interrupted change nor what it was to become",
                 file.path
             ))),
+            Err(obstacle @ Obstacle::Io { .. }) => recovery.out_of_reach.push(kept(obstacle.to_string())),
             Err(obstacle) => recovery.left_alone.push(kept(obstacle.to_string())),
         }
         // At once, because a file that is still to come back may have the name of a directory.
@@ -153,7 +198,9 @@ pub(crate) fn recover_locked(repository: &Repository, change: &PreparedChange) -
         );
     }
     recovery.restored.sort_unstable();
-    recovery.left_alone.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    for left in [&mut recovery.left_alone, &mut recovery.out_of_reach] {
+        left.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    }
     recovery
 }
 
@@ -180,11 +227,16 @@ fn remove_directories<'a>(root: &Root, directories: impl Iterator<Item = &'a str
 }
 
 /// Takes one file of a change back at once.
-fn restore<'a>(repository: &Repository, file: &'a FileChange, temporary: &str) -> Result<Plan<'a>, Obstacle> {
+fn restore<'a>(
+    repository: &Repository,
+    file: &'a FileChange,
+    temporary: &str,
+) -> Result<(Plan<'a>, Vec<WrittenLate>), Obstacle> {
     let root = repository.handle();
     let Found::Comparable(current) = found(root, &[file])? else {
-        return Ok(Plan::LeaveAlone);
+        return Ok((Plan::LeaveAlone, Vec::new()));
     };
+    let mut late = Vec::new();
     let plan = plan(&[file], content(current.as_ref()));
     if let Plan::Restore { to, .. } = plan {
         let inverse = FileChange {
@@ -193,9 +245,9 @@ fn restore<'a>(repository: &Repository, file: &'a FileChange, temporary: &str) -
             after: to.cloned(),
         };
         let step = Step::take(root, &inverse, temporary.to_owned())?;
-        finish(root, &[step]);
+        late = finish(root, &[step]);
     }
-    Ok(plan)
+    Ok((plan, late))
 }
 
 /// What is where a file was changed.
@@ -223,11 +275,11 @@ fn content(state: Option<&FileState>) -> Option<&[u8]> {
     state.map(|state| state.content.as_slice())
 }
 
-/// Puts a whole change in place, or nothing of it.
+/// Puts a whole change in place, or nothing of it. Answers with the old files that are kept.
 ///
 /// On an error everything is as before; where even that failed, because somebody else changed a file in between, the
 /// second value says so, and the change stays open for [`recover`].
-pub(crate) fn apply(root: &Root, change: &PreparedChange) -> Result<(), (Obstacle, RolledBack)> {
+pub(crate) fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
     let mut steps: Vec<Step<'_>> = Vec::new();
     for (index, file) in change.files.iter().enumerate() {
         moment();
@@ -247,8 +299,7 @@ pub(crate) fn apply(root: &Root, change: &PreparedChange) -> Result<(), (Obstacl
         }
     }
     moment();
-    finish(root, &steps);
-    Ok(())
+    Ok(finish(root, &steps))
 }
 
 /// How a rollback went.
@@ -259,8 +310,9 @@ pub(crate) enum RolledBack {
 }
 
 /// Lets go of the old files and makes the names durable. Everything is in place already, so nothing that fails here
-/// is worth more than a leftover, which recovery removes.
-fn finish(root: &Root, steps: &[Step<'_>]) {
+/// is worth more than a leftover, which recovery removes. Answers with those that somebody still wrote to.
+fn finish(root: &Root, steps: &[Step<'_>]) -> Vec<WrittenLate> {
+    let mut late = Vec::new();
     let mut by_directory: BTreeMap<&str, Vec<&Step<'_>>> = BTreeMap::new();
     for step in steps {
         let (directory, _) = path::split(&step.file.path);
@@ -273,11 +325,18 @@ fn finish(root: &Root, steps: &[Step<'_>]) {
         for step in steps {
             if matches!(step.done, Done::Exchanged | Done::Removed) {
                 moment();
-                let _ = rustix::fs::unlinkat(&handle, &step.temporary, AtFlags::empty());
+                // Whoever had the old file open may have written into it since.
+                if !discard_if(&handle, &step.temporary, step.file.before.as_ref()) {
+                    late.push(WrittenLate {
+                        path: step.file.path.clone(),
+                        kept: path::join(directory, &step.temporary),
+                    });
+                }
             }
         }
         let _ = rustix::fs::fsync(&handle);
     }
+    late
 }
 
 /// The name of the temporary of a change's file; derived, so that recovery finds it, and hidden by the rules.
@@ -334,11 +393,8 @@ impl<'a> Step<'a> {
         }
         moment();
         match self.done {
-            Done::Created => rustix::fs::unlinkat(parent, name, AtFlags::empty()).map_err(failed)?,
-            Done::Exchanged => {
-                exchange(parent, &self.temporary, name).map_err(failed)?;
-                discard(parent, &self.temporary);
-            }
+            Done::Created => replace_back(parent, self.file, &self.temporary, (put_aside, rename_new))?,
+            Done::Exchanged => replace_back(parent, self.file, &self.temporary, (exchange, exchange))?,
             Done::Replaced => {
                 let inverse = FileChange {
                     path: self.file.path.clone(),

@@ -49,8 +49,9 @@ const WASI: [&str; 27] = [
 const FREE: [&str; 2] = ["types", "log"];
 
 /// Interfaces of the contract with the effect that each needs.
-const EFFECTS: [(&str, Effect); 5] = [
+const EFFECTS: [(&str, Effect); 6] = [
     ("repository", Effect::ReadRepository),
+    ("bulk", Effect::ReadRepository),
     ("git-read", Effect::ReadGit),
     ("git-commit", Effect::CommitGit),
     ("tests", Effect::RunProcess),

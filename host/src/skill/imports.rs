@@ -4,6 +4,7 @@
 //! grants it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly
 //! what would happen.
 
+mod bulk;
 mod consent;
 mod failure;
 #[cfg(any(test, fuzzing))]
@@ -19,7 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::{HasSelf, Linker, Resource};
 
 use super::CallContext;
 use super::bindings::Skill;
@@ -28,8 +29,11 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::Effect;
 use super::sandbox::State;
 use super::taint;
+pub use git::recover::{Publishing, settle_commit};
 pub(crate) use git::talk::GitTask;
 pub(in crate::skill) use git::worker::{prepare as prepare_git, serve as serve_git};
+pub use packages::attempts as installs;
+pub(super) use repository::Globs;
 
 /// Adds the contract's imports.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -103,8 +107,47 @@ impl wit::repository::Host for State {
 
     fn shown(&mut self, path: String, sha256: String) -> wasmtime::Result<()> {
         if let Ok(context) = self.import(Effect::ReadRepository)? {
-            repository::shown(&context, &path, &sha256);
+            repository::shown(&self.call, &context, &path, sha256);
         }
+        Ok(())
+    }
+}
+
+impl wit::bulk::Host for State {
+    fn open(
+        &mut self,
+        selection: wit::bulk::Selection,
+    ) -> wasmtime::Result<Result<Resource<wit::bulk::Reader>, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let opened = bulk::Reader::open(&self.call, &context, &selection)?;
+        self.call.check()?;
+        Ok(match opened {
+            Ok(reader) => Ok(self.push(reader)?),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    fn divide(
+        &mut self,
+        selection: wit::bulk::Selection,
+        parts: u32,
+    ) -> wasmtime::Result<Result<Vec<String>, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let starts = bulk::divide(&self.call, &context, &selection, parts);
+        self.call.check()?;
+        Ok(starts)
+    }
+}
+
+impl wit::bulk::HostReader for State {
+    fn next(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<wit::bulk::Batch> {
+        let batch = self.entry_mut::<bulk::Reader, _>(&reader)?.next()?;
+        self.count_read(batch.contents.len())?;
+        Ok(batch)
+    }
+
+    fn drop(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<()> {
+        self.remove::<bulk::Reader, _>(&reader)?;
         Ok(())
     }
 }
@@ -118,9 +161,7 @@ impl wit::git_read::Host for State {
             false => changes(),
         };
         if let Ok(diff) = &diff {
-            diff.changes
-                .iter()
-                .for_each(|change| self.call.note_place(&change.path, true));
+            git_read::note_places(&self.call, &context, diff);
         }
         Ok(diff)
     }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Operation, PolicyRequest, Problem};
+use crate::config::nearest;
 use crate::process::contain::{Available, Sandbox};
 
 /// Something that a skill may cause.
@@ -136,7 +137,11 @@ impl FromStr for Grant {
         let known = Self::ALL.into_iter().find(|grant| grant.is_named(text));
         known.ok_or_else(|| {
             let effects = Effect::ALL.map(Effect::name).join(", ");
-            let hint = format!("effects are {effects}; commit-git:tainted and install:tainted go further");
+            let mut hint = format!("effects are {effects}; commit-git:tainted and install:tainted go further");
+            let known = Effect::ALL.map(Effect::name).into_iter();
+            if let Some(near) = nearest(text, known.chain(["commit-git:tainted", "install:tainted"])) {
+                hint = format!("did you mean `{near}`? {hint}");
+            }
             Problem::new("invalid-policy", format!("Unknown effect `{text}`")).with_hint(hint)
         })
     }
@@ -218,21 +223,24 @@ impl Policy {
         })
     }
 
+    /// The same without a sandbox for what the request itself allows by name, where it says so. What the configuration
+    /// allows was not said of running with the user's own rights: it does not count.
+    ///
+    /// An error where nothing is named so, and where a sandbox is required all the same.
+    pub fn unsandboxed_by(mut self, request: &PolicyRequest) -> Result<Self, Problem> {
+        if request.unsandboxed {
+            self.unsandboxed = unsandboxed(&request.allow, self.require_sandbox)?;
+        }
+        Ok(self)
+    }
+
     /// The same on a machine that has this sandbox for runs. In one, what would be asked about running tests is
     /// allowed.
     ///
-    /// An error where a full one is required and tests could run without, and where the words of the request
-    /// contradict each other.
+    /// An error where a full one is required and tests could run without.
     ///
     /// `available` is asked only where something may run: finding it out takes a moment the first time.
-    pub fn contained<'a>(
-        mut self,
-        request: &PolicyRequest,
-        available: impl FnOnce() -> &'a Available,
-    ) -> Result<Self, Problem> {
-        if request.unsandboxed {
-            self.unsandboxed = unsandboxed(request)?;
-        }
+    pub fn contained<'a>(mut self, available: impl FnOnce() -> &'a Available) -> Result<Self, Problem> {
         let [run, install] = CONTAINED.map(|effect| self.decisions[effect as usize]);
         if run == Decision::Deny && install == Decision::Deny {
             return Ok(self);
@@ -313,22 +321,23 @@ fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
 /// Effects that run programs.
 const CONTAINED: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 
-/// Those that the request allows by name without a sandbox.
-fn unsandboxed(request: &PolicyRequest) -> Result<Vec<Effect>, Problem> {
-    if request.require_sandbox {
+/// Those of the allowed ones that run programs.
+fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, Problem> {
+    if require_sandbox {
         let message = "A sandbox is required and refused at the same time";
         return Err(Problem::new("invalid-policy", message).with_hint(
             "leave out `--unsandboxed`, or `--require-sandbox` and `require_sandbox` in the configuration",
         ));
     }
-    let allowed: Vec<Effect> = grants(&request.allow)?.into_iter().map(Grant::effect).collect();
+    let allowed: Vec<Effect> = grants(allow)?.into_iter().map(Grant::effect).collect();
     let effects: Vec<Effect> = CONTAINED
         .into_iter()
         .filter(|effect| allowed.contains(effect))
         .collect();
     match effects.is_empty() {
         true => Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing").with_hint(
-            "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights",
+            "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights; \
+             `allow` in the configuration does not count here",
         )),
         false => Ok(effects),
     }
@@ -402,7 +411,7 @@ mod tests {
         let request = PolicyRequest::default();
         for cause in [Cause::Operation(Operation::Explain), Cause::SkillCall] {
             let policy = Policy::new(cause, &request).expect("the request is right");
-            let policy = policy.contained(&request, || panic!("it was tried out"));
+            let policy = policy.contained(|| panic!("it was tried out"));
             assert_eq!(
                 policy.map(|policy| policy.decide(Effect::RunProcess, true)),
                 Ok(Decision::Deny)
@@ -415,8 +424,7 @@ mod tests {
         use Decision::{Allow, Ask, Deny};
         let request = PolicyRequest::default();
         let decided = |cause, sandbox, can_ask| {
-            let policy =
-                Policy::new(cause, &request).and_then(|policy| policy.contained(&request, || machine(sandbox)));
+            let policy = Policy::new(cause, &request).and_then(|policy| policy.contained(|| machine(sandbox)));
             policy
                 .expect("the request is valid")
                 .decide(Effect::RunProcess, can_ask)
@@ -448,7 +456,7 @@ mod tests {
         };
         let all = |request: &PolicyRequest| {
             let policy = Policy::new(Cause::Operation(Operation::Refactor), request)
-                .and_then(|policy| policy.contained(request, || machine(Sandbox::Namespaces)))
+                .and_then(|policy| policy.contained(|| machine(Sandbox::Namespaces)))
                 .expect("the request is valid");
             Effect::ALL.map(|effect| policy.decide(effect, true))
         };
@@ -464,7 +472,7 @@ mod tests {
         };
         let on = |cause, sandbox| {
             Policy::new(cause, &request)
-                .and_then(|policy| policy.contained(&request, || machine(sandbox)))
+                .and_then(|policy| policy.contained(|| machine(sandbox)))
                 .map_err(|problem| (problem.code, problem.message))
         };
         let refactor = Cause::Operation(Operation::Refactor);
@@ -492,7 +500,8 @@ mod tests {
                 ..PolicyRequest::default()
             };
             let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
-                .and_then(|policy| policy.contained(&request, || machine(sandbox)))
+                .and_then(|policy| policy.unsandboxed_by(&request))
+                .and_then(|policy| policy.contained(|| machine(sandbox)))
                 .expect("the request is right");
             let (install, run) = (Effect::Install, Effect::RunProcess);
             (
@@ -520,7 +529,8 @@ mod tests {
         };
         let policy = |request: &PolicyRequest| {
             Policy::new(Cause::SkillCall, request)
-                .and_then(|policy| policy.contained(request, || machine(Sandbox::Namespaces)))
+                .and_then(|policy| policy.unsandboxed_by(request))
+                .and_then(|policy| policy.contained(|| machine(Sandbox::Namespaces)))
                 .map_err(|problem| problem.message)
         };
         let granted = policy(&request(&["run-process"], false)).expect("both were said");
@@ -539,6 +549,28 @@ mod tests {
             policy(&request(&["run-process"], true)).expect_err("they contradict each other"),
             "A sandbox is required and refused at the same time"
         );
+    }
+
+    #[test]
+    fn what_the_configuration_allows_is_not_said_of_running_without_a_sandbox() {
+        let asked = PolicyRequest {
+            unsandboxed: true,
+            ..PolicyRequest::default()
+        };
+        // As the configuration and the request come together.
+        let all = PolicyRequest {
+            allow: vec!["run-process".into(), "install".into()],
+            ..asked.clone()
+        };
+        let policy = || Policy::new(Cause::SkillCall, &all).expect("the effects are known");
+        let problem = policy().unsandboxed_by(&asked).expect_err("the request names none");
+        assert_eq!(problem.message, "`--unsandboxed` alone grants nothing");
+        let asked = PolicyRequest {
+            allow: vec!["run-process".into()],
+            ..asked
+        };
+        let policy = policy().unsandboxed_by(&asked).expect("it names one");
+        assert!(policy.is_unsandboxed(Effect::RunProcess) && !policy.is_unsandboxed(Effect::Install));
     }
 
     #[test]

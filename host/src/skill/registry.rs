@@ -13,7 +13,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -29,6 +28,7 @@ use super::engine::{self, Runtime};
 use super::policy::Effect;
 use super::sandbox::Call;
 use super::text::clean;
+use super::waiting;
 use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, Limits, SkillHostError, arguments};
 use crate::api::SkillEntry;
 use crate::limits;
@@ -46,6 +46,8 @@ pub struct SkillHost {
     limits: Limits,
     turns: Turns,
     builtins: BTreeMap<&'static str, Arc<Skill>>,
+    /// False where what is built in is somebody else's: attacks.
+    is_ours: bool,
     folder: PathBuf,
     cache: Cache,
     team: Mutex<BTreeMap<String, Seen>>,
@@ -65,7 +67,7 @@ struct Skill {
     descriptor: Descriptor,
     digest: String,
     source: Source,
-    schema: OnceLock<Result<Validator, String>>,
+    schema: OnceLock<Result<arguments::Schema, String>>,
     loaded: Mutex<Option<Arc<Loaded>>>,
 }
 
@@ -85,7 +87,7 @@ impl Skill {
         })
     }
 
-    fn schema(&self) -> Result<&Validator, String> {
+    fn schema(&self) -> Result<&arguments::Schema, String> {
         self.schema
             .get_or_init(|| arguments::compile(&self.descriptor.parameters))
             .as_ref()
@@ -200,19 +202,34 @@ impl SkillHost {
 
     /// The same with other bounds.
     pub fn with_limits(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Arc<Self>, SkillHostError> {
+        Ok(Arc::new(Self::made(builtins, home, limits)?))
+    }
+
+    /// The same where what is built in is as little trusted as a component of a team.
+    pub(super) fn of_strangers(
+        builtins: &'static [Builtin],
+        home: &Path,
+        limits: Limits,
+    ) -> Result<Arc<Self>, SkillHostError> {
+        let host = Self::made(builtins, home, limits)?;
+        Ok(Arc::new(Self { is_ours: false, ..host }))
+    }
+
+    fn made(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Self, SkillHostError> {
         let builtins = builtins
             .iter()
             .map(|builtin| Ok((builtin.name, from_builtin(builtin)?)))
             .collect::<Result<_, SkillHostError>>()?;
-        Ok(Arc::new(Self {
+        Ok(Self {
             runtime: Runtime::global()?,
             limits,
             turns: Turns::new(limits),
             builtins,
+            is_ours: true,
             folder: home.join("skills"),
             cache: Cache::new(home),
             team: Mutex::default(),
-        }))
+        })
     }
 
     /// Every skill, also those that cannot be used: built-in first, then by name.
@@ -248,8 +265,9 @@ impl SkillHost {
 
     /// What a model is offered: every skill that is ready.
     pub fn specs(&self) -> Vec<ToolSpec> {
+        // A schema that is refused here was added under another version; no model or provider is to work through it.
         let team = self.members().into_values().filter_map(|member| match member {
-            Member::Ready(skill) => Some(skill),
+            Member::Ready(skill) => skill.schema().is_ok().then_some(skill),
             Member::Waiting { .. } => None,
         });
         let spec = |skill: Arc<Skill>| ToolSpec {
@@ -270,9 +288,11 @@ impl SkillHost {
             };
             let schema = skill.schema().map_err(not_ready)?;
             let arguments = arguments::check(name, schema, &arguments)?;
-            let loaded = self
-                .loaded(&skill, context.progress.as_ref(), &context.cancel)
-                .map_err(not_ready)?;
+            let loaded = self.loaded(&skill, context.progress.as_ref(), &context.cancel);
+            let loaded = loaded.map_err(|reason| match context.cancel.is_cancelled() {
+                true => CallError::Cancelled { skill: name.to_owned() },
+                false => not_ready(reason),
+            })?;
             let _turn = self.turns.take(name, context)?;
             Ok(Job {
                 runtime: self.runtime,
@@ -280,7 +300,7 @@ impl SkillHost {
                 loaded: &loaded,
                 name,
                 digest: &skill.digest,
-                is_builtin: self.builtins.contains_key(name),
+                is_builtin: self.is_ours && self.builtins.contains_key(name),
                 declared: &skill.descriptor.effects,
                 arguments,
                 context,
@@ -323,7 +343,10 @@ impl SkillHost {
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
     ) -> Result<Arc<Loaded>, String> {
-        let mut loaded = skill.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever holds it may be compiling, for minutes.
+        let Some(mut loaded) = waiting::lock(&skill.loaded, cancel) else {
+            return Err("it was being loaded when the call was cancelled".to_owned());
+        };
         if let Some(loaded) = &*loaded {
             return Ok(Arc::clone(loaded));
         }
@@ -825,7 +848,81 @@ pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
 
 #[cfg(test)]
 mod unit {
+    use std::time::{Duration, Instant};
+
     use super::*;
+    use crate::api::{Operation, PolicyRequest};
+    use crate::repository::{Options, Repository};
+    use crate::skill::policy::{Cause, Policy};
+    use crate::skill::{Approver, ChangeJournal, Conversation, PreparedChange, Question};
+
+    struct Nothing;
+
+    impl Approver for Nothing {
+        fn can_ask(&self) -> bool {
+            false
+        }
+
+        fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
+            false
+        }
+    }
+
+    impl ChangeJournal for Nothing {
+        fn prepare(&self, _: &PreparedChange) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn committed(&self, _: &str) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn abandoned(&self, _: &str) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_call_that_waits_for_code_to_be_loaded_ends_with_its_session() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let builtin = Builtin {
+            name: "slow",
+            digest: "0",
+            wasm: b"",
+            compiled: b"",
+            descriptor: r#"{"name": "slow", "version": "1", "description": "", "effects": [],
+                "parameters": {"type": "object"}}"#,
+        };
+        let host = SkillHost::new(vec![builtin].leak(), folder.path()).expect("the engine starts");
+        let context = Arc::new(CallContext {
+            repository: Repository::open(folder.path(), &Options::default()).expect("the folder is there"),
+            policy: Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
+            approver: Arc::new(Nothing),
+            changes: Arc::new(Nothing),
+            files: Mutex::default(),
+            conversation: Conversation::default(),
+            cancel: CancellationToken::new(),
+            environment: BTreeMap::new(),
+            progress: Arc::new(|_| ()),
+        });
+        let skill = host.find("slow").expect("it is there");
+        let compiling = skill.loaded.lock().expect("not poisoned");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| host.call(&context, "slow", Arguments::Text("{}")));
+            std::thread::sleep(Duration::from_millis(20));
+            let since = Instant::now();
+            context.cancel.cancel();
+            let report = waiting.join().expect("no panic");
+            assert!(
+                matches!(report.result, Err(CallError::Cancelled { .. })),
+                "{:?}",
+                report.result
+            );
+            // The promise; a busy machine takes some of it.
+            assert!(since.elapsed() < Duration::from_millis(500), "{:?}", since.elapsed());
+        });
+        drop(compiling);
+    }
 
     #[test]
     fn a_description_is_of_bounded_length() {

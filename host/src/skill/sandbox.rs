@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -16,12 +16,14 @@ use wasmtime_wasi::sockets::WasiSocketsCtx;
 
 use super::engine::Runtime;
 use super::guard::Stage;
+use super::imports::Globs;
 use super::policy::{Decision, Effect};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, Limits, taint};
 use crate::defence::{self, Defence, bound};
 use crate::limits;
 use crate::repository::FileList;
+use crate::repository::bulk::Names;
 
 /// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,8 +78,14 @@ pub(super) struct Call {
     pub(super) files_open: AtomicUsize,
     /// What it opened and what may not be the user's own.
     places: Mutex<BTreeMap<String, Place>>,
+    /// Files that it says its answer shows, with the digests of what it has read of them.
+    claims: Mutex<BTreeMap<String, String>>,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(super) files: Mutex<Option<Arc<FileList>>>,
+    /// The same for what reads in bulk, which needs no more than the names.
+    pub(super) names: Mutex<Option<Names>>,
+    /// The globs that its readers hold.
+    pub(super) globs: Mutex<Vec<Weak<Globs>>>,
 }
 
 /// A place that may not be the user's own.
@@ -145,7 +153,10 @@ impl Call {
             log_dropped: AtomicU64::new(0),
             files_open: AtomicUsize::new(0),
             places: Mutex::default(),
+            claims: Mutex::default(),
             files: Mutex::default(),
+            names: Mutex::default(),
+            globs: Mutex::default(),
             limits,
         })
     }
@@ -170,6 +181,19 @@ impl Call {
     /// What [`Self::note_place`] noted.
     pub(super) fn places(&self) -> BTreeMap<String, Place> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes note of a file that the guest says its answer shows.
+    pub(super) fn claim(&self, path: String, sha256: String) {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if claims.len() < limits::CALL_PLACES_MAX {
+            claims.insert(path, sha256);
+        }
+    }
+
+    /// What [`Self::claim`] noted.
+    pub(super) fn claims(&self) -> BTreeMap<String, String> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// One tick of the epoch: ends the call when its time is up. False once it is over.
@@ -399,12 +423,14 @@ impl State {
         if defence::on(Defence::Handles) {
             table.set_max_capacity(call.limits.handles);
         }
+        let repository = grants.as_ref().map(|grants| &grants.context.repository);
+        let stage = Stage::below(repository.and_then(|repository| repository.state_directory()));
         Self {
             call: Arc::clone(call),
             grants,
             table,
             sockets: super::wasi::socket_rights(),
-            stage: Stage::default(),
+            stage,
             stderr: Vec::new(),
             memory: 0,
         }

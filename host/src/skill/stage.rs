@@ -15,10 +15,10 @@ use sha2::{Digest, Sha256};
 
 use super::bindings::tool::skill::types::Failure;
 use super::changes::{self, Obstacle, ReadError, RolledBack};
-use super::diff::FileDiff;
 use super::policy::{Decision, Effect, Writes};
 use super::runner;
-use super::{CallContext, ChangeKind, FileChange, FileState, PreparedChange, Question, SessionFiles};
+use super::waiting;
+use super::{CallContext, ChangeKind, ContentsFull, FileChange, FileState, PreparedChange, SessionFiles};
 use crate::defence::{self, Defence};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
@@ -35,7 +35,7 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
-    let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
     for path in proposal.files.keys() {
         judge_path(context, path)?;
         judge_role(context, path)?;
@@ -45,13 +45,9 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
     if change.files.is_empty() {
         return Ok(Vec::new());
     }
-    judge_effect(context, &change)?;
+    judge_effect(context)?;
     if context.cancel.is_cancelled() {
-        return Err(failure(
-            "failed",
-            "The session was cancelled; nothing was changed",
-            None,
-        ));
+        return Err(cancelled());
     }
     put_in_place(context, &change)?;
     Ok(noted(context, change))
@@ -64,7 +60,7 @@ pub(crate) fn commit_manifests(context: &CallContext, files: Vec<FileChange>) ->
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
-    let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
     for file in &files {
         judge_path(context, &file.path)?;
     }
@@ -83,6 +79,10 @@ pub(crate) fn record_manifests(context: &CallContext, files: Vec<FileChange>) ->
     context.changes.prepare(&change)?;
     context.changes.committed(&change.id)?;
     Ok(noted(context, change))
+}
+
+fn cancelled() -> Failure {
+    failure("failed", "The session was cancelled; nothing was changed", None)
 }
 
 fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
@@ -249,29 +249,20 @@ fn shown(path: &str) -> String {
         .collect()
 }
 
-/// Refuses a change that the policy does not grant, and asks where it says so.
+/// Refuses a change that the policy does not grant. No policy asks for one: every change can be undone.
 ///
 /// A skill that was not granted `write-repository` has no stage, but may still answer with deletions.
-fn judge_effect(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
-    let effect = Effect::WriteRepository;
-    let denied = |message: &str| Err(failure("denied", message, None));
-    match context.policy.decide(effect, context.approver.can_ask()) {
-        _ if !defence::on(Defence::GrantsAtCommit) => Ok(()),
-        Decision::Allow => Ok(()),
-        Decision::Deny => denied("Changing files is not allowed in this operation"),
-        Decision::Ask => {
-            let question = Question {
-                effect,
-                title: format!("Change {} file(s)?", change.files.len()),
-                detail: change.files.iter().map(|file| FileDiff::new(file).text).collect(),
-            };
-            let granted = context.approver.ask(&question, &context.cancel);
-            if granted {
-                Ok(())
-            } else {
-                denied("The user did not allow this change")
-            }
-        }
+fn judge_effect(context: &CallContext) -> Result<(), Failure> {
+    let decision = context
+        .policy
+        .decide(Effect::WriteRepository, context.approver.can_ask());
+    match decision == Decision::Allow || !defence::on(Defence::GrantsAtCommit) {
+        true => Ok(()),
+        false => Err(failure(
+            "denied",
+            "Changing files is not allowed in this operation",
+            None,
+        )),
     }
 }
 
@@ -459,14 +450,23 @@ fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
 fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
     let unchanged = |error: &dyn std::fmt::Display| failure("failed", format!("{error}; nothing was changed"), None);
     let journal = &context.changes;
-    journal
-        .prepare(change)
-        .map_err(|error| unchanged(&format!("The change cannot be journalled: {error}")))?;
-    let Err((obstacle, rolled_back)) = changes::apply(context.repository.handle(), change) else {
-        return journal.committed(&change.id).map_err(|error| {
-            let what = format!("The change cannot be journalled: {error}");
-            take_back(context, change, &what)
-        });
+    journal.prepare(change).map_err(|error| match is_full(&error) {
+        true => failure(
+            "limit",
+            format!("The change is too large: {error}; nothing was changed"),
+            Some("end this session; a new one has room of its own"),
+        ),
+        false => unchanged(&format!("The change cannot be journalled: {error}")),
+    })?;
+    let (obstacle, rolled_back) = match changes::apply(context.repository.handle(), change) {
+        Ok(late) => {
+            late.iter().for_each(|late| journal.written_late(late));
+            return journal.committed(&change.id).map_err(|error| {
+                let what = format!("The change cannot be journalled: {error}");
+                take_back(context, change, &what)
+            });
+        }
+        Err(failed) => failed,
     };
     if rolled_back == RolledBack::InPart {
         return Err(take_back(context, change, &obstacle.to_string()));
@@ -481,15 +481,26 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     })
 }
 
+fn is_full(error: &std::io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<ContentsFull>())
+}
+
 /// What is not in the journal as committed would be rolled back at the next start; better now, and said. What somebody
 /// else has changed meanwhile stays theirs and is named.
 fn take_back(context: &CallContext, change: &PreparedChange, why: &str) -> Failure {
     let recovery = changes::recover_locked(&context.repository, change);
+    let late = recovery.written_late.iter();
+    late.for_each(|late| context.changes.written_late(late));
+    let left = recovery.reasons();
+    if !recovery.is_settled() {
+        // It stays open.
+        let message = format!("{why}; it could not be taken back everywhere: {left}");
+        return failure("failed", message, Some("the next start of the backend tries again"));
+    }
     abandon(context, change);
-    let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
     let message = match left.is_empty() {
         true => format!("{why}; it was taken back"),
-        false => format!("{why}; it was taken back, but not everywhere: {}", left.join("; ")),
+        false => format!("{why}; it was taken back, but not everywhere: {left}"),
     };
     failure("failed", message, None)
 }

@@ -8,12 +8,11 @@ mod python;
 mod tally;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Read;
+use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Host, Outcome, Query, Sharded, Skill, export_skill};
+use skill_sdk::{Content, Descriptor, Failure, Host, Outcome, Run, Selection, Sharded, Skill, export_skill};
 use syntax::{Module, names};
 
 use python::Symbol;
@@ -31,10 +30,6 @@ const LIMIT_MAX: usize = 1000;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// What decides whether a file is text.
 const SNIFFED_BYTES: usize = 8 << 10;
-/// Less than this is not worth another instance.
-const PART_BYTES_MIN: u64 = 1 << 20;
-/// What a file costs beside its bytes, in bytes: opening it takes as long as searching this much.
-const FILE_COST_BYTES: u64 = 16 << 10;
 
 #[derive(Clone, Deserialize, Serialize)]
 struct Arguments {
@@ -49,14 +44,7 @@ struct Arguments {
     cursor: Option<String>,
     /// Set in the calls that [`Sharded::split`] makes: the answer is then for [`Sharded::merge`].
     #[serde(default)]
-    part: Option<Part>,
-}
-
-/// The files from one path on, up to before another.
-#[derive(Clone, Deserialize, Serialize)]
-struct Part {
-    from: String,
-    before: Option<String>,
+    part: Option<Run>,
 }
 
 fn limit_default() -> usize {
@@ -122,8 +110,7 @@ impl Skill for FindReferences {
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
         let arguments: Arguments = skill_sdk::arguments(arguments)?;
         let request = Request::new(&arguments)?;
-        let files = files(host, &request)?;
-        let tally = search(host, &request, &files, arguments.part.as_ref());
+        let tally = search(host, &request, arguments.part.as_ref())?;
         if arguments.part.is_none() {
             return Ok(tally.render(&request));
         }
@@ -136,15 +123,15 @@ impl Sharded for FindReferences {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
         let arguments: Arguments = skill_sdk::arguments(arguments)?;
         let request = Request::new(&arguments)?;
-        let files = files(host, &request)?;
-        let part = |part: Part| {
+        let starts = host.divide(&selection(&request, None), parts)?;
+        let part = |part: Run| {
             serde_json::to_string(&Arguments {
                 part: Some(part),
                 ..arguments.clone()
             })
             .map_err(|error| Failure::failed(error.to_string()))
         };
-        ranges(&files, parts.max(1)).into_iter().map(part).collect()
+        Run::all(starts).map(part).collect()
     }
 
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
@@ -192,72 +179,29 @@ impl Request {
     }
 }
 
-fn files(host: &dyn Host, request: &Request) -> Result<Vec<Entry>, Failure> {
-    let mut files = host.list(&Query {
+fn selection(request: &Request, part: Option<&Run>) -> Selection {
+    Selection {
         under: request.under.clone(),
-        recursive: true,
-        globs: Vec::new(),
-        after: None,
-    })?;
-    files.retain(|file| file.kind == EntryKind::File);
-    Ok(files)
-}
-
-/// Splits a list of files into runs of about the same cost.
-fn ranges(files: &[Entry], parts: u32) -> Vec<Part> {
-    let cost = |file: &Entry| file.size.min(FILE_BYTES_MAX) + FILE_COST_BYTES;
-    let whole: u64 = files.iter().map(cost).sum();
-    let parts = u64::from(parts).min(whole / PART_BYTES_MIN).max(1);
-    let share = whole / parts + 1;
-    let mut ranges = vec![Part {
-        from: String::new(),
-        before: None,
-    }];
-    let mut filled = 0;
-    for file in files {
-        if filled >= share {
-            filled = 0;
-            if let Some(last) = ranges.last_mut() {
-                last.before = Some(file.path.clone());
-            }
-            ranges.push(Part {
-                from: file.path.clone(),
-                before: None,
-            });
-        }
-        filled += cost(file);
+        start: part.and_then(|part| part.start.clone()),
+        end: part.and_then(|part| part.end.clone()),
+        file_bytes_max: FILE_BYTES_MAX,
+        ..Selection::default()
     }
-    ranges
 }
 
-fn search(host: &dyn Host, request: &Request, files: &[Entry], part: Option<&Part>) -> Tally {
+fn search(host: &dyn Host, request: &Request, part: Option<&Run>) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
-    let mut source = Vec::new();
-    let inside = |path: &str| {
-        part.is_none_or(|part| path >= part.from.as_str() && part.before.as_deref().is_none_or(|before| path < before))
-    };
-    for file in files.iter().filter(|file| inside(&file.path)) {
-        if file.size > FILE_BYTES_MAX {
-            tally.large.push(file.path.clone());
-            continue;
+    host.read_files(&selection(request, part), &mut |path, content| {
+        match content {
+            Content::Whole(source) => search_file(request, path, source, &mut tally),
+            Content::Large => tally.large.push(path.to_owned()),
+            // What vanished since it was listed, or may not be opened, is counted and no reason to stop.
+            Content::Unreadable | Content::Binary => tally.unread += 1,
         }
-        // What vanished since it was listed, or may not be opened, is counted and no reason to stop.
-        if read(host, &file.path, &mut source).is_err() {
-            tally.unread += 1;
-            continue;
-        }
-        search_file(request, &file.path, &source, &mut tally);
-    }
+        ControlFlow::Continue(())
+    })?;
     tally.cut(request.limit);
-    tally
-}
-
-fn read(host: &dyn Host, path: &str, source: &mut Vec<u8>) -> Result<(), Failure> {
-    source.clear();
-    let failure = |error: std::io::Error| Failure::io(path, &error);
-    let file = fs::File::open(host.path(path)?).map_err(failure)?;
-    file.take(FILE_BYTES_MAX).read_to_end(source).map_err(failure)?;
-    Ok(())
+    Ok(tally)
 }
 
 fn search_file(request: &Request, path: &str, source: &[u8], tally: &mut Tally) {

@@ -187,28 +187,6 @@ fn a_split_call_answers_as_a_whole_one() {
 }
 
 #[test]
-fn parts_cover_every_file_once() {
-    let entry = |number: u64| Entry {
-        path: format!("f{number:04}"),
-        kind: EntryKind::File,
-        size: (number * 7919) % 200_000,
-    };
-    let files: Vec<Entry> = (0..500).map(entry).collect();
-    for parts in [1, 2, 3, 8] {
-        let ranges = ranges(&files, parts);
-        assert_eq!(ranges.len(), parts as usize);
-        assert_eq!((ranges[0].from.as_str(), &ranges[ranges.len() - 1].before), ("", &None));
-        assert!(
-            ranges
-                .windows(2)
-                .all(|pair| pair[0].before.as_deref() == Some(pair[1].from.as_str()))
-        );
-    }
-    assert_eq!(ranges(&files[..3], 8).len(), 1);
-    assert_eq!(ranges(&[], 8).len(), 1);
-}
-
-#[test]
 fn what_is_no_name_is_refused() {
     for symbol in ["a b", "a(", "", ".a", "a..b", "/x"] {
         let failure = call(&host(), json!({"symbol": symbol})).expect_err("it is no name");

@@ -74,8 +74,11 @@ fn pytest_sign(host: &dyn Host) -> Option<String> {
     ];
     for (name, section) in sections {
         let content = read(host, name).unwrap_or_default();
-        if content.lines().any(|line| line.trim().starts_with(section)) {
-            return Some(format!("{section} in {name}").replace("[tool.pytest in", "[tool.pytest] in"));
+        let found = content.lines().map(str::trim).find(|line| line.starts_with(section));
+        if let Some(line) = found {
+            // The table as it stands there: `[tool.pytest.ini_options]`.
+            let table = line.split_inclusive(']').next().unwrap_or(line);
+            return Some(format!("{table} in {name}"));
         }
     }
     let listed = host

@@ -52,7 +52,7 @@ fn pytest_passing() {
         PASSED: 2 passed in 1.2 s
         command: runner
         exit status 0; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         ");
 }
 
@@ -62,7 +62,7 @@ fn pytest_failing_tests_come_with_their_messages() {
         FAILED: 5 failed, 1 error, 5 passed, 1 skipped, 1 xfailed, 1 xpassed, 1 warning in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
 
         1. tests/test_calc.py::test_sub
            AssertionError: subtraction is - off
@@ -115,7 +115,7 @@ fn pytest_collection_errors() {
         FAILED: 2 errors in 1.2 s
         command: runner
         exit status 2; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         ModuleNotFoundError: No module named requests_that_is_missing
         hint: install it with install_package (the package may have another name than the module `requests_that_is_missing`; analyze_dependencies shows what the project declares)
 
@@ -139,7 +139,7 @@ fn pytest_unittest_with_subtests() {
         FAILED: 2 failed, 1 passed in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         ModuleNotFoundError: No module named nothing_there
         hint: install it with install_package (the package may have another name than the module `nothing_there`; analyze_dependencies shows what the project declares)
 
@@ -161,7 +161,7 @@ fn pytest_broken_conftest() {
         FAILED: 1 error in 1.2 s
         command: runner
         exit status 4; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         ModuleNotFoundError: No module named absent_plugin
         hint: install it with install_package (the package may have another name than the module `absent_plugin`; analyze_dependencies shows what the project declares)
 
@@ -178,7 +178,7 @@ fn pytest_without_tests() {
         FAILED: no tests ran in 1.2 s
         command: runner
         exit status 5; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         hint: no test was found there; list_files shows what exists
 
         output:
@@ -193,7 +193,7 @@ fn pytest_without_tests() {
         FAILED: no tests ran, 2 deselected in 1.2 s
         command: runner
         exit status 5; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         hint: the filter matches no test; leave it out to run all
 
         output:
@@ -212,7 +212,7 @@ fn pytest_usage_error_shows_its_words() {
         FAILED: exit status 4 in 1.2 s
         command: runner
         exit status 4; sandbox: namespaces
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
 
         output:
           ERROR: usage: python -m pytest [options] [file_or_dir] [file_or_dir] [...]
@@ -505,7 +505,7 @@ fn a_run_that_was_stopped_says_so() {
         FAILED: timed out in 60 s
         command: runner
         stopped by the time limit; sandbox: none (the run was not contained)
-        runner: pytest ([tool.pytest] in pyproject.toml)
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
 
         output:
           tests/test_a.py ..F

@@ -1,10 +1,11 @@
 //! The component side of the crate: the imports as a [`Host`], and what `export_skill!` calls.
 
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::{self as sdk, Host, Sharded, Skill};
-use bindings::tool::skill::{git_commit, git_read, log, packages, repository, tests, types};
+use bindings::tool::skill::{bulk, git_commit, git_read, log, packages, repository, tests, types};
 
 /// Bindings of the imports; every skill's own bindings refer to these types.
 #[allow(missing_docs, reason = "generated from `wit/skill.wit`, which documents it")]
@@ -17,6 +18,7 @@ pub mod bindings {
                 import tool:skill/types@1.0.0;
                 import tool:skill/log@1.0.0;
                 import tool:skill/repository@1.0.0;
+                import tool:skill/bulk@1.0.0;
                 import tool:skill/git-read@1.0.0;
                 import tool:skill/git-commit@1.0.0;
                 import tool:skill/tests@1.0.0;
@@ -94,6 +96,26 @@ impl<S: Skill> Host for Component<S> {
             next: page.next,
             left_out: page.left_out,
         })
+    }
+
+    fn read_files(&self, selection: &sdk::Selection, visit: &mut sdk::Visit<'_>) -> Result<(), sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let reader = bulk::open(&selection_out(selection)).map_err(failure_in)?;
+        loop {
+            let batch = reader.next();
+            if batch.files.is_empty() || visit_batch(&batch, visit).is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn divide(&self, selection: &sdk::Selection, parts: u32) -> Result<Vec<String>, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        bulk::divide(&selection_out(selection), parts).map_err(failure_in)
     }
 
     fn shown(&self, path: &str, content: &[u8]) {
@@ -179,6 +201,34 @@ impl<S: Skill> Host for Component<S> {
 
     fn log(&self, level: &str, message: &str) {
         log::write(level, message);
+    }
+}
+
+fn visit_batch(batch: &bulk::Batch, visit: &mut sdk::Visit<'_>) -> ControlFlow<()> {
+    let (mut paths, mut contents) = (batch.paths.as_str(), batch.contents.as_slice());
+    for file in &batch.files {
+        let (path, content);
+        (path, paths) = paths.split_at(file.path_bytes as usize);
+        (content, contents) = contents.split_at(file.content_bytes as usize);
+        let content = match file.left_out.as_deref() {
+            None => sdk::Content::Whole(content),
+            Some("large") => sdk::Content::Large,
+            Some("binary") => sdk::Content::Binary,
+            Some(_) => sdk::Content::Unreadable,
+        };
+        visit(path, content)?;
+    }
+    ControlFlow::Continue(())
+}
+
+fn selection_out(selection: &sdk::Selection) -> bulk::Selection {
+    bulk::Selection {
+        under: selection.under.clone(),
+        globs: selection.globs.clone(),
+        start: selection.start.clone(),
+        end: selection.end.clone(),
+        file_bytes_max: selection.file_bytes_max,
+        text_only: selection.text_only,
     }
 }
 

@@ -17,9 +17,11 @@ pub mod text;
 pub mod component;
 
 use std::fs::Metadata;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 pub use serde_json;
 #[cfg(target_family = "wasm")]
@@ -186,7 +188,17 @@ pub trait Host {
     /// One page of the file list.
     fn list_page(&self, query: &Query) -> Result<Page, Failure>;
 
-    /// Tells the host that the model is shown this file; `content` is the file's whole content.
+    /// Reads the selected files in the order of their paths and hands each to `visit`, until that breaks off.
+    ///
+    /// For skills that read a whole tree: it costs a fraction of opening each file beneath [`Host::repo`].
+    fn read_files(&self, selection: &Selection, visit: &mut Visit<'_>) -> Result<(), Failure>;
+
+    /// Cuts a selection into at most `parts` runs that take about equally long to read. The answer is the
+    /// [`Selection::start`] of each run but the first.
+    fn divide(&self, selection: &Selection, parts: u32) -> Result<Vec<String>, Failure>;
+
+    /// Tells the host that the model is shown this file; `content` is the file's whole content, which the answer's text
+    /// has to hold word by word.
     fn shown(&self, path: &str, content: &[u8]);
 
     /// The uncommitted changes.
@@ -329,6 +341,69 @@ pub struct Page {
     pub next: Option<String>,
     /// Entries left out by rules; only for a query that is not recursive.
     pub left_out: u32,
+}
+
+/// What [`Host::read_files`] calls with each path and what became of the file.
+pub type Visit<'a> = dyn FnMut(&str, Content<'_>) -> ControlFlow<()> + 'a;
+
+/// Which files to read, and how far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// A directory or a file relative to the root; empty is the root.
+    pub under: String,
+    /// Globs over the path; empty means all.
+    pub globs: Vec<String>,
+    /// The first path.
+    pub start: Option<String>,
+    /// The path before which to stop.
+    pub end: Option<String>,
+    /// Larger files are not read.
+    pub file_bytes_max: u64,
+    /// A file with a NUL in its first 8 KiB is not read.
+    pub text_only: bool,
+}
+
+impl Selection {
+    /// True where a path lies between the two bounds.
+    pub fn holds(&self, path: &str) -> bool {
+        self.start.as_deref().is_none_or(|start| path >= start) && self.end.as_deref().is_none_or(|end| path < end)
+    }
+}
+
+/// The files from one path on, up to before another: what a part of a call reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Run {
+    /// [`Selection::start`].
+    pub start: Option<String>,
+    /// [`Selection::end`].
+    pub end: Option<String>,
+}
+
+impl Run {
+    /// The runs of files that begin at these paths, which [`Host::divide`] told, and the one before them.
+    pub fn all(starts: Vec<String>) -> impl Iterator<Item = Self> {
+        let bounds: Vec<Option<String>> = std::iter::once(None)
+            .chain(starts.into_iter().map(Some))
+            .chain(std::iter::once(None))
+            .collect();
+        (1..bounds.len()).map(move |at| Self {
+            start: bounds[at - 1].clone(),
+            end: bounds[at].clone(),
+        })
+    }
+}
+
+/// A file of a [`Selection`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// It is larger than was asked for.
+    Large,
+    /// It is no text, where text was asked for.
+    Binary,
+    /// It is gone, or may not be read.
+    Unreadable,
 }
 
 /// What to compare in [`Host::git_changes`].
@@ -493,6 +568,7 @@ macro_rules! bindings {
                 "tool:skill/types@1.0.0": ::skill_sdk::component::bindings::tool::skill::types,
                 "tool:skill/log@1.0.0": ::skill_sdk::component::bindings::tool::skill::log,
                 "tool:skill/repository@1.0.0": ::skill_sdk::component::bindings::tool::skill::repository,
+                "tool:skill/bulk@1.0.0": ::skill_sdk::component::bindings::tool::skill::bulk,
                 "tool:skill/git-read@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_read,
                 "tool:skill/git-commit@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_commit,
                 "tool:skill/tests@1.0.0": ::skill_sdk::component::bindings::tool::skill::tests,

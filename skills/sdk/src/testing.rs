@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use crate::{
-    Commit, Diff, DiffQuery, Entry, EntryKind, Failure, Host, InstallRequest, Page, Query, RunReport, Skill,
-    TestRequest, code,
+    Commit, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Host, InstallRequest, Page, Query, RunReport,
+    Selection, Skill, TestRequest, Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -131,6 +131,18 @@ impl FakeHost {
         fs::read(self.stage.join(path)).ok()
     }
 
+    fn selected(&self, selection: &Selection) -> Result<Vec<Entry>, Failure> {
+        let host: &dyn Host = self;
+        let mut entries = host.list(&Query {
+            under: selection.under.clone(),
+            recursive: true,
+            globs: selection.globs.clone(),
+            after: None,
+        })?;
+        entries.retain(|entry| entry.kind == EntryKind::File && selection.holds(&entry.path));
+        Ok(entries)
+    }
+
     fn denied<T>(what: &str) -> Result<T, Failure> {
         Err(Failure::new(code::DENIED, format!("{what} is not granted")))
     }
@@ -175,6 +187,30 @@ impl Host for FakeHost {
             entries,
             left_out: if query.recursive { 0 } else { self.left_out },
         })
+    }
+
+    fn read_files(&self, selection: &Selection, visit: &mut Visit<'_>) -> Result<(), Failure> {
+        for entry in self.selected(selection)? {
+            let content = fs::read(self.repo.join(&entry.path));
+            let content = match &content {
+                Err(_) => Content::Unreadable,
+                Ok(content) if content.len() as u64 > selection.file_bytes_max => Content::Large,
+                Ok(content) if selection.text_only && content.iter().take(8 << 10).any(|&byte| byte == 0) => {
+                    Content::Binary
+                }
+                Ok(content) => Content::Whole(content),
+            };
+            if visit(&entry.path, content).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn divide(&self, selection: &Selection, parts: u32) -> Result<Vec<String>, Failure> {
+        let entries = self.selected(selection)?;
+        let run = entries.len().div_ceil(parts.max(1) as usize).max(1);
+        Ok(entries.chunks(run).skip(1).map(|run| run[0].path.clone()).collect())
     }
 
     fn shown(&self, path: &str, content: &[u8]) {

@@ -7,7 +7,7 @@ use skill_sdk::Outcome;
 use skill_sdk::text::{counted, human_size, one_line};
 
 use crate::Arguments;
-use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX};
+use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX, MATCHES_MAX};
 
 /// What a search, or a part of one, found. The parts of a call hand it on as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -44,25 +44,40 @@ pub(crate) struct FileFound {
 pub(crate) struct Line {
     #[serde(rename = "n")]
     pub(crate) number: u64,
-    /// False for context.
-    #[serde(rename = "m")]
-    pub(crate) matches: bool,
+    /// What it counts for in the answer's size; 0 for context.
+    #[serde(rename = "c", default, skip_serializing_if = "is_nothing")]
+    pub(crate) cost: usize,
     #[serde(rename = "t")]
     pub(crate) text: String,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_nothing(cost: &usize) -> bool {
+    *cost == 0
+}
+
+impl Line {
+    /// False for context.
+    fn matches(&self) -> bool {
+        self.cost > 0
+    }
+}
+
 impl Found {
-    /// Adds what the next part found, keeping the first matching lines of all.
+    /// True where there was no file at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.searched + self.binary + self.unreadable + self.large == 0
+    }
+
+    /// Adds what the next part found: the sum is what one search of both would have found.
     pub(crate) fn append(&mut self, mut part: Self, arguments: &Arguments) {
-        // A part that kept less than it found has the answer's end in it: nothing of a later one may follow.
-        let room = match self.kept as u64 == self.matches && self.kept_bytes < KEPT_BYTES_MAX {
-            true => arguments.limit().saturating_sub(self.kept),
-            false => 0,
-        };
-        part.keep(room, arguments.context as u64);
+        if self.stopped {
+            return;
+        }
+        part.keep(self.room_for(&part, arguments), arguments.context as u64);
         self.kept += part.kept;
+        self.kept_bytes += part.costs().sum::<usize>();
         self.shown.append(&mut part.shown);
-        self.kept_bytes += part.kept_bytes;
         self.matches += part.matches;
         self.files += part.files;
         self.searched += part.searched;
@@ -71,14 +86,36 @@ impl Found {
         self.large += part.large;
         self.large_named.append(&mut part.large_named);
         self.large_named.truncate(3);
-        self.stopped |= part.stopped;
+        self.stopped = part.stopped || self.matches >= MATCHES_MAX;
+        self.matches = self.matches.min(MATCHES_MAX);
+    }
+
+    /// How many of a part's matching lines may follow.
+    fn room_for(&self, part: &Self, arguments: &Arguments) -> usize {
+        // A part that kept less than it found has the answer's end in it: nothing of a later one may follow.
+        if self.kept as u64 != self.matches {
+            return 0;
+        }
+        let mut bytes = self.kept_bytes;
+        let fitting = part.costs().take_while(|cost| {
+            let fits = bytes < KEPT_BYTES_MAX;
+            bytes += cost;
+            fits
+        });
+        fitting.take(arguments.limit().saturating_sub(self.kept)).count()
+    }
+
+    /// What each matching line counts for in the answer's size.
+    fn costs(&self) -> impl Iterator<Item = usize> {
+        let lines = self.shown.iter().flat_map(|file| &file.lines);
+        lines.filter(|line| line.matches()).map(|line| line.cost)
     }
 
     /// Drops matching lines beyond the first `count`, and the context that is not theirs.
     fn keep(&mut self, count: usize, context: u64) {
         let mut left = count;
         for file in &mut self.shown {
-            let matching = || file.lines.iter().filter(|line| line.matches);
+            let matching = || file.lines.iter().filter(|line| line.matches());
             let (kept, dropped) = (matching().take(left), matching().nth(left));
             let last = kept.last().map_or(0, |line| line.number);
             let end = dropped.map_or(u64::MAX, |line| line.number);
@@ -104,9 +141,9 @@ pub(crate) fn write(arguments: &Arguments, found: Found) -> Outcome {
                 text.push_str("--\n");
             }
             last = line.number;
-            let mark = if line.matches { ':' } else { '-' };
+            let mark = if line.matches() { ':' } else { '-' };
             let _ = writeln!(text, "{path}{mark}{last}{mark}{}", line.text);
-            if line.matches {
+            if line.matches() {
                 cursor = Some(format!("{}:{last}", file.path));
             }
         }
@@ -122,14 +159,18 @@ pub(crate) fn write(arguments: &Arguments, found: Found) -> Outcome {
 /// The last line: how much there is, and what was not searched.
 fn summary(arguments: &Arguments, found: &Found) -> String {
     let goes_on = arguments.cursor.as_deref().is_some_and(|cursor| !cursor.is_empty());
-    let (least, more) = (
-        if found.stopped { "at least " } else { "" },
-        if goes_on { "further " } else { "" },
-    );
+    let more = if goes_on { "further " } else { "" };
+    if found.stopped {
+        // What else there is, and in how many files, is not known.
+        return format!(
+            "at least {} {more}matches; showing the first {}",
+            found.matches, found.kept
+        );
+    }
     let mut text = match found.matches {
         0 => format!("No {more}matches in {}", counted(found.searched, "file", "files")),
         _ => format!(
-            "{least}{} {more}{} in {}",
+            "{} {more}{} in {}",
             found.matches,
             if found.matches == 1 { "match" } else { "matches" },
             counted(found.files, "file", "files")

@@ -1,7 +1,7 @@
 //! `search_code`: regular expressions over the files of the repository.
 //!
 //! This file holds the arguments, and how a call is split over cores and joined again. `search` reads files and finds
-//! lines; `answer` writes them down. A call lists the files once: the parts that [`Sharded::split`] makes carry theirs.
+//! lines; `answer` writes them down. The host says where to cut the list: a part is the run of files between two paths.
 
 mod answer;
 mod search;
@@ -9,7 +9,7 @@ mod search;
 use serde::Deserialize;
 use skill_sdk::pattern::{Case, Pattern};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Descriptor, EntryKind, Failure, Host, Outcome, Query, Sharded, Skill, clean_path, code, export_skill};
+use skill_sdk::{Descriptor, Failure, Host, Outcome, Run, Selection, Sharded, Skill, clean_path, code, export_skill};
 
 use answer::Found;
 
@@ -17,8 +17,6 @@ use answer::Found;
 const LINES: usize = 100;
 /// Matching lines in an answer at most.
 const LINES_MAX: usize = 1000;
-/// What opening a file costs, in bytes that could be searched in the same time (measured: some 10 µs).
-const OPEN_COST_BYTES: u64 = 16 * 1024;
 
 /// The skill.
 #[derive(Debug)]
@@ -40,9 +38,8 @@ struct Arguments {
     context: usize,
     limit: Option<usize>,
     cursor: Option<String>,
-    /// Of a part: the files to search, in order. The schema keeps it out of a caller's hands.
-    #[serde(default)]
-    files: Option<Vec<(String, u64)>>,
+    /// Of a part: the files to search. The schema keeps it out of a caller's hands.
+    part: Option<Run>,
 }
 
 impl Arguments {
@@ -65,38 +62,37 @@ impl Arguments {
         }
     }
 
-    /// The files to search: those of the part, or all that path and globs select.
-    fn files(&mut self, host: &dyn Host) -> Result<Vec<(String, u64)>, Failure> {
-        if let Some(files) = self.files.take() {
-            return Ok(files);
-        }
-        let under = clean_path(&self.path)?;
-        let query = Query {
-            under: under.clone(),
-            recursive: true,
+    /// The files to search: those that path and globs select, in the part's bounds and not before the cursor's.
+    fn selection(&self) -> Result<Selection, Failure> {
+        let after = self.after()?.map(|(path, _)| path.to_owned());
+        let part = self.part.as_ref();
+        let start = part.and_then(|part| part.start.clone());
+        Ok(Selection {
+            under: clean_path(&self.path)?,
             globs: self.globs.clone(),
-            after: None,
-        };
-        let entries = host.list(&query).map_err(|failure| match host.locate(&under) {
-            Err(explained) if failure.code == code::NOT_FOUND => explained,
-            _ => failure,
-        })?;
-        if entries.is_empty() && self.globs.is_empty() {
-            return Ok(alone(host, &under)?.into_iter().collect());
-        }
-        let after = self.after()?.map(|(path, _)| path);
-        Ok(entries
-            .into_iter()
-            .filter(|entry| entry.kind == EntryKind::File && after.is_none_or(|after| entry.path.as_str() >= after))
-            .map(|entry| (entry.path, entry.size))
-            .collect())
+            start: start.max(after),
+            end: part.and_then(|part| part.end.clone()),
+            file_bytes_max: search::FILE_BYTES_MAX,
+            text_only: true,
+        })
+    }
+
+    fn search<'a>(&'a self, pattern: &'a Pattern) -> Result<search::Search<'a>, Failure> {
+        Ok(search::Search {
+            pattern,
+            context: self.context,
+            limit: self.limit(),
+            after: self.after()?,
+        })
     }
 }
 
-/// A file that is ignored: no list has it, but who names it means it.
-fn alone(host: &dyn Host, path: &str) -> Result<Option<(String, u64)>, Failure> {
-    let (_, metadata) = host.locate(path)?;
-    Ok(metadata.is_file().then(|| (path.to_owned(), metadata.len())))
+/// The failure of a selection; for a missing file, with files of the same name elsewhere.
+fn explained(host: &dyn Host, under: &str, failure: Failure) -> Failure {
+    match failure.code == code::NOT_FOUND {
+        true => host.locate(under).err().unwrap_or(failure),
+        false => failure,
+    }
 }
 
 impl Skill for SearchCode {
@@ -114,20 +110,19 @@ impl Skill for SearchCode {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let mut arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: Arguments = skill_sdk::arguments(arguments)?;
         let pattern = Pattern::new(&arguments.pattern, arguments.literal, arguments.case)?;
-        let is_part = arguments.files.is_some();
-        let files = arguments.files(host)?;
-        let search = search::Search {
-            pattern: &pattern,
-            context: arguments.context,
-            limit: arguments.limit(),
-            after: arguments.after()?,
-        };
-        let found = search.run(host, &files);
-        if is_part {
+        let (search, selection) = (arguments.search(&pattern)?, arguments.selection()?);
+        let mut found = search
+            .run(host, &selection)
+            .map_err(|failure| explained(host, &selection.under, failure))?;
+        if arguments.part.is_some() {
             let text = serde_json::to_string(&found).map_err(|error| Failure::failed(error.to_string()))?;
             return Ok(Outcome::text(text));
+        }
+        // A file that is ignored: no list has it, but who names it means it.
+        if found.is_empty() && arguments.globs.is_empty() {
+            search.alone(host, &selection.under, &mut found)?;
         }
         Ok(answer::write(&arguments, found))
     }
@@ -135,11 +130,17 @@ impl Skill for SearchCode {
 
 impl Sharded for SearchCode {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
-        let mut call: Arguments = skill_sdk::arguments(arguments)?;
+        let call: Arguments = skill_sdk::arguments(arguments)?;
         // A wrong pattern is told once, and before anything is read.
         Pattern::new(&call.pattern, call.literal, call.case)?;
-        let files = call.files(host)?;
-        divide(&files, parts).map(|files| part(arguments, files)).collect()
+        let selection = call.selection()?;
+        let starts = host
+            .divide(&selection, parts)
+            .map_err(|failure| explained(host, &selection.under, failure))?;
+        match starts.is_empty() {
+            true => Ok(vec![arguments.to_owned()]),
+            false => Run::all(starts).map(|run| part(arguments, &run)).collect(),
+        }
     }
 
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
@@ -154,33 +155,12 @@ impl Sharded for SearchCode {
     }
 }
 
-/// The arguments with files added, as text: a tree of values for a hundred thousand files would cost more than they do.
-fn part(arguments: &str, files: &[(String, u64)]) -> Result<String, Failure> {
-    let files = serde_json::to_string(files).map_err(|error| Failure::failed(error.to_string()))?;
-    // The object has a pattern at least, so a comma is right.
-    let open = arguments.trim_end().strip_suffix('}').unwrap_or_default();
-    Ok(format!("{open},\"files\":{files}}}"))
-}
-
-/// Cuts the list into at most `parts` runs that take about equally long; at least one, which may be empty.
-fn divide(files: &[(String, u64)], parts: u32) -> impl Iterator<Item = &[(String, u64)]> {
-    let cost = |file: &(String, u64)| match file.1 > search::FILE_BYTES_MAX {
-        true => 0,
-        false => file.1 + OPEN_COST_BYTES,
-    };
-    let total: u64 = files.iter().map(cost).sum();
-    let parts = u64::from(parts.max(1));
-    let mut bounds = vec![0];
-    let mut spent = 0;
-    for (at, file) in files.iter().enumerate() {
-        spent += cost(file);
-        let made = bounds.len() as u64;
-        if made < parts && spent * parts >= total * made && at + 1 < files.len() {
-            bounds.push(at + 1);
-        }
-    }
-    bounds.push(files.len());
-    (1..bounds.len()).map(move |at| &files[bounds[at - 1]..bounds[at]])
+/// The arguments with the part added.
+fn part(arguments: &str, part: &Run) -> Result<String, Failure> {
+    let failed = |error: serde_json::Error| Failure::failed(error.to_string());
+    let mut arguments: serde_json::Value = serde_json::from_str(arguments).map_err(failed)?;
+    arguments["part"] = serde_json::to_value(part).map_err(failed)?;
+    Ok(arguments.to_string())
 }
 
 fn parameters() -> serde_json::Value {

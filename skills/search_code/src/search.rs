@@ -1,15 +1,12 @@
-//! Reads files and finds the lines that match.
+//! Finds the lines that match.
 //!
-//! This is the hot path: one buffer serves every file, the pattern runs over whole buffers, and only a match makes
-//! anybody look for lines. How the answer looks is not decided here.
+//! This is the hot path: files come from the host many at a time, the pattern runs over whole files, and only a match
+//! makes anybody look for lines. How the answer looks is not decided here.
 
-use std::fs::File;
-use std::io::Read;
-use std::ops::Range;
-use std::path::Path;
+use std::ops::{ControlFlow, Range};
 
-use skill_sdk::Host;
 use skill_sdk::pattern::Pattern;
+use skill_sdk::{Content, Failure, Host, Selection};
 
 use crate::answer::{FileFound, Found, Line};
 
@@ -18,7 +15,7 @@ pub(crate) const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// A NUL in the first bytes marks a file that is not text.
 const SNIFF_BYTES: usize = 8 * 1024;
 /// Once so many lines have matched, the pattern is not one to count.
-const MATCHES_MAX: u64 = 100_000;
+pub(crate) const MATCHES_MAX: u64 = 100_000;
 /// Text of the lines that are kept, so that an answer fits a model's window. It is checked before each match.
 pub(crate) const KEPT_BYTES_MAX: usize = 64 * 1024;
 /// A longer line is shown as the surroundings of its match.
@@ -37,35 +34,50 @@ pub(crate) struct Search<'a> {
     pub(crate) after: Option<(&'a str, u64)>,
 }
 
-/// Why a file was not searched.
-enum Skipped {
-    Binary,
-    Unreadable,
-}
-
 impl Search<'_> {
-    /// Searches `files` in their order; sizes are those of the list.
-    pub(crate) fn run(&self, host: &dyn Host, files: &[(String, u64)]) -> Found {
+    /// Searches the selected files in their order.
+    pub(crate) fn run(&self, host: &dyn Host, selection: &Selection) -> Result<Found, Failure> {
         let mut found = Found::default();
-        let mut buffer = Vec::new();
-        for (path, size) in files {
-            if found.stopped {
-                break;
+        host.read_files(selection, &mut |path, content| {
+            self.take(path, content, &mut found);
+            match found.stopped {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
             }
-            if *size > FILE_BYTES_MAX {
+        })?;
+        Ok(found)
+    }
+
+    /// Searches a file that no list has.
+    pub(crate) fn alone(&self, host: &dyn Host, path: &str, found: &mut Found) -> Result<(), Failure> {
+        let (place, metadata) = host.locate(path)?;
+        if !metadata.is_file() {
+            return Ok(());
+        }
+        if metadata.len() > FILE_BYTES_MAX {
+            self.take(path, Content::Large, found);
+            return Ok(());
+        }
+        match std::fs::read(place) {
+            Ok(text) if is_binary(&text) => self.take(path, Content::Binary, found),
+            Ok(text) => self.take(path, Content::Whole(&text), found),
+            Err(_) => self.take(path, Content::Unreadable, found),
+        }
+        Ok(())
+    }
+
+    fn take(&self, path: &str, content: Content<'_>, found: &mut Found) {
+        match content {
+            Content::Whole(text) => self.file(path, text, found),
+            Content::Binary => found.binary += 1,
+            Content::Unreadable => found.unreadable += 1,
+            Content::Large => {
                 found.large += 1;
                 if found.large_named.len() < NAMED_MAX {
-                    found.large_named.push(path.clone());
+                    found.large_named.push(path.to_owned());
                 }
-                continue;
-            }
-            match read(&host.repo().join(path), *size as usize, &mut buffer) {
-                Ok(text) => self.file(path, text, &mut found),
-                Err(Skipped::Binary) => found.binary += 1,
-                Err(Skipped::Unreadable) => found.unreadable += 1,
             }
         }
-        found
     }
 
     /// Searches one file's text.
@@ -87,7 +99,7 @@ impl Search<'_> {
                     continue;
                 }
                 if keeps {
-                    found.kept_bytes += (line.len().min(LINE_BYTES_MAX) + path.len() + 8) * (1 + 2 * self.context);
+                    found.kept_bytes += self.cost(path, &line);
                     kept.push((number, line));
                 } else {
                     first_dropped.get_or_insert(number);
@@ -107,13 +119,18 @@ impl Search<'_> {
             found.kept += kept.len();
             found.shown.push(FileFound {
                 path: path.to_owned(),
-                lines: self.with_context(text, &kept, first_dropped),
+                lines: self.with_context(path, text, &kept, first_dropped),
             });
         }
     }
 
+    /// What a matching line takes up in an answer, with those around it, roughly.
+    fn cost(&self, path: &str, line: &Range<usize>) -> usize {
+        (line.len().min(LINE_BYTES_MAX) + path.len() + 8) * (1 + 2 * self.context)
+    }
+
     /// The kept lines as they are shown, with those around them, each once and before `end`.
-    fn with_context(&self, text: &[u8], kept: &[(u64, Range<usize>)], end: Option<u64>) -> Vec<Line> {
+    fn with_context(&self, path: &str, text: &[u8], kept: &[(u64, Range<usize>)], end: Option<u64>) -> Vec<Line> {
         let mut shown: Vec<Line> = Vec::new();
         for (at, (number, line)) in kept.iter().enumerate() {
             let next = kept.get(at + 1).map_or(end.unwrap_or(u64::MAX), |(next, _)| *next);
@@ -125,13 +142,13 @@ impl Search<'_> {
                     .enumerate()
                     .map(|(back, range)| Line {
                         number: number - (before - back) as u64,
-                        matches: false,
+                        cost: 0,
                         text: cut(&text[range], None),
                     }),
             );
             shown.push(Line {
                 number: *number,
-                matches: true,
+                cost: self.cost(path, line),
                 text: cut(&text[line.clone()], Some(self.pattern)),
             });
             let mut before = line.end;
@@ -143,7 +160,7 @@ impl Search<'_> {
                 before = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |found| start + found);
                 shown.push(Line {
                     number: number + step,
-                    matches: false,
+                    cost: 0,
                     text: cut(&text[start..before], None),
                 });
             }
@@ -152,30 +169,8 @@ impl Search<'_> {
     }
 }
 
-/// Reads a whole file into the buffer, which only grows. A file of exactly the listed size costs one read.
-fn read<'a>(place: &Path, size: usize, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Skipped> {
-    let mut file = File::open(place).map_err(|_| Skipped::Unreadable)?;
-    // One more than expected, so that the end of the file is seen in the same read.
-    let mut length = 0;
-    loop {
-        let wanted = size.max(length) + 1;
-        if buffer.len() < wanted {
-            // Doubling, so that a long run of growing files does not clear the buffer anew each time.
-            buffer.resize(wanted.next_power_of_two().max(64 * 1024), 0);
-        }
-        let read = file
-            .read(&mut buffer[length..wanted])
-            .map_err(|_| Skipped::Unreadable)?;
-        length += read;
-        if read == 0 || length == size || length as u64 > FILE_BYTES_MAX {
-            break;
-        }
-    }
-    let text = &buffer[..length];
-    match memchr::memchr(0, &text[..length.min(SNIFF_BYTES)]) {
-        Some(_) => Err(Skipped::Binary),
-        None => Ok(text),
-    }
+fn is_binary(text: &[u8]) -> bool {
+    memchr::memchr(0, &text[..text.len().min(SNIFF_BYTES)]).is_some()
 }
 
 /// Counts lines up to places that only move forward.

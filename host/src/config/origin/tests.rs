@@ -52,7 +52,7 @@ deny = ["install"]
     ];
     insta::assert_snapshot!(listed(text, &variables), @r#"
     home = "/h" (from TOOL_HOME)
-    port = 9000 (from TOOL_BACKEND_PORT)
+    server.port = 9000 (from TOOL_BACKEND_PORT)
     providers.hosted.enabled = true (from /h/config.toml)
     providers.hosted.api = "messages" (default)
     providers.hosted.url = "https://api.anthropic.com" (default)
@@ -99,7 +99,7 @@ deny = ["install"]
 fn defaults_are_shown_as_such() {
     insta::assert_snapshot!(listed("", &[]), @r#"
     home = "/h" (default)
-    port = 8000 (default)
+    server.port = 8000 (default)
     providers.hosted.enabled = false (default)
     providers.hosted.api = "messages" (default)
     providers.hosted.url = "https://api.anthropic.com" (default)

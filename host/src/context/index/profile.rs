@@ -2,13 +2,14 @@
 //!
 //! A profile is measured once from a text and holds nothing of a task: hashes of the stems with the blocks of lines
 //! that they occur in, the names that are defined, and the imports as written. `facts` reads it for a task. It is made
-//! of the text and the path's language alone, so that the digest of both stands for it. Read from a disk it can be
+//! of the text and the path's language alone, so that the digest of both stands for it. Definitions and imports come
+//! from the lines of the text, and later from a syntax tree; a profile says which it was. Read from a disk it can be
 //! damaged in any way: then it says nothing.
 
 use std::cell::RefCell;
 
 use super::codec::{Reader, checksum, put, put_bytes};
-use crate::context::symbols::{self, Import, Syntax};
+use crate::context::symbols::{self, Form, Import, Outline, Syntax};
 use crate::context::words::{each_identifier, hash, split, stem};
 
 /// Lines of one block. Hits are counted by block; a window is a run of blocks.
@@ -21,7 +22,18 @@ const LINE_BYTES_MAX: usize = 2000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::context) struct Profile(Vec<u8>);
 
-/// Numbers at the beginning, each of four bytes: the words of the file, and the sizes of the sections that follow.
+/// What definitions and imports were read from: the first byte of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    /// From lines, and nobody has tried it by a tree.
+    Text = 0,
+    /// From a syntax tree.
+    Tree = 1,
+    /// From lines, because there is no tree to be had.
+    TextAlone = 2,
+}
+
+/// After that, numbers of four bytes each: the words of the file, and the sizes of the sections that follow.
 const HEADER_NUMBERS: usize = 6;
 
 /// A profile's sections.
@@ -35,6 +47,8 @@ struct Sections<'a> {
     postings: &'a [u8],
     names: Reader<'a>,
     imports: Reader<'a>,
+    /// Bytes before the names.
+    words_end: usize,
 }
 
 /// Words of a text by block, while it is measured.
@@ -55,13 +69,41 @@ impl Profile {
     pub(in crate::context) fn of(path: &str, text: &str) -> Self {
         TALLY.with_borrow_mut(|tally| {
             tally.read(text);
-            let (definitions, names, imports) = outline(path, text);
-            let mut bytes = Vec::new();
-            tally.write(&mut bytes, definitions, &names);
-            bytes.extend_from_slice(&names);
-            bytes.extend_from_slice(&imports);
+            let symbols = Symbols::of_text(path, text);
+            let mut bytes = vec![Made::Text as u8];
+            tally.write(&mut bytes, symbols.count);
+            symbols.write(&mut bytes);
             Self(bytes)
         })
+    }
+
+    /// The same with the symbols of a tree of the same text.
+    pub(super) fn with_tree(&self, text: &str, tree: &Outline) -> Self {
+        let Some(sections) = self.sections() else {
+            return self.clone();
+        };
+        let symbols = Symbols::of_tree(text, tree);
+        let mut bytes = self.0[..sections.words_end].to_vec();
+        bytes[0] = Made::Tree as u8;
+        bytes[1 + 4..1 + 8].copy_from_slice(&symbols.count.to_le_bytes());
+        symbols.write(&mut bytes);
+        Self(bytes)
+    }
+
+    /// The same, for which no tree is to be had.
+    pub(super) fn without_tree(&self) -> Self {
+        let mut bytes = self.0.clone();
+        bytes[0] = Made::TextAlone as u8;
+        Self(bytes)
+    }
+
+    /// What its symbols were read from.
+    pub(super) fn made(&self) -> Made {
+        match self.0.first() {
+            Some(1) => Made::Tree,
+            Some(2) => Made::TextAlone,
+            _ => Made::Text,
+        }
     }
 
     /// What was kept of an earlier one; nothing where it cannot be one.
@@ -75,7 +117,7 @@ impl Profile {
     }
 
     fn sections(&self) -> Option<Sections<'_>> {
-        let mut reader = Reader(&self.0);
+        let mut reader = Reader(self.0.get(1..)?);
         let (header, _) = reader.bytes(HEADER_NUMBERS * 4)?.as_chunks::<4>();
         let [words, definitions, hashes, blocks, lengths, postings] = header else {
             return None;
@@ -85,6 +127,7 @@ impl Profile {
         let blocks = Reader(reader.bytes(size(blocks))?);
         let lengths = Reader(reader.bytes(size(lengths))?);
         let postings = reader.bytes(size(postings))?;
+        let words_end = self.0.len() - reader.0.len();
         let names = Reader(reader.sized()?);
         Some(Sections {
             words: u32::from_le_bytes(*words),
@@ -95,6 +138,7 @@ impl Profile {
             postings,
             names,
             imports: reader,
+            words_end,
         })
     }
 
@@ -131,15 +175,16 @@ impl Profile {
         hits
     }
 
-    /// Calls `found` for each name that is defined, with its line.
-    pub(in crate::context) fn each_definition(&self, mut found: impl FnMut(&str, u32)) {
+    /// Calls `found` for each name that is defined, with its line and its last one. Lines alone do not tell where a
+    /// definition ends: then both are the same.
+    pub(in crate::context) fn each_definition(&self, mut found: impl FnMut(&str, (u32, u32))) {
         let Some(mut names) = self.sections().map(|sections| sections.names) else {
             return;
         };
         let mut line = 0_u32;
-        while let (Some(further), Some(name)) = (names.small(), names.text()) {
+        while let (Some(further), Some(extent), Some(name)) = (names.small(), names.small(), names.text()) {
             line = line.saturating_add(further);
-            found(name, line);
+            found(name, (line, line.saturating_add(extent)));
         }
     }
 
@@ -225,7 +270,7 @@ impl Tally {
     }
 
     /// Writes all sections up to the names.
-    fn write(&self, into: &mut Vec<u8>, definitions: u32, names: &[u8]) {
+    fn write(&self, into: &mut Vec<u8>, definitions: u32) {
         let (mut hashes, mut lengths, mut postings) = (Vec::new(), Vec::new(), Vec::new());
         for word in self.occurrences.chunk_by(|a, b| a >> 32 == b >> 32) {
             let start = postings.len();
@@ -246,32 +291,71 @@ impl Tally {
         self.blocks.iter().for_each(|words| put(&mut blocks, u64::from(*words)));
         let sizes = [hashes.len() / 4, blocks.len(), lengths.len(), postings.len()];
         let words = self.blocks.iter().sum();
-        into.reserve_exact(HEADER_NUMBERS * 4 + sizes.iter().sum::<usize>() + hashes.len() + names.len() + 64);
+        into.reserve_exact(HEADER_NUMBERS * 4 + sizes.iter().sum::<usize>() + hashes.len() + 64);
         for number in [words, definitions].into_iter().chain(sizes.map(|size| size as u32)) {
             into.extend_from_slice(&number.to_le_bytes());
         }
         for section in [hashes, blocks, lengths, postings] {
             into.extend_from_slice(&section);
         }
-        put(into, names.len() as u64);
     }
 }
 
-/// The number of definitions, their names with their lines, and the imports.
-fn outline(path: &str, text: &str) -> (u32, Vec<u8>, Vec<u8>) {
-    let (mut count, mut names, mut imports) = (0, Vec::new(), Vec::new());
-    let Some(syntax) = Syntax::of(path) else {
-        return (count, names, imports);
-    };
-    let mut line = 0;
-    let define = |definition: symbols::Definition<'_>| {
-        put(&mut names, u64::from(definition.line - line));
-        put_bytes(&mut names, definition.name.as_bytes());
-        line = definition.line;
-        count += 1;
-    };
-    symbols::read(syntax, text, define, |import| put_import(&mut imports, &import));
-    (count, names, imports)
+/// What a profile holds beside words.
+#[derive(Default)]
+struct Symbols {
+    count: u32,
+    names: Vec<u8>,
+    imports: Vec<u8>,
+}
+
+impl Symbols {
+    /// By lines.
+    fn of_text(path: &str, text: &str) -> Self {
+        let (mut own, mut imports, mut line) = (Self::default(), Vec::new(), 0);
+        let Some(syntax) = Syntax::of(path) else {
+            return own;
+        };
+        let define = |definition: symbols::Definition<'_>| {
+            own.define(definition.name, definition.line - line, 0);
+            line = definition.line;
+        };
+        symbols::read(syntax, text, define, |import| put_import(&mut imports, &import));
+        own.imports = imports;
+        own
+    }
+
+    /// By a tree.
+    fn of_tree(text: &str, tree: &Outline) -> Self {
+        let (mut own, mut line) = (Self::default(), 0);
+        for (name, named) in tree
+            .definitions(text)
+            .filter(|(_, named)| is_told(named.form, named.depth))
+        {
+            own.define(name, named.line - line, named.end_line - named.line);
+            line = named.line;
+        }
+        tree.each_import(text, |import| put_import(&mut own.imports, &import));
+        own
+    }
+
+    fn define(&mut self, name: &str, further: u32, extent: u32) {
+        put(&mut self.names, further.into());
+        put(&mut self.names, extent.into());
+        put_bytes(&mut self.names, name.as_bytes());
+        self.count += 1;
+    }
+
+    fn write(&self, into: &mut Vec<u8>) {
+        put_bytes(into, &self.names);
+        into.extend_from_slice(&self.imports);
+    }
+}
+
+/// True for what somebody would look for by its name. Fields and attributes of types are called like anything else, and
+/// make files look relevant that are not.
+fn is_told(form: Form, depth: u32) -> bool {
+    form != Form::Value || depth == 0
 }
 
 fn put_import(into: &mut Vec<u8>, import: &Import<'_>) {
@@ -365,7 +449,7 @@ mod tests {
         let hits = profile.hits(&terms(&["retrying", "queue", "retrylater", "absent", "requests"]), 2);
         assert_eq!(hits, [(0, 0, 3), (0, 2, 1), (0, 4, 2), (1, 0, 1), (1, 1, 1)]);
         let mut defined = Vec::new();
-        profile.each_definition(|name, line| defined.push(format!("{line}:{name}")));
+        profile.each_definition(|name, (line, _)| defined.push(format!("{line}:{name}")));
         assert_eq!(defined, ["4:retry_later", "11:Queue", "12:retry"]);
         let mut imports = Vec::new();
         profile.each_import(|import| imports.push(format!("{import:?}")));
@@ -399,7 +483,10 @@ mod tests {
     #[test]
     fn the_form_is_the_one_that_the_format_stands_for() {
         let bytes = Profile::of("a.py", TEXT).0;
-        assert_eq!((bytes.len(), super::super::codec::checksum(&bytes)), (158, 728_552_557));
+        assert_eq!(
+            (bytes.len(), super::super::codec::checksum(&bytes)),
+            (162, 3_351_433_343)
+        );
     }
 
     proptest! {

@@ -10,21 +10,21 @@ use super::*;
 use crate::repository::Options;
 
 /// A repository and a home, both of which go at the end.
-struct World {
+pub(super) struct World {
     root: tempfile::TempDir,
-    home: tempfile::TempDir,
-    indexes: Arc<Indexes>,
+    pub(super) home: tempfile::TempDir,
+    pub(super) indexes: Arc<Indexes>,
 }
 
 const ALPHA: &str = "def alpha(): pass\n";
 const OMEGA: &str = "def omega(): pass\n";
 
 impl World {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub(super) fn new(files: &[(&str, &str)]) -> Self {
         Self::bounded(files, bounds())
     }
 
-    fn bounded(files: &[(&str, &str)], bounds: Bounds) -> Self {
+    pub(super) fn bounded(files: &[(&str, &str)], bounds: Bounds) -> Self {
         let (root, home) = (folder(), folder());
         let indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
         let world = Self { root, home, indexes };
@@ -32,7 +32,7 @@ impl World {
         world
     }
 
-    fn put(&self, path: &str, text: &str) {
+    pub(super) fn put(&self, path: &str, text: &str) {
         let path = self.root.path().join(path);
         fs::create_dir_all(path.parent().expect("it lies in the root")).expect("the folder is ours");
         fs::write(path, text).expect("the folder is ours");
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Makes everything older than what could hide a later change.
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         std::thread::sleep(2 * SETTLING);
     }
 
@@ -51,18 +51,18 @@ impl World {
         Repository::open(self.root.path(), options).expect("the folder can be opened")
     }
 
-    fn look(&self) -> Look {
+    pub(super) fn look(&self) -> Look {
         self.look_with(&self.indexes, &Options::default())
     }
 
     fn look_with(&self, indexes: &Arc<Indexes>, options: &Options) -> Look {
         let repository = self.repository(options);
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.look(&repository, &list)
+        indexes.look(&repository, &list, Instant::now())
     }
 
     /// Brings the index up to date.
-    fn fill(&self) {
+    pub(super) fn fill(&self) {
         self.look().finish();
     }
 
@@ -103,7 +103,7 @@ fn folder() -> tempfile::TempDir {
 /// Longer than a tick of the file system's clock, and short enough for a test.
 const SETTLING: Duration = Duration::from_millis(100);
 
-fn bounds() -> Bounds {
+pub(super) fn bounds() -> Bounds {
     Bounds {
         settling: SETTLING,
         ..Bounds::default()
@@ -111,7 +111,7 @@ fn bounds() -> Bounds {
 }
 
 /// The definitions of a file, and how many files the request had to read for them.
-fn defined(look: &Look, path: &str) -> (Vec<String>, usize) {
+pub(super) fn defined(look: &Look, path: &str) -> (Vec<String>, usize) {
     let before = look.measured.load(Ordering::Relaxed);
     let mut names = Vec::new();
     if let Looked::Profile(profile) = look.profile(path) {
@@ -339,7 +339,7 @@ fn another_directory_in_the_same_place_has_another_index() {
     let open = || Repository::open(&world.path("tree"), &Options::default()).expect("it can be opened");
     let look = |repository: Arc<Repository>| {
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.look(&repository, &list)
+        indexes.look(&repository, &list, Instant::now())
     };
     look(open()).finish();
     fs::rename(world.path("tree"), world.path("old")).expect("it can be renamed");
@@ -568,6 +568,26 @@ fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
 }
 
 #[test]
+fn the_time_that_a_list_took_is_part_of_the_wait() {
+    let bounds = Bounds {
+        wait: Duration::from_secs(30),
+        wait_files: 1,
+        ..bounds()
+    };
+    let mut world = World::bounded(&[("a.py", ALPHA), ("b.py", OMEGA)], bounds);
+    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
+    let look = world.look();
+    let asked = Instant::now().checked_sub(Duration::from_secs(31));
+    let late = Look {
+        asked: asked.expect("the machine has run for that long"),
+        ..world.look()
+    };
+    assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(1), omega(1)));
+    assert_eq!(defined(&late, "a.py"), alpha(1));
+    assert!(matches!(late.profile("b.py"), Looked::Later));
+}
+
+#[test]
 fn one_index_is_filled_at_a_time_and_by_one() {
     let world = World::new(&[("a.py", ALPHA)]);
     let index = Arc::clone(&world.look().index);
@@ -584,9 +604,10 @@ fn one_index_is_filled_at_a_time_and_by_one() {
 fn the_bounds_of_indexes_are_those_of_limits() {
     use crate::limits::{
         INDEX_BYTES_MAX, INDEX_PENDING_BYTES_MAX, INDEX_WAIT_FILES_MIN, INDEX_WAIT_MS, INDEXES_BYTES_MAX,
-        INDEXES_FILLING_MAX, INDEXES_MAX, INDEXES_OPEN_FILES_MAX, INDEXES_OPEN_MAX,
+        INDEXES_FILLING_MAX, INDEXES_MAX, INDEXES_OPEN_FILES_MAX, INDEXES_OPEN_MAX, OUTLINE_FILL_SECONDS_MAX,
+        OUTLINE_NOW_BYTES_MAX, OUTLINE_NOW_FILES_MAX,
     };
-    let bounds = Indexes::new(Path::new("/nowhere")).bounds;
+    let bounds = Indexes::new(Path::new("/nowhere"), Outliners::new(&[])).bounds;
     assert_eq!(
         (bounds.bytes, bounds.indexes_bytes),
         (INDEX_BYTES_MAX, INDEXES_BYTES_MAX)
@@ -601,4 +622,6 @@ fn the_bounds_of_indexes_are_those_of_limits() {
     );
     assert_eq!(bounds.wait.as_millis(), u128::from(INDEX_WAIT_MS));
     assert_eq!(bounds.wait_files, INDEX_WAIT_FILES_MIN);
+    assert_eq!(bounds.trees.as_secs(), OUTLINE_FILL_SECONDS_MAX);
+    assert_eq!(bounds.trees_now, (OUTLINE_NOW_FILES_MAX, OUTLINE_NOW_BYTES_MAX));
 }

@@ -20,16 +20,13 @@ impl Draft<'_, '_> {
         } else {
             self.reached(starts, directory)
         };
-        let rank = graph.page_rank(starts);
-        let mut central: Vec<(String, f64)> = rank
+        let mut central: Vec<(String, f64)> = graph
+            .centrality(starts)
             .into_iter()
             .filter(|(at, _)| self.is_source(*at) && self.tree.sizes[*at] > 0 && self.indices(directory).contains(at))
             .map(|(at, score)| {
                 let path = self.tree.paths[at];
-                (
-                    path.to_owned(),
-                    score * graph.weight(at) * if is_plumbing(path) { 0.2 } else { 1.0 },
-                )
+                (path.to_owned(), score * if is_plumbing(path) { 0.2 } else { 1.0 })
             })
             .collect();
         central.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -94,16 +91,11 @@ impl Draft<'_, '_> {
     }
 
     pub(super) fn by_centrality(&self, files: Vec<usize>, graph: &Graph, except: &str) -> Vec<(String, f64)> {
-        let rank: HashMap<usize, f64> = graph.page_rank(&[]).into_iter().collect();
+        let rank: HashMap<usize, f64> = graph.centrality(&[]).into_iter().collect();
         let mut scored: Vec<(String, f64)> = files
             .into_iter()
             .filter(|at| self.tree.paths[*at] != except && matches!(self.tree.layout.roles[*at], Role::Source))
-            .map(|at| {
-                (
-                    self.tree.paths[at].to_owned(),
-                    rank.get(&at).copied().unwrap_or(0.0) * graph.weight(at),
-                )
-            })
+            .map(|at| (self.tree.paths[at].to_owned(), rank.get(&at).copied().unwrap_or(0.0)))
             .collect();
         scored.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         scored
@@ -141,7 +133,8 @@ fn is_plumbing(path: &str) -> bool {
         "warnings",
     ];
     let plain = |name: &str| NAMES.contains(&name.trim_matches('_').to_ascii_lowercase().as_str());
-    plain(stem(path)) || parent(path).split('/').any(plain) || path.ends_with(".d.ts")
+    let declares = path.ends_with(".d.ts") || path.ends_with(".pyi");
+    declares || plain(stem(path)) || parent(path).split('/').any(plain)
 }
 
 /// Imports among some files.
@@ -184,41 +177,60 @@ impl Graph {
         importers
     }
 
-    /// What makes an imported file worth reading: it defines much, and it brings other parts together.
-    fn weight(&self, at: usize) -> f64 {
-        self.nodes.get(&at).map_or(0.0, |node| {
-            (1.0 + f64::from(node.definitions)).ln() * (1.0 + node.imports.len() as f64).sqrt()
-        })
-    }
-
-    /// PageRank over the imports, jumping back to `starts`, or anywhere where there are none.
-    fn page_rank(&self, starts: &[usize]) -> Vec<(usize, f64)> {
-        const DAMPING: f64 = 0.85;
-        const ROUNDS: usize = 20;
+    /// What makes a file worth reading: others need it, it brings others together, and it defines much. A file that
+    /// only has the first is a leaf that everybody uses, and one that only has the second is a list of parts.
+    fn centrality(&self, starts: &[usize]) -> Vec<(usize, f64)> {
         let mut order: Vec<usize> = self.nodes.keys().copied().collect();
         order.sort_unstable();
         let place: HashMap<usize, usize> = order.iter().enumerate().map(|(place, at)| (*at, place)).collect();
         let starts: Vec<usize> = starts.iter().filter_map(|at| place.get(at).copied()).collect();
-        let count = order.len().max(1) as f64;
-        let jump = |at: usize| match starts.is_empty() {
-            true => 1.0 / count,
-            false if starts.contains(&at) => 0.5 / starts.len() as f64 + 0.5 / count,
-            false => 0.5 / count,
-        };
-        let mut rank: Vec<f64> = (0..order.len()).map(jump).collect();
-        for _ in 0..ROUNDS {
-            let mut next: Vec<f64> = (0..order.len()).map(|at| (1.0 - DAMPING) * jump(at)).collect();
-            for (from, at) in order.iter().enumerate() {
-                let targets: Vec<usize> = self.nodes[at]
+        let links: Vec<Vec<usize>> = order
+            .iter()
+            .map(|at| {
+                self.nodes[at]
                     .imports()
                     .filter_map(|to| place.get(&to).copied())
-                    .collect();
-                for to in &targets {
-                    next[*to] += DAMPING * rank[from] / targets.len() as f64;
-                }
-            }
-            rank = next;
-        }
-        order.into_iter().zip(rank).collect()
+                    .collect()
+            })
+            .collect();
+        let needed = page_rank(&links, &starts);
+        let gathering = page_rank(&turned(&links), &[]);
+        let score = |(place, at): (usize, usize)| {
+            let defined = f64::from(self.nodes[&at].definitions).sqrt();
+            (at, (needed[place] * gathering[place]).sqrt() * defined)
+        };
+        order.iter().copied().enumerate().map(score).collect()
     }
+}
+
+/// The same links seen from their ends.
+fn turned(links: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut turned: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
+    for (from, to) in links.iter().enumerate() {
+        to.iter().for_each(|to| turned[*to].push(from));
+    }
+    turned
+}
+
+/// PageRank along links, jumping back to `starts`, or anywhere where there are none.
+fn page_rank(links: &[Vec<usize>], starts: &[usize]) -> Vec<f64> {
+    const DAMPING: f64 = 0.85;
+    const ROUNDS: usize = 20;
+    let count = links.len().max(1) as f64;
+    let jump = |at: usize| match starts.is_empty() {
+        true => 1.0 / count,
+        false if starts.contains(&at) => 0.5 / starts.len() as f64 + 0.5 / count,
+        false => 0.5 / count,
+    };
+    let mut rank: Vec<f64> = (0..links.len()).map(jump).collect();
+    for _ in 0..ROUNDS {
+        let mut next: Vec<f64> = (0..links.len()).map(|at| (1.0 - DAMPING) * jump(at)).collect();
+        for (from, targets) in links.iter().enumerate() {
+            for to in targets {
+                next[*to] += DAMPING * rank[from] / targets.len() as f64;
+            }
+        }
+        rank = next;
+    }
+    rank
 }

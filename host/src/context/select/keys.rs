@@ -60,48 +60,85 @@ impl Draft<'_, '_> {
 
     /// Entry points below a directory with how sure they are and why, surest first.
     pub(super) fn entry_points(&self, directory: &str) -> Vec<(String, f64, String)> {
-        let mut found: HashMap<usize, (f64, String)> = HashMap::new();
-        let mut note = |at: usize, score: f64, reason: String| {
-            let known = found.entry(at).or_insert((0.0, String::new()));
-            if score > known.0 {
-                *known = (score, reason);
-            }
-        };
+        let mut found: Entries = HashMap::new();
         for at in self.indices(directory) {
             let path = self.tree.paths[at];
             let depth = distance(directory, path) as f64;
             if self.tree.layout.roles[at] == Role::Source
+                && !is_private(directory, path)
                 && let Some(score) = scanner::entry_point_of_source(path)
             {
                 // Of several programs or libraries, the one with most code is the one that is asked about.
                 let size = (1.0 + self.sources_below(parent(path)) as f64).ln() / 2.0;
                 note(
+                    &mut found,
                     at,
                     f64::from(score) - depth + size,
-                    "entry point by its name".to_owned(),
+                    "entry point by its name",
                 );
             }
             if is_head(directory, path) {
-                note(at, 7.0 - depth, "head of the target directory".to_owned());
+                note(&mut found, at, 7.0 - depth, "head of the target directory");
             }
             if entry::is_manifest(path) && depth <= 2.0 && self.tree.sizes[at] <= RANKED_FILE_BYTES_MAX {
                 let reason = format!("entry point declared in {path}");
                 for (target, sure) in self.declared(path) {
-                    note(target, if sure { 14.0 } else { 8.0 } - depth, reason.clone());
+                    note(&mut found, target, if sure { 14.0 } else { 8.0 } - depth, &reason);
                 }
             }
         }
-        // A file of a few lines only leads to another one.
-        let is_stub = |at: &usize| self.tree.sizes[*at] < STUB_BYTES;
-        let only_stubs = directory.is_empty() && found.keys().all(is_stub);
-        found.retain(|at, _| self.tree.sizes[*at] > 0 && (only_stubs || !is_stub(at)));
-        let mut entries: Vec<(String, f64, String)> = found
-            .into_iter()
-            .map(|(at, (score, reason))| (self.tree.paths[at].to_owned(), score, reason))
-            .collect();
-        entries.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        entries.truncate(ENTRY_POINTS_MAX);
-        entries
+        self.without_stubs(&mut found, directory);
+        self.surest(found)
+    }
+
+    /// Puts what they lead to in the place of files of a few lines, and leaves out what is empty.
+    fn without_stubs(&self, found: &mut Entries, directory: &str) {
+        let mut stubs: Vec<usize> = found.keys().copied().filter(|at| self.is_stub(*at)).collect();
+        stubs.sort_unstable();
+        for stub in &stubs {
+            let (score, reason) = found[stub].clone();
+            if let Some(at) = self.leads_to(*stub)
+                && self.indices(directory).contains(&at)
+                && !self.is_stub(at)
+            {
+                note(found, at, score - 0.5, &reason);
+            }
+        }
+        let only_stubs = directory.is_empty() && found.len() == stubs.len();
+        found.retain(|at, _| self.tree.sizes[*at] > 0 && (only_stubs || !self.is_stub(*at)));
+    }
+
+    fn is_stub(&self, at: usize) -> bool {
+        self.tree.sizes[at] < STUB_BYTES
+    }
+
+    /// The source that a file of a few lines imports, or names by a path: a script in `bin` may have no extension. What
+    /// names several is a list, and leads nowhere.
+    fn leads_to(&self, stub: usize) -> Option<usize> {
+        let mut found = self.graph(&[stub]).imports_of(stub);
+        let path = self.tree.paths[stub];
+        if found.is_empty()
+            && let Some(text) = self.tree.text(path)
+        {
+            let quoted = text.split(['"', '\'']).filter(|part| part.starts_with('.'));
+            found.extend(quoted.filter_map(|to| Some(self.tree.layout.resolver.file_from(path, to)? as usize)));
+        }
+        found.retain(|at| self.is_source(*at));
+        found.first().copied().filter(|_| found.len() == 1)
+    }
+
+    /// Surest first, of equally sure ones the largest; without what is far less sure than the first.
+    fn surest(&self, found: Entries) -> Vec<(String, f64, String)> {
+        let mut found: Vec<(usize, (f64, String))> = found.into_iter().collect();
+        found.sort_by(|(a, (a_score, _)), (b, (b_score, _))| {
+            let by_size = || self.tree.sizes[*b].cmp(&self.tree.sizes[*a]);
+            b_score.total_cmp(a_score).then_with(by_size).then_with(|| a.cmp(b))
+        });
+        let least = found.first().map_or(0.0, |(_, (score, _))| score / 4.0);
+        found.retain(|(_, (score, _))| *score >= least);
+        found.truncate(ENTRY_POINTS_MAX);
+        let named = |(at, (score, reason)): (usize, (f64, String))| (self.tree.paths[at].to_owned(), score, reason);
+        found.into_iter().map(named).collect()
     }
 
     /// Sources that a manifest names, and whether it names them as a program or only by the project's own name.
@@ -116,11 +153,31 @@ impl Draft<'_, '_> {
             entry::Declared::Package(name) => Some((resolver.package(manifest, &name)?, false)),
         };
         let found = entry::declared(manifest, &text).into_iter().filter_map(place);
-        let found = found.map(|(at, sure)| (at as usize, sure));
+        let program = |at: usize| match self.is_source(at) {
+            true => Some(at),
+            false => self.leads_to(at).filter(|_| self.is_stub(at)),
+        };
         found
-            .filter(|(at, _)| self.is_source(*at) && !self.tree.paths[*at].ends_with(".d.ts"))
+            .filter_map(|(at, sure)| Some((program(at as usize)?, sure)))
+            .filter(|(at, _)| !self.tree.paths[*at].ends_with(".d.ts"))
             .collect()
     }
+}
+
+/// Files with how sure they are entry points, and why.
+type Entries = HashMap<usize, (f64, String)>;
+
+/// Notes a file where it is not known, or less sure.
+fn note(found: &mut Entries, at: usize, score: f64, reason: &str) {
+    if found.get(&at).is_none_or(|(known, _)| score > *known) {
+        found.insert(at, (score, reason.to_owned()));
+    }
+}
+
+/// True for what lies in a directory whose name says that it is nobody else's: its names are no way in.
+fn is_private(directory: &str, path: &str) -> bool {
+    let inside = parent(path).strip_prefix(directory).unwrap_or_default();
+    inside.split('/').any(|part| part.starts_with('_'))
 }
 
 /// Entry points that are considered.

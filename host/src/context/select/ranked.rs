@@ -1,5 +1,6 @@
 //! Files in the order of a task.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::keys::ENTRY_POINTS_MAX;
@@ -33,7 +34,7 @@ impl Draft<'_, '_> {
                 Looked::Later => Seen::Later,
             })
         });
-        self.tell_what_is_missing(&looked);
+        self.tell_what_is_missing(directory, &files, &looked);
         let mut facts: Vec<Option<Facts>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
         for (at, seen) in files.iter().zip(looked) {
             if let Some(Seen::Facts(measured)) = seen {
@@ -68,25 +69,53 @@ impl Draft<'_, '_> {
     }
 
     /// Says so where not every file was looked at.
-    fn tell_what_is_missing(&mut self, looked: &[Option<Seen>]) {
+    fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], looked: &[Option<Seen>]) {
         let all = looked.len();
-        let later = looked
+        let later = files
             .iter()
-            .flatten()
-            .filter(|seen| matches!(seen, Seen::Later))
-            .count();
-        let count = looked.iter().flatten().count() - later;
+            .zip(looked)
+            .filter(|(_, seen)| matches!(seen, Some(Seen::Later)));
+        let later: Vec<&str> = later.map(|(at, _)| self.tree.paths[*at]).collect();
+        let count = looked.iter().flatten().count() - later.len();
         if self.tree.is_over() {
             let notice = format!("The selection looked at {count} of {all} files before its time was up");
             self.notices.push(notice);
-        } else if later > 0 {
+        } else if !later.is_empty() {
+            self.is_incomplete = true;
             let notice = format!(
-                "The index of this repository is still being made: {count} of {all} files were considered, and a \
-                 selection in some seconds will know the others"
+                "The index of this repository is still being made: {count} of {all} files were considered. \
+                 Missing are {}; a selection in some seconds will know them",
+                places(directory, &later)
             );
             self.notices.push(notice);
         }
     }
+}
+
+/// Places that are named where files are missing.
+const PLACES_MAX: usize = 3;
+
+/// Where files lie, in a few words: the parts of the directory that hold most of them, with their numbers.
+fn places(directory: &str, paths: &[&str]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for path in paths {
+        let below = path.strip_prefix(directory).unwrap_or(path);
+        let begun = path.len() - below.trim_start_matches('/').len();
+        let end = path[begun..].find('/').map_or(begun, |length| begun + length);
+        *counts.entry(path[..end].trim_end_matches('/')).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let others: usize = counts.iter().skip(PLACES_MAX).map(|(_, count)| count).sum();
+    let place = |(place, count): &(&str, usize)| match *place {
+        "" => format!("{count} in the root"),
+        place => format!("{count} in `{place}`"),
+    };
+    let mut told: Vec<String> = counts.iter().take(PLACES_MAX).map(place).collect();
+    if others > 0 {
+        told.push(format!("{others} elsewhere"));
+    }
+    told.join(", ")
 }
 
 /// What came of looking for a task in a file.
@@ -94,4 +123,16 @@ enum Seen {
     Facts(Facts),
     Nothing,
     Later,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_files_are_missing_is_told_in_a_few_words() {
+        let paths = ["a.c", "d/e/f.c", "d/g.c", "x/a.c", "y/a.c", "y/b.c", "y/c.c", "z/a.c"];
+        assert_eq!(places("", &paths), "3 in `y`, 2 in `d`, 1 in the root, 2 elsewhere");
+        assert_eq!(places("d", &paths[1..3]), "1 in `d`, 1 in `d/e`");
+    }
 }

@@ -37,6 +37,31 @@ fn body(imports: &str, names: &[&str]) -> String {
     format!("{imports}\n{functions}# {}\n", "-".repeat(400))
 }
 
+/// A directory that is named is what is asked about, whatever is in it.
+#[test]
+fn a_target_directory_is_shown_before_anything_elsewhere() {
+    let shop = shop();
+    let mut files: Vec<(&str, &str)> = shop.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    files.extend([
+        ("docs/_static/logo.png", "\0PNG"),
+        ("docs/_static/site.css", "body {}"),
+        ("docs/_static/theme", "plain words"),
+        ("requirements/base.txt", "flask"),
+        ("requirements/dev.in", "pytest"),
+        ("wit/world.wit", "package a:b;"),
+    ]);
+    let shown = ["tests", "docs/_static", "requirements", "wit"].map(|directory| {
+        let target = Target::Directory(directory.to_owned());
+        paths(&files, Operation::Explain, &target).join(" ")
+    });
+    insta::assert_snapshot!(shown.join("\n"), @"
+    tests/test_stock.py tests/test_prices.py tests/conftest.py tests/web/test_views.py
+    docs/_static/site.css docs/_static/theme shop/engine.py shop/prices.py
+    requirements/base.txt requirements/dev.in shop/engine.py shop/prices.py
+    wit/world.wit shop/engine.py shop/prices.py shop/cli.py
+    ");
+}
+
 fn shop() -> Vec<(String, String)> {
     [
         ("README.md", "# Shop\n".to_owned()),
@@ -338,4 +363,60 @@ fn central_files_are_found_among_a_bounded_number() {
     select(&tree, Operation::Explain, &Target::Root, None, &[]);
     let reads = reads.into_inner();
     assert!(reads <= CENTRAL_FILES_READ_MAX + 50, "{reads}");
+}
+
+#[test]
+fn a_stub_gives_way_to_what_it_leads_to() {
+    let (program, other) = (body("import other", &["run"]), body("", &["help"]));
+    let files = [
+        ("README.md", "# Tool\n"),
+        ("package.json", r#"{"bin": {"tool": "bin/tool"}}"#),
+        ("bin/tool", "#!/usr/bin/env node\nrequire('../lib/program')\n"),
+        ("lib/program.js", program.as_str()),
+        ("lib/other.js", other.as_str()),
+    ];
+    assert!(
+        selected(&files, Operation::Explain, &Target::Root, None)
+            .contains("lib/program.js: entry point declared in package.json")
+    );
+}
+
+#[test]
+fn what_is_deep_or_private_is_no_way_in_by_its_name_alone() {
+    let text = body("", &["application"]);
+    let (deep, private) = ("a/b/c/d/app.js", "shop/_transports/asgi.py");
+    let files = [
+        ("README.md", "# Shop\n"),
+        ("cli.py", text.as_str()),
+        (deep, text.as_str()),
+        (private, text.as_str()),
+    ];
+    let chosen = selected(&files, Operation::Explain, &Target::Root, None);
+    assert!(chosen.contains("cli.py: entry point by its name"), "{chosen}");
+    for path in [deep, private] {
+        assert!(!chosen.contains(&format!("{path}: entry point")), "{chosen}");
+        assert!(!chosen.contains(&format!("{path}: \n")), "{chosen}");
+    }
+}
+
+#[test]
+fn central_is_what_others_need_and_what_brings_others_together() {
+    let many: Vec<&str> = vec!["a", "b", "c", "d"];
+    let texts = [
+        ("README.md", "# Shop\n".to_owned()),
+        ("main.py", body("import engine\nimport words\nimport parts", &["main"])),
+        (
+            "engine.py",
+            body("import words\nimport prices\nimport stock\nimport orders", &many),
+        ),
+        ("prices.py", body("import words", &many)),
+        ("stock.py", body("import words", &many)),
+        ("orders.py", body("import words\nimport prices", &many)),
+        ("parts.py", body("import words", &["part"])),
+        ("words.py", body("", &many)),
+    ];
+    let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    // Everybody needs the words, and they explain nothing.
+    let chosen = paths(&files, Operation::Explain, &Target::Root);
+    assert_eq!(chosen[..3], ["README.md", "main.py", "engine.py"]);
 }

@@ -56,6 +56,26 @@ async fn refused(server: &Server, ask: Ask, status: u16, code: &str) {
 }
 
 #[tokio::test]
+async fn only_the_holder_of_the_token_ends_an_idle_backend() {
+    let server = Server::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let same_user = ask("POST", "/stop-if-idle");
+    assert_eq!(server.problem(same_user).await, (403, "forbidden".to_owned()));
+    let asked = ask("POST", "/execute").json(server.execute("explain"));
+    let id = server.json(asked).await["session_id"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    let busy = server.json(ask("POST", "/stop-if-idle").token()).await;
+    assert_eq!(busy, json!({"stopping": false, "sessions_running": 1}));
+    assert_eq!(server.status(ask("DELETE", &format!("/sessions/{id}"))).await, 202);
+    server.text(ask("GET", &format!("/stream/{id}"))).await;
+    let idle = server.json(ask("POST", "/stop-if-idle").token()).await;
+    assert_eq!(idle, json!({"stopping": true, "sessions_running": 0}));
+    let late = ask("POST", "/execute").json(server.execute("explain"));
+    assert_eq!(server.problem(late).await, (503, "stopping".to_owned()));
+}
+
+#[tokio::test]
 async fn no_route_is_for_another_host_or_a_page_of_another_origin() {
     let server = Server::with(vec![], "cors_origins = [\"http://localhost:5173\"]");
     for (method, path) in every_route() {

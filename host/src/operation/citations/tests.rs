@@ -13,6 +13,36 @@ fn found(text: &str) -> String {
 }
 
 #[test]
+fn words_before_a_path_may_belong_to_it() {
+    let wider = |text: &str| {
+        let (citations, _) = parse(text);
+        let wider = citations.into_iter().flat_map(|citation| citation.wider);
+        wider
+            .map(|(path, at)| {
+                assert!(
+                    text[at..].starts_with(path.split(' ').next().unwrap_or_default()),
+                    "{text}"
+                );
+                path
+            })
+            .collect::<Vec<_>>()
+            .join(" | ")
+    };
+    for (text, expected) in [
+        ("src/a.py:1", ""),
+        ("see `src/my file.py:1`", "src/my file.py"),
+        ("(see src/my file.py:1)", "see src/my file.py | src/my file.py"),
+        ("one\ntwo file.py:1", "two file.py"),
+        (
+            "a b c d e f g h.py:1",
+            "b c d e f g h.py | c d e f g h.py | d e f g h.py | e f g h.py | f g h.py | g h.py",
+        ),
+    ] {
+        assert_eq!(wider(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn every_form_is_found() {
     for (text, expected) in [
         ("src/a.py:12", "src/a.py:12"),

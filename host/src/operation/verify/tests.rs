@@ -34,6 +34,34 @@ const FILES: [(&str, &str); 9] = [
 ];
 
 #[test]
+fn a_path_with_spaces_is_the_file_of_that_name() {
+    const SPACED: [(&str, &str); 3] = [
+        ("src/my file.py", "1\n2\n"),
+        ("My notes (old)/to do.md", "1\n"),
+        ("file.py", "1\n2\n3\n4\n"),
+    ];
+    for text in [
+        "`src/my file.py:1`",
+        "`src/my file.py`:2",
+        "(src/my file.py:1-2)",
+        "\"src/my file.py:2\"",
+        "as 'src/my file.py' line 2 has it",
+        "It is done in src/my file.py:1.",
+        "**My notes (old)/to do.md:1**",
+        "see file.py:4",
+    ] {
+        assert_eq!(line(&SPACED, text), "1 of 1 citations hold.", "{text}");
+    }
+    insta::assert_snapshot!(
+        ["`src/my file.py:3`", "the other file.py:5"].map(|text| line(&SPACED, text)).join("\n"),
+        @"
+    0 of 1 citations hold; does not hold: `src/my file.py:3` (the file has 2 lines).
+    0 of 1 citations hold; does not hold: `file.py:5` (the file has 4 lines).
+    "
+    );
+}
+
+#[test]
 fn a_line_holds_from_the_first_to_the_last() {
     for text in [
         "src/a.py:1",

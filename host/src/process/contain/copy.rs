@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::Bounds;
 use super::spec::{Spec, Visible};
 use crate::defence::{self, Defence};
+use crate::scratch;
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
@@ -40,7 +41,10 @@ pub(super) struct Copy(PathBuf);
 impl Copy {
     /// Copies the repository and makes the spec mean the copy.
     pub(super) fn of(spec: &mut Spec) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("tool-run-").tempdir_in("/tmp")?.keep();
+        let folder = tempfile::Builder::new()
+            .prefix("tool-run-")
+            .tempdir_in(&spec.scratch)?
+            .keep();
         let copy = Self(folder.canonicalize()?);
         match copy.fill(spec) {
             Ok(()) => Ok(copy),
@@ -77,21 +81,14 @@ impl Copy {
         Ok(())
     }
 
+    /// Where it lies.
+    pub(super) fn place(&self) -> &Path {
+        &self.0
+    }
+
     /// Removes it.
     pub(super) fn end(self) {
-        open_up(&self.0);
-        // What is left of it, for whatever reason, holds nothing that the user does not have.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A run may take the rights to its own directories away, which would keep them from being removed.
-fn open_up(folder: &Path) {
-    let _ = fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
+        scratch::remove(&self.0);
     }
 }
 
@@ -168,6 +165,7 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_copy_holds_everything_but_what_is_hidden() {
@@ -184,8 +182,6 @@ mod tests {
             root: &root,
             hidden: &["a/.env".into()],
             bounds: Bounds::default(),
-            #[cfg(feature = "counterproof")]
-            off: Vec::new(),
         };
         tree(&from, &to, &LINKED).expect("it is small");
         assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");
@@ -196,6 +192,6 @@ mod tests {
         );
         let mode = fs::metadata(to.join("a/b")).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o555);
-        open_up(folder.path());
+        scratch::remove(folder.path());
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The numbers are the kernel's for the two architectures that the filter knows; on another one there is no sandbox.
 
+mod shared;
+
 use std::collections::BTreeMap;
 
 use seccompiler::{
@@ -21,6 +23,7 @@ mod number {
     pub(super) const IOCTL: i64 = 16;
     pub(super) const PERSONALITY: i64 = 135;
     pub(super) const SOCKET: i64 = 41;
+    pub(super) const SOCKET_PAIR: i64 = 53;
     /// In the order of `super::REFUSED_NAMES`.
     pub(super) const REFUSED: &[i64] = &[
         272, 308, 101, 310, 311, 312, 250, 248, 249, 321, 298, 165, 166, 155, 161, 167, 168, 179, 163, 169, 246, 320,
@@ -38,6 +41,7 @@ mod number {
     pub(super) const IOCTL: i64 = 29;
     pub(super) const PERSONALITY: i64 = 92;
     pub(super) const SOCKET: i64 = 198;
+    pub(super) const SOCKET_PAIR: i64 = 199;
     pub(super) const REFUSED: &[i64] = &[
         97, 268, 117, 270, 271, 272, 219, 217, 218, 280, 241, 40, 39, 41, 51, 224, 225, 60, 89, 142, 104, 294, 105,
         273, 106, 282, 265, 116, 262, 170, 112, 171, 266, 58,
@@ -90,6 +94,10 @@ const REFUSED_EVERYWHERE: [i64; 14] = [425, 426, 427, 428, 429, 430, 431, 432, 4
 /// Its flags lie in memory, where no filter sees them. Told that it does not exist, libraries take `clone`.
 const CLONE3: i64 = 435;
 
+/// Files in memory that have no place and no bound: `memfd_create`, and `memfd_secret`, whose number is the same
+/// everywhere. Programs that find none take files in `/dev/shm` or `/tmp`.
+const NAMELESS: [i64; 2] = [libc::SYS_memfd_create, 447];
+
 /// `clone` for a new mount, cgroup, host name, IPC, user, process or network namespace.
 const NAMESPACE_FLAGS: [u64; 7] = [
     0x0002_0000,
@@ -109,24 +117,41 @@ const INET: u64 = 2;
 const INET6: u64 = 10;
 const NETLINK: u64 = 16;
 
+/// Kinds of sockets whose other end is settled once and for all.
+const STREAM: u64 = 1;
+const SEQUENCED: u64 = 5;
+
+/// Non-blocking, closed at the start of a program, and both.
+const SOCKET_FLAGS: [u64; 3] = [0o4000, 0o2_000_000, 0o2_004_000];
+
 /// Applies the filters to this process and everything it starts.
 pub(super) fn apply(sandbox: Sandbox) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&other_numbers())?;
     if defence::on(Defence::NewerClone) {
         seccompiler::apply_filter(&program(vec![(CLONE3, Vec::new())], errno::NOSYS)?)?;
     }
+    if defence::on(Defence::NamelessFiles) {
+        let calls = NAMELESS.map(|call| (call, Vec::new()));
+        seccompiler::apply_filter(&program(calls.into(), errno::NOSYS)?)?;
+    }
     if defence::on(Defence::SocketFamilies) {
         seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
     }
     if defence::on(Defence::SystemCalls) {
+        if sandbox != Sandbox::Namespaces {
+            shared::apply()?;
+        }
         seccompiler::apply_filter(&program(refused()?, errno::PERM)?)?;
     }
     Ok(())
 }
 
 mod errno {
+    pub(super) const DONE: u32 = 0;
     pub(super) const PERM: u32 = 1;
+    pub(super) const NOTTY: u32 = 25;
     pub(super) const NOSYS: u32 = 38;
+    pub(super) const NOTSUP: u32 = 95;
     pub(super) const AFNOSUPPORT: u32 = 97;
 }
 
@@ -158,6 +183,9 @@ fn refused() -> Result<Rules, seccompiler::Error> {
 /// The kinds of sockets that there are. In a network of its own a run may use what stays in it; where the machine's
 /// network is the only one, it gets no socket at all but pairs.
 ///
+/// Pairs are pairs of connected streams there: one that takes single messages can be told for each where it goes, and so
+/// reaches every socket of the machine that has a path.
+///
 /// Of netlink only the part that lists devices and addresses (protocol 0) is there, by which libraries learn of the
 /// loopback device; without rights it changes nothing.
 fn families(sandbox: Sandbox) -> Result<Rules, seccompiler::Error> {
@@ -171,7 +199,16 @@ fn families(sandbox: Sandbox) -> Result<Rules, seccompiler::Error> {
         }
         Sandbox::Landlock | Sandbox::None => Vec::new(),
     };
-    Ok(vec![(number::SOCKET, rules)])
+    let mut pairs = vec![rule(&[(0, SeccompCmpOp::Ne, UNIX)])?];
+    if sandbox != Sandbox::Namespaces {
+        let streams = [STREAM, SEQUENCED].map(|kind| (1, SeccompCmpOp::Ne, kind));
+        let flagged = SOCKET_FLAGS
+            .iter()
+            .flat_map(|flags| [STREAM | flags, SEQUENCED | flags]);
+        let flagged = flagged.map(|kind| (1, SeccompCmpOp::Ne, kind));
+        pairs.push(rule(&streams.into_iter().chain(flagged).collect::<Vec<_>>())?);
+    }
+    Ok(vec![(number::SOCKET, rules), (number::SOCKET_PAIR, pairs)])
 }
 
 /// All conditions together. Arguments of these calls are 32 bits wide; the kernel ignores the rest.
@@ -221,5 +258,6 @@ mod tests {
             assert!(program(families(sandbox).expect("they are valid"), errno::AFNOSUPPORT).is_ok());
         }
         assert!(program(refused().expect("they are valid"), errno::PERM).is_ok());
+        assert!(shared::programs().is_ok());
     }
 }

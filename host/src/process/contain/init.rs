@@ -9,10 +9,11 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
 
 use super::members::{self, Members, within_machine};
-use super::outer::{At, Step, control, say};
+use super::memory::Machine;
+use super::outer::{At, Step, TYING, control, die_with_starter, gone, say};
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, namespaces, root, walls};
 use crate::defence::{self, Defence};
@@ -37,7 +38,7 @@ pub(super) fn main() -> ExitCode {
 
 /// How it ended, and the trees of an installation that ended well.
 fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("tying the run to its starter")?;
+    die_with_starter(outer).at(TYING)?;
     let text = spec::receive(outer).at("reading the specification")?;
     let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
     #[cfg(feature = "counterproof")]
@@ -57,18 +58,22 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
         root::build(&spec)?;
     } else {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
+        // From here on the end of the starter is noticed by `watch`: who is killed ends nothing that it has started.
+        rustix::process::set_parent_process_death_signal(None).at(TYING)?;
     }
     let left = trees(&spec).at("holding on to what an installation writes")?;
-    walls::raise(&spec)?;
-    let message = match start(&spec) {
-        Ok(child) => watch(&child, &spec).at("watching the program")?,
-        Err(error) => Message::NotStarted(error.raw_os_error().unwrap_or_default()),
+    if let Some(calls) = walls::raise(&spec)? {
+        say(outer, &Message::Calls, &[calls.as_fd()]).at("handing calls over")?;
+    }
+    let message = match start_apart(&spec) {
+        Ok(child) => watch(&child, outer, &spec).at("watching the program"),
+        Err(error) => Ok(Message::NotStarted(error.raw_os_error().unwrap_or_default())),
     };
     if spec.sandbox == Sandbox::Landlock {
         members::end_descendants();
     }
-    match message {
-        Message::Exited(0) => Ok((message, left)),
+    match message? {
+        message @ Message::Exited(0) => Ok((message, left)),
         message => Ok((message, Vec::new())),
     }
 }
@@ -90,6 +95,24 @@ fn prefer_to_be_killed() {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
+/// Starts the program so that it has no power over this process. In its namespace the kernel sees to that; in the
+/// fallback it gets a narrower domain of Landlock's, from a thread that is gone when the program runs.
+fn start_apart(spec: &Spec) -> io::Result<Child> {
+    let is_apart = defence::on(Defence::Keeper) && defence::on(Defence::Landlock);
+    if spec.sandbox == Sandbox::Namespaces || !is_apart {
+        return start(spec);
+    }
+    std::thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            walls::keep_signals_in().map_err(io::Error::other)?;
+            start(spec)
+        });
+        starter
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the starter failed")))
+    })
+}
+
 fn start(spec: &Spec) -> io::Result<Child> {
     #[expect(
         clippy::disallowed_methods,
@@ -107,8 +130,9 @@ fn start(spec: &Spec) -> io::Result<Child> {
     builder.spawn()
 }
 
-/// Waits for the program, collecting whatever else ends. Counts processes and memory now and then.
-fn watch(child: &Child, spec: &Spec) -> io::Result<Message> {
+/// Waits for the program, collecting whatever else ends. Counts processes and memory now and then. An error where the
+/// outer helper has ended.
+fn watch(child: &Child, outer: &UnixStream, spec: &Spec) -> io::Result<Message> {
     let program = Pid::from_child(child);
     let ended = rustix::process::pidfd_open(program, PidfdFlags::empty())?;
     let tick = Timespec {
@@ -116,15 +140,24 @@ fn watch(child: &Child, spec: &Spec) -> io::Result<Message> {
         tv_nsec: limits::CONTAIN_WATCH_MS * 1_000_000,
     };
     let (members, bounds) = (Members::of(spec.sandbox), within_machine(spec.bounds));
+    let before = Machine::now();
+    let drains = || Machine::now().is_drained_since(&before, bounds.memory_bytes);
     loop {
-        match rustix::event::poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&tick)) {
+        let mut polled = [
+            PollFd::new(&ended, PollFlags::IN),
+            PollFd::new(outer, PollFlags::empty()),
+        ];
+        match rustix::event::poll(&mut polled, Some(&tick)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
+        }
+        if polled[1].revents().contains(PollFlags::HUP) {
+            return Err(gone());
         }
         if let Some(message) = reap(program)? {
             return Ok(message);
         }
-        if let Some(message) = members.over(bounds)
+        if let Some(message) = members.over(bounds).or_else(|| drains().then_some(Message::Memory))
             && defence::on(Defence::Counting)
         {
             return Ok(message);

@@ -6,7 +6,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::spec::Message;
-use super::{Bounds, Sandbox};
+use super::{Bounds, Sandbox, memory};
 use crate::limits;
 
 /// Where the members of a run are looked for.
@@ -30,13 +30,14 @@ impl Members {
 
     /// A message where all together use more than they may.
     ///
-    /// The count of memory that is not backed by a file is quick, but counts what a fork shares with its parent again
-    /// and again; only where it is too high, the kernel is asked for the exact share of each.
+    /// The quick count of memory is too high where much is shared; only then the kernel is asked for the exact share of
+    /// each.
     pub(super) fn over(self, bounds: Bounds) -> Option<Message> {
         let pids = self.pids();
-        let (mut tasks, mut memory) = (0, 0);
+        let segments = self.segments();
+        let (mut tasks, mut memory) = (0, segments);
         for &pid in &pids {
-            let (threads, bytes) = usage(pid).unwrap_or((1, 0));
+            let (threads, bytes) = memory::roughly(pid).unwrap_or((1, 0));
             tasks += threads;
             memory += bytes;
         }
@@ -46,8 +47,16 @@ impl Members {
         if memory <= bounds.memory_bytes {
             return None;
         }
-        let exact: u64 = pids.into_iter().filter_map(proportional_bytes).sum();
-        (exact > bounds.memory_bytes).then_some(Message::Memory)
+        let exact: u64 = pids.into_iter().filter_map(memory::exactly).sum();
+        (exact + segments > bounds.memory_bytes).then_some(Message::Memory)
+    }
+
+    /// In the fallback they are the machine's, and refused.
+    fn segments(self) -> u64 {
+        match self.sandbox {
+            Sandbox::Namespaces => memory::segments(),
+            Sandbox::Landlock | Sandbox::None => 0,
+        }
     }
 }
 
@@ -150,24 +159,6 @@ fn fields(pid: u32) -> Option<String> {
 
 fn parent(pid: u32) -> Option<u32> {
     fields(pid)?.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-/// Threads, and bytes that no file backs.
-fn usage(pid: u32) -> Option<(u64, u64)> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let number = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
-    };
-    Some((number("Threads:")?, number("RssAnon:").unwrap_or_default() * 1024))
-}
-
-fn proportional_bytes(pid: u32) -> Option<u64> {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
-    let line = line.or_else(|| rollup.lines().find_map(|line| line.strip_prefix("Pss:")));
-    let kibibytes: u64 = line?.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 #[cfg(test)]

@@ -1,20 +1,23 @@
 //! The outer helper: enters the namespaces, starts the inner helper, passes orders in and messages out.
 //!
 //! It is the only process of a run that lives outside of the namespaces. The run ends when it ends: the inner helper
-//! asks the kernel to be killed with it, and everything in a process namespace dies with its first process.
+//! asks the kernel to be killed with it, and everything in a process namespace dies with its first process. In the
+//! fallback nothing dies by itself, so there each helper lives on until it has ended what it started.
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::handover::{self, Inbox};
+use super::metadata::Clerk;
 use super::spec::{self, Message, Spec};
-use super::{Sandbox, copy, helper_program, members, namespaces};
+use super::{Sandbox, copy, helper_program, members, namespaces, walls};
 
 /// Runs to the end of the run.
 pub(super) fn main() -> ExitCode {
@@ -65,10 +68,12 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
     let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
     #[cfg(feature = "counterproof")]
     crate::defence::switch_off(&spec.off);
-    die_with_parent().at("tying the run to its starter")?;
     let copy = match spec.sandbox {
         Sandbox::Namespaces => {
+            die_with_starter(daemon).at(TYING)?;
             namespaces::enter().at("entering new namespaces")?;
+            // Changing namespaces clears it.
+            die_with_starter(daemon).at(TYING)?;
             listen(&mut spec, daemon).at("opening the way to the registries")?;
             None
         }
@@ -78,20 +83,27 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
         }
         _ => return Err(("reading the specification", io::ErrorKind::InvalidInput.into())),
     };
-    // Changing namespaces clears it.
-    die_with_parent().at("tying the run to its starter")?;
-    let (mut own, inners) = UnixStream::pair().at("starting the inner helper")?;
-    let mut child = start_inner(inners).at("starting the inner helper")?;
-    let text = serde_json::to_vec(&spec).at("starting the inner helper")?;
-    spec::send(&mut own, &text).at("starting the inner helper")?;
-    let followed = follow(daemon, &mut own, &child);
-    // A process that cannot be killed any more is gone.
-    let _ = child.kill();
-    let _ = child.wait();
+    let followed = start_and_follow(daemon, &spec, copy.as_ref().map(copy::Copy::place));
     if let Some(copy) = copy {
         members::end_descendants();
         copy.end();
     }
+    followed
+}
+
+/// Starts the inner helper, and stays until it has ended. `folder` is the one of a run in the fallback.
+fn start_and_follow(daemon: &mut UnixStream, spec: &Spec, folder: Option<&Path>) -> Step<()> {
+    still_there(daemon).at(TYING)?;
+    let (mut own, inners) = UnixStream::pair().at("starting the inner helper")?;
+    let mut child = start_inner(inners).at("starting the inner helper")?;
+    let text = serde_json::to_vec(spec).at("starting the inner helper")?;
+    spec::send(&mut own, &text).at("starting the inner helper")?;
+    // What this process does for the run from here on, it does with no more rights than that has.
+    let is_lowered = folder.map_or(Ok(()), |_| walls::give_up_capabilities());
+    let followed = is_lowered.and_then(|()| follow(daemon, &mut own, &child, folder));
+    // A process that cannot be killed any more is gone.
+    let _ = child.kill();
+    let _ = child.wait();
     followed.at("following the run")
 }
 
@@ -110,8 +122,30 @@ fn listen(spec: &mut Spec, daemon: &UnixStream) -> io::Result<()> {
     say(daemon, &Message::Listening, &[listener.as_fd()])
 }
 
-fn die_with_parent() -> io::Result<()> {
-    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+/// The step of [`die_with_starter`].
+pub(super) const TYING: &str = "tying the run to its starter";
+
+/// Asks the kernel to be killed with the starter, and fails where that has ended before it could be asked. Its end of
+/// the socket is closed before the kernel looks whom to kill, so no moment is left out; the number of the parent would
+/// not tell, for the first process of a namespace sees none.
+pub(super) fn die_with_starter(starter: &UnixStream) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    still_there(starter)
+}
+
+/// An error where the other end of the socket is closed.
+fn still_there(starter: &UnixStream) -> io::Result<()> {
+    let mut polled = [PollFd::new(starter, PollFlags::empty())];
+    rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
+    match polled[0].revents().contains(PollFlags::HUP) {
+        true => Err(gone()),
+        false => Ok(()),
+    }
+}
+
+/// What is said where nobody listens any more.
+pub(super) fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the starter is gone")
 }
 
 fn start_inner(control: UnixStream) -> io::Result<Child> {
@@ -128,25 +162,40 @@ fn start_inner(control: UnixStream) -> io::Result<Child> {
     builder.spawn()
 }
 
-/// Passes orders in and messages out until the inner helper has ended or nobody listens any more.
-fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
+/// Passes orders in and messages out until the inner helper has ended or nobody listens any more. Where the run has a
+/// folder of its own, its calls that change modes and times are answered.
+fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child, folder: Option<&Path>) -> io::Result<()> {
     let mut inbox = Inbox::default();
+    let mut clerk: Option<Clerk> = None;
     let pid = Pid::from_child(child);
     let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     loop {
-        let mut polled = [
+        let mut polled = vec![
             PollFd::new(&ended, PollFlags::IN),
             PollFd::new(&*daemon, PollFlags::IN),
             PollFd::new(&*inner, PollFlags::IN),
         ];
+        polled.extend(clerk.iter().map(|clerk| PollFd::new(clerk.calls(), PollFlags::IN)));
         match rustix::event::poll(&mut polled, None) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        let [is_over, has_order, has_message] = polled.map(|entry| !entry.revents().is_empty());
+        let events = polled.iter().map(PollFd::revents).collect::<Vec<_>>();
+        let [is_over, has_order, has_message] = [0, 1, 2].map(|at| !events[at].is_empty());
+        match events.get(3) {
+            Some(event) if event.contains(PollFlags::IN) => clerk.iter().for_each(Clerk::answer),
+            // Nobody is left who could call.
+            Some(event) if !event.is_empty() => clerk = None,
+            _ => {}
+        }
         if has_message || is_over {
             // Also where the inner helper was killed, for what it said before.
             inbox.receive(inner)?;
+            if let Some(folder) = folder
+                && let Some(calls) = inbox.handles.pop_front()
+            {
+                clerk = Some(Clerk::new(calls, folder.to_owned()));
+            }
             inbox.pass_on(daemon)?;
         }
         if is_over {

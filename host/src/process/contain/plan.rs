@@ -12,6 +12,7 @@ use super::Enclosure;
 use super::spec::{Install, Spec, Visible};
 use crate::process::CommandSpec;
 use crate::process::environment;
+use crate::scratch;
 
 /// The directories of the system, for reading.
 pub(super) const SYSTEM: [&str; 9] = [
@@ -129,6 +130,8 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
         home,
         environment,
         bounds: enclosure.bounds,
+        // Where nothing may be run below the program's own directory, a copy that a killed daemon leaves stays.
+        scratch: scratch::place_for_programs(enclosure.state_directory.as_deref()).unwrap_or_else(|| "/tmp".into()),
         installation: installation.map(|_| Install {
             outside,
             proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),

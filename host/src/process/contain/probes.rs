@@ -14,9 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Sandbox;
 use crate::defence::Counter;
+use crate::limits;
 use counters::COUNTERS;
 #[cfg(target_os = "linux")]
 pub(super) use scene::works;
+#[cfg(target_os = "linux")]
+pub(crate) use scene::{BOUNDS, python};
 pub use table::{ATTEMPTS, Attempt, Expected};
 
 /// What came of an attempt.
@@ -78,6 +81,23 @@ impl ProbeOutcome {
     }
 }
 
+/// Whether there is a place to make attempts in: a folder for temporary files that can be used and has room. The error
+/// is a sentence without its full stop.
+pub fn check_room() -> Result<(), String> {
+    let folder = std::env::temp_dir();
+    let wrong = |why: String| format!("the folder for temporary files `{}` {why}", folder.display());
+    tempfile::tempdir_in(&folder).map_err(|error| wrong(format!("cannot be used: {error}")))?;
+    let room = rustix::fs::statvfs(&folder).map_err(|error| wrong(format!("cannot be looked at: {error}")))?;
+    is_enough(room.f_bavail.saturating_mul(room.f_frsize)).map_err(wrong)
+}
+
+fn is_enough(free: u64) -> Result<(), String> {
+    match free < limits::PROBE_ROOM_BYTES {
+        true => Err(format!("has only {} kB of room", free / 1000)),
+        false => Ok(()),
+    }
+}
+
 /// Makes the attempts whose names are wanted in a sandbox of this kind, one after the other; `each` gets what came of
 /// every one. Ends early where it is cancelled.
 pub fn probe(
@@ -133,6 +153,13 @@ fn make(_: &Attempt, _: Option<Sandbox>, _: &CancellationToken) -> ProbeOutcome 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attempts_need_room() {
+        assert_eq!(is_enough(limits::PROBE_ROOM_BYTES), Ok(()));
+        assert!(is_enough(limits::PROBE_ROOM_BYTES - 1).is_err());
+        assert_eq!(is_enough(64_000), Err("has only 64 kB of room".to_owned()));
+    }
 
     #[test]
     fn every_attempt_has_its_counter_proof_or_a_reason() {

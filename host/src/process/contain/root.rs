@@ -121,9 +121,9 @@ pub(super) fn build(spec: &Spec) -> Step<()> {
         system(Path::new(place), &mounts).at("showing the system's directories")?;
     }
     etc(&mounts, &identity).at("making `/etc`")?;
-    devices().at("making `/dev`")?;
+    devices(&mounts).at("making `/dev`")?;
     places(spec, &mounts)?;
-    proc().at("making `/proc`")?;
+    proc(&mounts).at("making `/proc`")?;
     enter().at("moving to the new root")
 }
 
@@ -252,14 +252,25 @@ fn etc(mounts: &Mounts, identity: &Identity) -> io::Result<()> {
     Ok(())
 }
 
-fn devices() -> io::Result<()> {
+/// Puts a device of the machine at `place`. It takes what is written to it; its mode and its owner are the machine's.
+fn device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
+    rustix::mount::mount_bind(source, place)?;
+    if !defence::on(Defence::ReadOnlyDevices) {
+        return Ok(());
+    }
+    let kept = mounts.at_and_beneath(source)[0].1;
+    let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC;
+    Ok(rustix::mount::mount_remount(place, flags, "")?)
+}
+
+fn devices(mounts: &Mounts) -> io::Result<()> {
     let place = new(Path::new("/dev"));
     directory(&place)?;
     for name in DEVICES {
         let source = Path::new("/dev").join(name);
         if source.exists() {
             mount_point(&place.join(name), false)?;
-            rustix::mount::mount_bind(&source, place.join(name))?;
+            device(&source, &place.join(name), mounts)?;
         }
     }
     for (name, target) in [
@@ -365,7 +376,8 @@ fn private(path: &Path, source: &Path) -> io::Result<()> {
 }
 
 /// Mounted last, because the old one is needed for the kernel to allow it, and what changes the machine is taken away.
-fn proc() -> io::Result<()> {
+/// Where its files are the user's, who is root, their modes are those of the whole machine: then all of it is read-only.
+fn proc(mounts: &Mounts) -> io::Result<()> {
     let place = new(Path::new("/proc"));
     directory(&place)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -386,9 +398,12 @@ fn proc() -> io::Result<()> {
                 rustix::mount::mount_bind(&empty, &path)?;
                 rustix::mount::mount_remount(&path, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
             }
-            Ok(_) => rustix::mount::mount_bind("/dev/null", &path)?,
+            Ok(_) => device(Path::new("/dev/null"), &path, mounts)?,
             Err(_) => {}
         }
+    }
+    if rustix::process::geteuid().is_root() && defence::on(Defence::ReadOnlyProc) {
+        rustix::mount::mount_remount(&place, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
     }
     Ok(())
 }

@@ -34,6 +34,8 @@ pub(super) struct Spec {
     /// Where a private, empty home stands in for the user's.
     pub(super) home: Option<PathBuf>,
     pub(super) bounds: Bounds,
+    /// Where the fallback makes its copy of the repository.
+    pub(super) scratch: PathBuf,
     /// Set for an installation.
     pub(super) installation: Option<Install>,
     /// Defences that are not used, in the one test that sees what they stop.
@@ -80,6 +82,8 @@ impl Visible {
 pub(in crate::process) enum Message {
     /// A handle comes with this: what listens where an installation finds its proxy.
     Listening,
+    /// A handle comes with this, for the outer helper alone: the calls that it has to answer.
+    Calls,
     /// The program exited. Of an installation that did so with 0, handles of the trees come with this.
     Exited(i32),
     /// A signal ended the program.

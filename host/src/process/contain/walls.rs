@@ -1,6 +1,7 @@
 //! Giving up rights for good: limits, capabilities, Landlock, system calls. Everything that is started later inherits it.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -12,12 +13,13 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
-use super::{Bounds, Sandbox, filter};
+use super::{Bounds, Sandbox, filter, metadata};
 use crate::defence::{self, Defence};
 use crate::limits;
 
-/// Raises all walls that fit the sandbox. No way leads back.
-pub(super) fn raise(spec: &Spec) -> Step<()> {
+/// Raises all walls that fit the sandbox. No way leads back. What comes back in the fallback are the calls that somebody
+/// outside has to answer.
+pub(super) fn raise(spec: &Spec) -> Step<Option<OwnedFd>> {
     bound(spec.sandbox, spec.bounds).at("setting limits")?;
     // Where a namespace gives rights, its first process must not be taken over to use them.
     if defence::on(Defence::NotDumpable) {
@@ -32,9 +34,12 @@ pub(super) fn raise(spec: &Spec) -> Step<()> {
         Sandbox::Namespaces => second_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
         Sandbox::Landlock | Sandbox::None => only_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
     }
-    filter::apply(spec.sandbox)
-        .map_err(io::Error::other)
-        .at("filtering system calls")
+    let filtering = "filtering system calls";
+    let is_fallback = spec.sandbox != Sandbox::Namespaces;
+    let calls = (is_fallback && defence::on(Defence::Metadata)).then(metadata::hand_over);
+    let calls = calls.transpose().at(filtering)?.flatten();
+    filter::apply(spec.sandbox).map_err(io::Error::other).at(filtering)?;
+    Ok(calls)
 }
 
 fn bound(sandbox: Sandbox, bounds: Bounds) -> io::Result<()> {
@@ -115,6 +120,13 @@ fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
         .add_rules(path_beneath_rules(["/"], AccessFs::from_read(NEWEST)))?
         .add_rules(path_beneath_rules(for_writing.into_iter().chain(own), all))?
         .restrict_self()?;
+    Ok(())
+}
+
+/// Keeps this thread, and what it starts, from signalling what is not in this newest domain.
+pub(super) fn keep_signals_in() -> Result<(), landlock::RulesetError> {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.scope(Scope::Signal)?.create()?.restrict_self()?;
     Ok(())
 }
 

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
+use crate::defence::{self, Defence};
+
 /// A package registry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -165,7 +167,8 @@ impl Way {
     pub(super) fn place(&self, host: &str, port: u16, is_plain: bool) -> Option<&Place> {
         let host = folded(host);
         let fits = |place: &&Place| place.host == host && place.port == port && (place.is_plain || !is_plain);
-        self.places.iter().find(fits)
+        let any = || self.places.first().filter(|_| !defence::on(Defence::ProxyPlaces));
+        self.places.iter().find(fits).or_else(any)
     }
 
     /// The proxy on the way to a place.
@@ -198,6 +201,7 @@ fn is_loopback(host: &str) -> bool {
 /// True for an address that everybody in the world means the same by.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
+        _ if !defence::on(Defence::PublicAddresses) => true,
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
     }

@@ -159,9 +159,9 @@ impl Surroundings<'_> {
         };
         let has_file = |name: &str| self.root.join(name).is_file();
         let found = |name: &'static str, prefix: &[&str]| {
-            let mut programs = environment::find_programs(self.starter, name).into_iter();
+            let programs = environment::find_programs_outside(self.starter, name, self.root);
             Some(Python {
-                program: programs.find(|program| !program.starts_with(self.root))?,
+                program: programs.into_iter().next()?,
                 prefix: prefix.iter().map(|part| (*part).to_owned()).collect(),
                 home: Home::Managed(name),
                 version: None,
@@ -201,14 +201,15 @@ impl Surroundings<'_> {
         )))
     }
 
-    /// Asks an interpreter for its version and its package folder. `-I` keeps the repository out of it.
+    /// Asks an interpreter for its version and its package folder. `-I` keeps the repository out of it, and so does
+    /// the working directory: the shims of version managers run what a file there names.
     fn ask(&self, program: &Path) -> Option<(String, PathBuf)> {
         const QUESTION: &str = "import sys, sysconfig; print('%d.%d.%d' % sys.version_info[:3]); \
                                 print(sysconfig.get_path('purelib'))";
         let command = CommandSpec {
             program: program.to_owned(),
             arguments: ["-I", "-c", QUESTION].map(str::to_owned).to_vec(),
-            directory: self.root.to_owned(),
+            directory: PathBuf::from("/"),
             environment: environment::for_run(self.starter),
         };
         let limits = RunLimits::within(Duration::from_secs(limits::PROBE_SECONDS_MAX));
@@ -225,10 +226,8 @@ pub(crate) fn pythons_on_path<'a>(
     root: &'a Path,
     starter: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = PathBuf> + 'a {
-    let found = NAMES
-        .into_iter()
-        .flat_map(|name| environment::find_programs(starter, name));
-    found.filter(move |program| !program.starts_with(root))
+    let names = NAMES.into_iter();
+    names.flat_map(move |name| environment::find_programs_outside(starter, name, root))
 }
 
 #[cfg(test)]
@@ -335,9 +334,13 @@ mod unit {
             "bin/python3",
             &format!("touch '{}'; echo 3.12; echo /x", marker.display()),
         );
-        let path = format!("{}:{}", machine.root().join("bin").display(), machine.path());
-        machine.set("PATH", &path);
-        choose(&machine).expect_err("there is no other");
-        assert!(!marker.exists());
+        let linked = machine.outside("linked");
+        std::os::unix::fs::symlink(machine.root().join("bin"), &linked).expect("links can be made");
+        let own = machine.path().to_owned();
+        for folder in [machine.root().join("bin"), linked] {
+            machine.set("PATH", &format!("{}:{own}", folder.display()));
+            choose(&machine).expect_err("there is no other");
+            assert!(!marker.exists());
+        }
     }
 }

@@ -66,10 +66,10 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     .flatten()
     .collect();
     found.extend(searched(evidence));
-    let place = if brief.target.is_empty() {
-        "this repository"
-    } else {
-        &brief.target
+    let place = match (brief.target.as_str(), brief.repository.as_str()) {
+        ("", "") => "this repository",
+        ("", repository) => repository,
+        (target, _) => target,
     };
     let mut text = format!(
         "# Findings in {place}\n\n> {NO_MODEL} What follows is counted, not judged; how it bears on the task is for \
@@ -167,6 +167,11 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     let mut declared: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for dependency in &survey.dependencies {
         let (name, constraint) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
+        // A member that takes its workspace's version agrees with it.
+        // A path is said from each manifest's own folder, so two may differ and mean one place.
+        if constraint.starts_with("workspace") || constraint.starts_with("@ path") {
+            continue;
+        }
         declared
             .entry(name)
             .or_default()

@@ -12,6 +12,8 @@ pub(super) struct Brief {
     pub(super) operation: String,
     /// The directory or file that it is about; empty is the whole repository.
     pub(super) target: String,
+    /// The name of the repository's folder, where that is the target.
+    pub(super) repository: String,
     /// True where the target is one file.
     pub(super) is_file: bool,
     /// The files that the context engine chose, best first.
@@ -33,6 +35,8 @@ impl Brief {
         for line in head.lines() {
             if let Some(operation) = line.strip_prefix("Operation: ") {
                 brief.operation = operation.to_owned();
+            } else if let Some(repository) = quoted(line, "Target: the whole repository ") {
+                brief.repository = repository;
             } else if let Some(directory) = quoted(line, "Target: the directory ") {
                 brief.target = directory.trim_end_matches('/').to_owned();
             } else if let Some(file) = quoted(line, "Target: the file ") {
@@ -213,6 +217,17 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(line).collect()
 }
 
+/// How many lines a file has, and the last of them that an answer of read_file shows.
+pub(super) fn extent(text: &str) -> Option<(usize, usize)> {
+    let last = lines(text).last()?.number;
+    let head = text.lines().next().and_then(|line| line.strip_prefix("lines "));
+    let total = head.and_then(|head| {
+        let (_, of) = head.split_once(" of ")?;
+        of.split([';', ' ']).next()?.parse().ok()
+    });
+    Some((total.unwrap_or(last), last))
+}
+
 /// A line that a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hit {
@@ -287,6 +302,12 @@ mod tests {
         assert_eq!(files[0].bytes, 1200.0);
         let read = lines("lines 1-2 of 9\n     1\timport os\n     2\t\tx");
         assert_eq!(read[1].text, "\tx");
+        assert_eq!(
+            extent("lines 1-2 of 9; CRLF line endings\n     1\ta\n     2\tb"),
+            Some((9, 2))
+        );
+        assert_eq!(extent("     1\ta"), Some((1, 1)));
+        assert_eq!(extent("`x` is empty."), None);
         let found = hits("src/a.py:12:class A: pass\n\n1 match in 1 file");
         assert_eq!((found.len(), found[0].place().as_str()), (1, "src/a.py:12"));
         let declared =

@@ -6,10 +6,12 @@ use regex::Regex;
 use serde_json::json;
 
 use super::evidence::{Brief, Evidence, Hit, Line, hits, lines, size_text};
-use super::survey::{self, Survey, beneath, is_source, join};
+use super::survey::{self, Survey, beneath, join, literal_glob};
 use super::{NO_MODEL, Reply, call};
-use crate::context::scanner::{entry_point_by_path, file_name, language};
+use crate::context::scanner::{entry_point_by_path, file_name};
 use crate::provider::ToolCall;
+
+mod file;
 
 /// Lines of a manifest that are read.
 const MANIFEST_LINES: usize = 300;
@@ -32,13 +34,17 @@ const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(asy
 /// What the analyst does next for `explain`.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     if brief.is_file {
-        return next_of_file(brief, evidence);
+        return file::next(brief, evidence);
     }
     if let Some(calls) = survey::next(brief, evidence) {
         return Reply::Calls(calls);
     }
     let survey = Survey::read(evidence);
-    if !evidence.asked("read") {
+    // What is looked for depends on what there is: a directory without documents has none to read.
+    if !["read", "definitions", "pattern"]
+        .iter()
+        .any(|purpose| evidence.asked(purpose))
+    {
         let calls = looks(brief, &survey);
         if !calls.is_empty() {
             return Reply::Calls(calls);
@@ -73,6 +79,9 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         read(&path, HEAD_LINES);
     }
     for path in module_heads(brief, survey) {
+        read(&path, HEAD_LINES);
+    }
+    for path in holdings(brief, survey) {
         read(&path, HEAD_LINES);
     }
     let chosen = chosen_sources(brief, survey);
@@ -177,30 +186,26 @@ fn head_of(directory: &str, part: &str, survey: &Survey) -> Option<String> {
     face.or_else(largest)
 }
 
-/// The sources among the chosen files; without any, the largest.
+/// The chosen files of a target that holds no program text: its documents, settings or assets.
+fn holdings(brief: &Brief, survey: &Survey) -> Vec<String> {
+    if survey.sources().next().is_some() {
+        return Vec::new();
+    }
+    let documents = documents(brief, survey);
+    let of_target = brief.chosen.iter().filter(|path| survey.has(path));
+    of_target.filter(|path| !documents.contains(path)).cloned().collect()
+}
+
+/// The sources of the target among the chosen files; without any, the largest.
 fn chosen_sources(brief: &Brief, survey: &Survey) -> Vec<String> {
-    let chosen: Vec<String> = brief.chosen.iter().filter(|path| is_source(path)).cloned().collect();
+    let of_target = brief.chosen.iter().filter(|path| survey.has(path));
+    let chosen: Vec<String> = of_target.filter(|path| survey.is_source(path)).cloned().collect();
     if !chosen.is_empty() {
         return chosen;
     }
     let mut sources: Vec<_> = survey.sources().collect();
     sources.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     sources.into_iter().take(6).map(|file| file.path.clone()).collect()
-}
-
-/// A glob that matches just this path.
-fn literal_glob(path: &str) -> String {
-    let mut glob = String::new();
-    for character in path.chars() {
-        match character {
-            '*' | '?' | '[' | ']' | '{' | '}' | '!' => {
-                let _ = write!(glob, "[{character}]");
-            }
-            character => glob.push(character),
-        }
-    }
-    // Without a slash a glob matches the name in every directory.
-    if glob.contains('/') { glob } else { format!("/{glob}") }
 }
 
 /// Patterns of the main language that tell how the code is built: what they show, and how they are found.
@@ -253,6 +258,8 @@ fn globs_of(language: Option<&str>) -> &'static [&'static str] {
         Some("Rust") => &["*.rs"],
         Some("Go") => &["*.go"],
         Some("Java" | "Kotlin" | "C#") => &["*.java", "*.kt", "*.cs"],
+        Some("C" | "C++") => &["*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp"],
+        Some("Ruby") => &["*.rb", "*.rake", "Rakefile", "Gemfile"],
         _ => &[],
     }
 }
@@ -314,16 +321,19 @@ fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     for section in [
         what_it_is(brief, survey, &reads),
         sizes(brief, survey),
+        held(brief, survey, &reads),
         starts(survey, &reads),
         map(brief, survey, &reads),
-        declared(survey),
+        declared(brief, survey),
         central(evidence),
         key_patterns(survey, evidence),
         tests(survey, &reads),
         left_out(survey),
     ] {
-        text.push_str(&section);
-        text.push('\n');
+        if !section.is_empty() {
+            text.push_str(&section);
+            text.push('\n');
+        }
     }
     text
 }
@@ -343,6 +353,7 @@ fn title(brief: &Brief, reads: &[(String, Vec<Line>)]) -> String {
     let name = named.map(|(name, _)| name).or_else(heading);
     match (brief.target.as_str(), name) {
         ("", Some(name)) => name,
+        ("", None) if !brief.repository.is_empty() => brief.repository.clone(),
         ("", None) => "This repository".to_owned(),
         (target, _) => format!("`{target}/`"),
     }
@@ -382,14 +393,18 @@ fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> 
     } else {
         "The directory"
     };
-    let language = survey
-        .main_language()
-        .unwrap_or("no programming language that is known here");
-    let _ = writeln!(
-        text,
-        "{what} holds {}, and its sources are mainly {language}.",
-        survey.totals
-    );
+    let _ = match survey.main_language() {
+        Some(language) => writeln!(
+            text,
+            "{what} holds {}, and its sources are mainly {language}.",
+            survey.totals
+        ),
+        None => writeln!(
+            text,
+            "{what} holds {}, none of it in a programming language that is known here.",
+            survey.totals
+        ),
+    };
     text
 }
 
@@ -452,6 +467,32 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
     text
 }
 
+/// What is in a target that holds no program text, by the first words of its files.
+fn held(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+    let paths = holdings(brief, survey);
+    if paths.is_empty() {
+        return String::new();
+    }
+    let mut text = "## What lies in it\n\n".to_owned();
+    for path in &paths {
+        let lines = reads.iter().find(|(read, _)| read == path);
+        let lines = lines.map(|(_, lines)| lines.as_slice()).unwrap_or_default();
+        let heading = || {
+            let first = lines.iter().find(|line| line.text.chars().any(char::is_alphanumeric))?;
+            Some((sentence_cut(first.text.trim(), 100), first.number))
+        };
+        match own_words(lines).or_else(|| first_paragraph(lines)).or_else(heading) {
+            Some((words, number)) => {
+                let _ = writeln!(text, "- `{path}`: {} ({path}:{number})", sentence_cut(&words, 160));
+            }
+            None => {
+                let _ = writeln!(text, "- `{path}`");
+            }
+        }
+    }
+    text
+}
+
 fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     let mut text = "## Entry points\n\n".to_owned();
     let before = text.len();
@@ -470,7 +511,10 @@ fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
         let _ = writeln!(text, "- `{path}`{words}{place}");
     }
     if text.len() == before {
-        text.push_str("None was recognised: it is probably used as a library.\n");
+        text.push_str(match survey.is_aside {
+            true => "None was recognised.\n",
+            false => "None was recognised: it is probably used as a library.\n",
+        });
     }
     text
 }
@@ -607,6 +651,9 @@ fn first_sentence(words: &str, below: &[Line]) -> String {
 
 fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     let (directory, parts) = survey.modules(&brief.target);
+    if parts.is_empty() && !holdings(brief, survey).is_empty() {
+        return String::new();
+    }
     let place = if directory.is_empty() {
         ".".to_owned()
     } else {
@@ -640,13 +687,15 @@ fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String 
     text
 }
 
-fn declared(survey: &Survey) -> String {
+fn declared(brief: &Brief, survey: &Survey) -> String {
     let mut text = "## Dependencies\n\n".to_owned();
     for problem in &survey.broken {
         let _ = writeln!(text, "- a manifest could not be read: {problem}");
     }
     if survey.dependencies.is_empty() && survey.broken.is_empty() {
         text.push_str("No manifest declares any.\n");
+    } else if !brief.target.is_empty() {
+        text.push_str("Of the whole repository:\n\n");
     }
     for dependency in survey.dependencies.iter().take(ROWS_MAX) {
         let _ = writeln!(
@@ -822,117 +871,6 @@ fn left_out(survey: &Survey) -> String {
         text.push_str("The file list was cut; counts are of the files that were listed.\n");
     }
     text
-}
-
-// ---- one file ----
-
-fn next_of_file(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
-    if !evidence.asked("read") {
-        let globs = [literal_glob(&brief.target)];
-        let mut calls = vec![
-            call("read", 1, "read_file", &json!({"path": brief.target, "limit": 2000})),
-            call(
-                "definitions",
-                1,
-                "search_code",
-                &json!({"pattern": DEFINITIONS, "globs": globs, "limit": 200, "case": "sensitive"}),
-            ),
-        ];
-        let stem = file_name(&brief.target).split('.').next().unwrap_or_default();
-        if stem.len() > 2 {
-            let pattern = format!(
-                r"^\s*(from|import|use|require|#include|export)\b.*\b{}\b",
-                regex::escape(stem)
-            );
-            calls.push(call(
-                "importers",
-                1,
-                "search_code",
-                &json!({"pattern": pattern, "limit": 100, "case": "sensitive"}),
-            ));
-        }
-        return Reply::Calls(calls);
-    }
-    if !evidence.asked("uses") {
-        let calls = digs(&symbols(evidence));
-        if !calls.is_empty() {
-            return Reply::Calls(calls);
-        }
-    }
-    Reply::Text(file_overview(brief, evidence))
-}
-
-fn file_overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
-    let path = &brief.target;
-    let read: Vec<Line> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
-    let last = read.last().map_or(0, |line| line.number);
-    let mut text = format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\n");
-    let language = language(path).unwrap_or("text");
-    if let Some((words, number)) = own_words(&read) {
-        let _ = writeln!(text, "{words} ({path}:{number})\n");
-    }
-    match last {
-        0 => text.push_str("Its content is not shown: it is empty or binary.\n\n"),
-        _ => {
-            let _ = writeln!(text, "A file in {language}, {last} lines read ({path}:1).\n");
-        }
-    }
-    text.push_str("## Outline\n\n");
-    let definitions: Vec<Hit> = evidence
-        .of("definitions")
-        .flat_map(|answer| hits(answer.text()))
-        .collect();
-    for hit in definitions.iter().take(40) {
-        let _ = writeln!(
-            text,
-            "- `{}` ({})",
-            hit.text.trim().trim_end_matches(['{', ':', ' ']),
-            hit.place()
-        );
-    }
-    if definitions.is_empty() {
-        text.push_str("No definition at the top level was recognised.\n");
-    }
-    text.push_str("\n## What it imports\n\n");
-    text.push_str(&imports(path, &read));
-    text.push_str("\n## Who uses it\n\n");
-    text.push_str(&importers(path, evidence));
-    text.push('\n');
-    text.push_str(&central(evidence));
-    text
-}
-
-fn imports(path: &str, read: &[Line]) -> String {
-    let mut text = String::new();
-    let starts = ["import ", "from ", "use ", "#include", "require "];
-    let is_import = |line: &&Line| {
-        let trimmed = line.text.trim_start();
-        starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
-    };
-    for line in read.iter().filter(is_import).take(20) {
-        let _ = writeln!(text, "- `{}` ({path}:{})", line.text.trim(), line.number);
-    }
-    if text.is_empty() {
-        "Nothing that is recognised.\n".to_owned()
-    } else {
-        text
-    }
-}
-
-fn importers(path: &str, evidence: &Evidence<'_>) -> String {
-    let mut text = String::new();
-    let found = evidence
-        .of("importers")
-        .flat_map(|answer| hits(answer.text()))
-        .filter(|hit| hit.path != *path);
-    for hit in found.take(15) {
-        let _ = writeln!(text, "- `{}` ({})", sentence_cut(hit.text.trim(), 100), hit.place());
-    }
-    if text.is_empty() {
-        "No import of it was found by name.\n".to_owned()
-    } else {
-        text
-    }
 }
 
 #[cfg(test)]

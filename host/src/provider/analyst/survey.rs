@@ -1,12 +1,13 @@
 //! The first rounds of every overview: which files there are, and what the manifests declare.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use serde_json::json;
 
 use super::call;
-use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, listed, size_text};
-use crate::context::scanner::{Role, is_code, is_test, language, role};
+use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, hits, listed, size_text};
+use crate::context::scanner::{self, Role, file_name, is_code, is_test, role};
 use crate::provider::ToolCall;
 
 /// Pages of the file list that are asked for: 20,000 files in all.
@@ -34,8 +35,68 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCal
         ]);
     }
     let pages = evidence.of("list").count();
-    let cursor = evidence.of("list").last().and_then(super::evidence::Exchange::cursor)?;
-    (pages < PAGES_MAX).then(|| vec![list(pages + 1, Some(cursor))])
+    let cursor = evidence.of("list").last().and_then(super::evidence::Exchange::cursor);
+    if let Some(cursor) = cursor.filter(|_| pages < PAGES_MAX) {
+        return Some(vec![list(pages + 1, Some(cursor))]);
+    }
+    if evidence.asked("interpreter") {
+        return None;
+    }
+    let nameless = nameless(evidence);
+    let globs: Vec<String> = nameless.iter().map(|path| literal_glob(path)).collect();
+    let arguments = json!({"pattern": INTERPRETER, "globs": globs, "limit": NAMELESS_MAX, "case": "sensitive"});
+    (!nameless.is_empty()).then(|| vec![call("interpreter", 1, "search_code", &arguments)])
+}
+
+/// The first line of a script: what runs it.
+const INTERPRETER: &str = r"^#!\s*/\S";
+
+/// Files without an extension that are looked into: a search takes no more globs than 64.
+const NAMELESS_MAX: usize = 60;
+
+/// Files whose name does not tell what they are, and which may be scripts.
+fn nameless(evidence: &Evidence<'_>) -> Vec<String> {
+    let files = evidence.of("list").flat_map(|page| listed(page.text()));
+    let is_nameless =
+        |file: &Listed| file.bytes > 0.0 && !file_name(&file.path).contains('.') && role(&file.path) == Role::Other;
+    let mut paths: Vec<String> = files.filter(is_nameless).map(|file| file.path).collect();
+    paths.sort_by_key(|path| path.matches('/').count());
+    paths.truncate(NAMELESS_MAX);
+    paths
+}
+
+/// The language that an interpreter stands for.
+fn language_of_interpreter(line: &str) -> Option<&'static str> {
+    let mut words = line.trim_start_matches("#!").split_whitespace().map(file_name);
+    let program = words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='))?;
+    match program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        "sh" | "bash" | "dash" | "ksh" | "zsh" => Some("Shell"),
+        "python" | "pypy" => Some("Python"),
+        "node" | "nodejs" => Some("JavaScript"),
+        "ruby" => Some("Ruby"),
+        "perl" => Some("Perl"),
+        "php" => Some("PHP"),
+        "awk" | "gawk" => Some("Awk"),
+        "lua" => Some("Lua"),
+        "Rscript" => Some("R"),
+        "fish" => Some("Fish"),
+        _ => None,
+    }
+}
+
+/// A glob that matches just this path.
+pub(super) fn literal_glob(path: &str) -> String {
+    let mut glob = String::new();
+    for character in path.chars() {
+        match character {
+            '*' | '?' | '[' | ']' | '{' | '}' | '!' => {
+                let _ = write!(glob, "[{character}]");
+            }
+            character => glob.push(character),
+        }
+    }
+    // Without a slash a glob matches the name in every directory.
+    if glob.contains('/') { glob } else { format!("/{glob}") }
 }
 
 /// What the survey found.
@@ -51,6 +112,10 @@ pub(super) struct Survey {
     pub(super) dependencies: Vec<Dependency>,
     /// What is wrong with manifests that could not be read.
     pub(super) broken: Vec<String>,
+    /// Files without an extension that name their interpreter, with its language.
+    scripts: BTreeMap<String, &'static str>,
+    /// True where the target holds no source, so that its tests and examples are what it is about.
+    pub(super) is_aside: bool,
 }
 
 /// A row of a table: how many files, how large.
@@ -75,7 +140,13 @@ impl Survey {
     /// Reads the survey out of the answers.
     pub(super) fn read(evidence: &Evidence<'_>) -> Self {
         let pages: Vec<_> = evidence.of("list").collect();
-        Self {
+        let scripts = evidence
+            .of("interpreter")
+            .flat_map(|answer| hits(answer.text()))
+            .filter(|hit| hit.number == 1)
+            .filter_map(|hit| Some((hit.path, language_of_interpreter(&hit.text)?)))
+            .collect();
+        let mut survey = Self {
             files: pages.iter().flat_map(|page| listed(page.text())).collect(),
             totals: pages.first().map_or_else(String::new, |page| totals(page.text())),
             complete: pages.last().is_some_and(|page| page.cursor().is_none()),
@@ -88,12 +159,30 @@ impl Survey {
                 .flat_map(|answer| answer.text().lines())
                 .filter_map(|line| Some(line.strip_prefix("  problem: ")?.to_owned()))
                 .collect(),
+            scripts,
+            is_aside: false,
+        };
+        survey.is_aside = !survey.files.iter().any(|file| survey.is_source(&file.path));
+        survey
+    }
+
+    /// Files in a programming language that are not tests; where there is nothing else, tests and examples.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
+        self.files.iter().filter(|file| self.is_source(&file.path))
+    }
+
+    /// Code that people wrote for this repository: neither a document nor generated, minified or copied in.
+    pub(super) fn is_source(&self, path: &str) -> bool {
+        let is_aside = || self.is_aside && matches!(role(path), Role::Test | Role::Example);
+        match self.scripts.contains_key(path) {
+            true => self.is_aside || !is_test(path),
+            false => is_code(path) && (role(path) == Role::Source || is_aside()),
         }
     }
 
-    /// Files in a programming language that are not tests.
-    pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
-        self.files.iter().filter(|file| is_source(&file.path))
+    /// The language of a file, by its name or by the interpreter that it names.
+    pub(super) fn language(&self, path: &str) -> Option<&'static str> {
+        scanner::language(path).or_else(|| self.scripts.get(path).copied())
     }
 
     /// Test files.
@@ -108,7 +197,7 @@ impl Survey {
         rows(
             self.files
                 .iter()
-                .filter_map(|file| Some((language(&file.path)?.to_owned(), file.bytes))),
+                .filter_map(|file| Some((self.language(&file.path)?.to_owned(), file.bytes))),
         )
     }
 
@@ -116,7 +205,7 @@ impl Survey {
     pub(super) fn main_language(&self) -> Option<&'static str> {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
         for file in self.sources() {
-            if let Some(language) = language(&file.path) {
+            if let Some(language) = self.language(&file.path) {
                 *counts.entry(language).or_default() += 1;
             }
         }
@@ -183,11 +272,6 @@ pub(super) fn join(directory: &str, name: &str) -> String {
     } else {
         format!("{directory}/{name}")
     }
-}
-
-/// Code that people wrote for this repository: neither a document nor generated, minified or copied in.
-pub(super) fn is_source(path: &str) -> bool {
-    is_code(path) && role(path) == Role::Source
 }
 
 /// Sums by name, most files first.

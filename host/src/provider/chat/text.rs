@@ -65,8 +65,19 @@ impl TextSorter {
 
     /// Takes the next piece of content.
     pub(super) fn take(&mut self, piece: &str, sorted: &mut Vec<Sorted>) {
+        if self.is_surely_answer(piece) {
+            return self.answer(piece.to_owned(), sorted);
+        }
         self.held.push_str(piece);
         while self.step(sorted) {}
+    }
+
+    /// True for a piece that is let through as it is: nearly every one. Each mark of a call begins with one of two
+    /// characters.
+    fn is_surely_answer(&self, piece: &str) -> bool {
+        let can_mark = || memchr::memchr2(b'<', b'[', piece.as_bytes()).is_some();
+        let passes = self.stage == Stage::Open || (self.stage == Stage::Passing && !can_mark());
+        passes && self.held.is_empty() && !self.skips_blank
     }
 
     /// The answer is over. Gives what is still held, which may be a call; see [`printed_calls`].
@@ -179,7 +190,7 @@ impl TextSorter {
     }
 
     fn answer(&mut self, text: String, sorted: &mut Vec<Sorted>) {
-        self.answered |= !text.trim().is_empty();
+        self.answered = self.answered || !text.trim().is_empty();
         sorted.extend((!text.is_empty()).then_some(Sorted::Answer(text)));
     }
 }

@@ -14,6 +14,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
+use axum::serve::ListenerExt;
 use chrono::{TimeDelta, Utc};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -216,7 +217,8 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(shared);
     let served = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => axum::serve(listener, app).await,
+        // Pieces of an answer are small, and a real server does not let one wait for the receipt of the one before.
+        Ok(listener) => axum::serve(listener.tap_io(|stream| drop(stream.set_nodelay(true))), app).await,
         Err(error) => Err(error),
     };
     if let Err(error) = served {

@@ -9,13 +9,15 @@ use tokio::sync::watch;
 
 use super::{Numbered, Recorder};
 use crate::limits;
-use crate::session::journal::{self, SessionFolder};
+use crate::session::journal::{self, Entry, Line, SessionFolder};
 
 /// What the memory of a recorder holds for a reader.
 pub(super) enum Tail {
     Events(Vec<Numbered>),
     Behind(u64),
     Nothing,
+    /// There will be nothing more.
+    Over,
 }
 
 /// A reader of one session's events, from any number on.
@@ -33,7 +35,7 @@ impl Events {
     pub fn follow(recorder: Arc<Recorder>, session_id: &str, after: u64) -> Self {
         let latest = recorder.latest.subscribe();
         let folder = recorder.folder.clone();
-        let mut events = Self::replay(folder, session_id, after);
+        let mut events = Self::replay(folder, session_id, recorder.known(after));
         events.live = Some((recorder, latest));
         events
     }
@@ -63,6 +65,10 @@ impl Events {
                     latest.changed().await.ok()?;
                     continue;
                 }
+                Some(Tail::Over) => {
+                    self.ended = true;
+                    continue;
+                }
                 Some(Tail::Behind(evicted)) => self.replayed(Some(evicted)).await,
                 None => self.replayed(None).await,
             };
@@ -82,7 +88,8 @@ impl Events {
     }
 
     /// Events of the next piece of the file. `evicted` is the last number that must come from there; where the file
-    /// has no more, the reader goes on behind it.
+    /// has no more, the reader goes on behind it. Where the file cannot be read now, the reader ends where it is: whoever
+    /// comes back with the number of the last event misses nothing.
     async fn replayed(&mut self, evicted: Option<u64>) -> Vec<Numbered> {
         let recorder = self.live.as_ref().map(|(recorder, _)| Arc::clone(recorder));
         let (path, offset) = (self.folder.journal(), self.offset);
@@ -93,8 +100,18 @@ impl Events {
             }
             read_lines(&path, offset)
         };
-        let piece = tokio::task::spawn_blocking(read).await;
-        let bytes = piece.ok().and_then(Result::ok).unwrap_or_default();
+        let bytes = match tokio::task::spawn_blocking(read)
+            .await
+            .map_err(io::Error::other)
+            .flatten()
+        {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                tracing::warn!(session = self.session_id, %error, "a journal cannot be read on");
+                self.ended = true;
+                return Vec::new();
+            }
+        };
         if bytes.is_empty() {
             match evicted {
                 Some(evicted) => self.after = self.after.max(evicted),
@@ -104,8 +121,10 @@ impl Events {
         }
         self.offset += bytes.len() as u64;
         let lines = journal::parse(&bytes).lines.into_iter();
+        // Whoever names a number beyond the end is told the end.
+        let is_end = |line: &Line| matches!(line.entry, Entry::Ended(_)) && self.after != line.seq;
         lines
-            .filter(|line| line.seq > self.after)
+            .filter(|line| line.seq > self.after || is_end(line))
             .filter_map(|line| Some((line.seq, Arc::new(line.entry.event(&self.session_id)?))))
             .collect()
     }

@@ -33,6 +33,76 @@ fn texts(events: &[Numbered]) -> String {
     events.iter().map(|(_, event)| output_of(event)).collect()
 }
 
+/// The session is kept in memory for as long as the disk does not take it; a reader who has seen its end must not be.
+#[tokio::test]
+async fn a_reader_who_comes_back_after_the_last_event_waits_for_nothing() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    recorder.end(complete(), api::now()).expect("it is durable");
+    let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
+    let (last, _) = seen.last().expect("there is an end");
+    assert!(all(Events::follow(Arc::clone(&recorder), "s", *last)).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_reader_who_names_a_number_beyond_the_end_is_told_the_end() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    recorder.notice("before", None);
+    let early = [4, 1_000, u64::MAX].map(|after| Events::follow(Arc::clone(&recorder), "s", after));
+    recorder.notice("after", None);
+    recorder.end(complete(), api::now()).expect("it is durable");
+    for events in early {
+        let numbers: Vec<u64> = all(events).await.iter().map(|(seq, _)| *seq).collect();
+        assert_eq!(numbers, [3, 4]);
+    }
+    for after in [5, u64::MAX] {
+        for events in [
+            Events::follow(Arc::clone(&recorder), "s", after),
+            Events::replay(recorder.folder().clone(), "s", after),
+        ] {
+            let seen = all(events).await;
+            assert_eq!(seen.len(), 1);
+            assert!(seen[0].1.is_terminal());
+        }
+    }
+    assert!(all(Events::replay(recorder.folder().clone(), "s", 4)).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_be_read_for_now_ends_a_reader_where_it_is() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let piece = "x".repeat(10_000);
+    for _ in 0..4 * limits::EVENT_TAIL_BYTES_MAX / piece.len() {
+        recorder.notice(piece.clone(), None);
+    }
+    recorder.flush().expect("it can be written");
+    let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
+    let seen = reader.next().await.expect("there are events");
+    let last = seen.last().expect("there are events").0;
+    // What opens and cannot be read.
+    let (journal, aside) = (recorder.folder().journal(), place.path().join("aside"));
+    std::fs::rename(&journal, &aside).expect("it is there");
+    std::fs::create_dir(&journal).expect("it can be made");
+    recorder.end(complete(), api::now()).expect("it is durable");
+    assert_eq!(reader.next().await, None, "it says no end, so its client comes back");
+    assert!(
+        all(Events::replay(recorder.folder().clone(), "s", last))
+            .await
+            .is_empty()
+    );
+    std::fs::remove_dir(&journal).expect("it is empty");
+    std::fs::rename(&aside, &journal).expect("it is there");
+    let whole = all(Events::replay(recorder.folder().clone(), "s", 0)).await;
+    for rest in [
+        Events::follow(Arc::clone(&recorder), "s", last),
+        Events::replay(recorder.folder().clone(), "s", last),
+    ] {
+        assert_eq!([seen.clone(), all(rest).await].concat(), whole);
+    }
+}
+
 #[tokio::test]
 async fn early_late_and_resumed_readers_see_the_same_events() {
     let place = tempfile::tempdir().expect("a temporary folder");
@@ -145,9 +215,9 @@ async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
         .open(folder.journal())
         .expect("it can be opened");
     file.write_all(b"{\"seq\":3,\"at\"").expect("it can be written");
-    let parsed = folder.read().expect("it can be read");
-    let summary = Summary::of(&parsed.lines).expect("it begins as a session");
-    let second = Recorder::resume(folder.clone(), summary, &parsed).expect("it can go on");
+    let (summary, extent) = folder.view(|lines| Summary::of(lines)).expect("it can be read");
+    let summary = summary.expect("it begins as a session");
+    let second = Recorder::resume(folder.clone(), summary, extent).expect("it can go on");
     let reader = Events::follow(Arc::clone(&second), "s", 0);
     second.end(complete(), api::now()).expect("it is durable");
     let parsed = folder.read().expect("it can be read");
@@ -197,6 +267,51 @@ fn unwritten_lines_are_bounded_while_the_disk_is_full() {
     assert!(state.tail_bytes <= limits::JOURNAL_BACKLOG_BYTES_MAX);
 }
 
+#[test]
+fn of_a_disk_that_is_full_for_long_only_events_are_lost() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    recorder.prepare(&change("c")).expect("it is durable");
+    let room = recorder.fill_disk();
+    let piece = "x".repeat(1_000_000);
+    for _ in 0..limits::JOURNAL_BACKLOG_BYTES_MAX / piece.len() + 3 {
+        recorder.notice(piece.clone(), None);
+    }
+    // Not even the shortest event finds room.
+    while recorder.lost() < 4 {
+        recorder.notice(String::new(), None);
+    }
+    let error = recorder.prepare(&change("d")).expect_err("its line is not taken");
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    recorder.committed("c").expect_err("the disk is full");
+    recorder.end(complete(), api::now()).expect_err("the disk is full");
+    assert_eq!(recorder.summary().files_modified(), [""; 0]);
+    drop(room);
+    recorder.sync().expect("there is room");
+    let (told, _) = recorder
+        .folder()
+        .view(|lines| {
+            let entries = lines.map(|line| line.entry);
+            let told = entries.filter(|entry| !matches!(entry, Entry::Event { .. } | Entry::Started(_)));
+            told.collect::<Vec<_>>()
+        })
+        .expect("it can be read");
+    assert!(
+        matches!(&told[..], [Entry::Prepared(_), Entry::Committed { id }, Entry::Ended(_)] if id == "c"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_commit_that_may_not_outlast_the_power_is_none() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    recorder.prepare(&change("c")).expect("it is durable");
+    let _reader = recorder.leave_disk();
+    recorder.flush().expect("it takes what is written");
+    recorder.committed("c").expect_err("it is on no disk");
+}
+
 fn change(id: &str) -> PreparedChange {
     PreparedChange {
         id: id.into(),
@@ -239,6 +354,7 @@ fn what_was_begun_is_closed_in_the_journal() {
         effect: "commit-git".into(),
         title: String::new(),
         detail: String::new(),
+        left_out: None,
         expires: api::now(),
     });
     recorder.close_open("interrupted", "nobody knows");
@@ -314,4 +430,132 @@ fn a_change_that_never_ends_is_not_waited_for_at_the_end() {
     let started = Instant::now();
     recorder.seal();
     assert!(started.elapsed() < Duration::from_millis(limits::OPEN_CHANGE_MS_MAX));
+}
+
+#[test]
+fn what_a_session_stores_of_changed_files_is_bounded_and_its_undo_is_not() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let proposal = |id: &str, text: &str| PreparedChange {
+        files: vec![FileChange {
+            path: "a".into(),
+            before: None,
+            after: Some(FileState {
+                content: text.into(),
+                mode: 0o644,
+            }),
+        }],
+        ..change(id)
+    };
+    recorder.prepare(&proposal("c", "new")).expect("there is room");
+    let filled = recorder.folder().path().join("contents/filled");
+    let file = File::create(filled).expect("it can be made");
+    file.set_len(limits::SESSION_CONTENTS_BYTES_MAX - 5)
+        .expect("a hole takes no space");
+    let refused = recorder.prepare(&proposal("d", "other")).expect_err("there is none");
+    assert_eq!(
+        refused.to_string(),
+        "the session would keep more than 256 MiB of old and new contents for `tool undo`"
+    );
+    recorder
+        .prepare(&proposal("e", "new"))
+        .expect("what is stored costs nothing");
+    recorder.lock().summary.start.work = Work::Undo("other".into());
+    recorder.prepare(&proposal("f", "other")).expect("it is an undo");
+}
+
+#[test]
+fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let piece = "x".repeat(4_000_000);
+    for _ in 0..2 * limits::JOURNAL_BYTES_MAX as usize / piece.len() {
+        recorder.reasoning(&piece);
+        recorder.text(&piece);
+        recorder.flush().expect("it can be written");
+    }
+    recorder.prepare(&change("c")).expect("it is durable");
+    recorder.end(complete(), api::now()).expect("it is durable");
+    let written = recorder.folder().size_bytes();
+    assert!(
+        written < limits::JOURNAL_BYTES_MAX + 2 * piece.len() as u64,
+        "{written}"
+    );
+    assert!(recorder.output().len() as u64 <= limits::JOURNAL_BYTES_MAX);
+    let kinds = |lines: &mut dyn Iterator<Item = Line>| -> Vec<String> {
+        let told = lines.filter_map(|line| match line.entry {
+            Entry::Reasoning { .. } | Entry::Started(_) => None,
+            Entry::Event { event } => match event {
+                Event::Notice { message, .. } => Some(message),
+                _ => None,
+            },
+            Entry::Prepared(change) => Some(format!("prepared {}", change.id)),
+            Entry::Ended(_) => Some("end".into()),
+            other => Some(format!("{other:?}")),
+        });
+        told.collect()
+    };
+    let (told, _) = recorder.folder().view(|lines| kinds(lines)).expect("it can be read");
+    assert_eq!(
+        told,
+        [
+            "The session has said more than 64 MiB; what it says from here on is left out",
+            "prepared c",
+            "end"
+        ]
+    );
+}
+
+#[test]
+fn the_end_waits_for_what_is_being_put_in_place_and_lets_nothing_begin() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let publication = Publishing {
+        id: "p".into(),
+        git: "/r/.git".into(),
+        common: "/r/.git".into(),
+        branch: None,
+        commit: "c".into(),
+    };
+    recorder.enter().expect("it goes on");
+    recorder.publishing(&publication).expect("it goes on");
+    let lines = recorder.folder().read().expect("it can be read").lines;
+    let summary = Summary::of(&lines).expect("it begins as a session");
+    assert_eq!(
+        summary.open_commits,
+        std::slice::from_ref(&publication),
+        "it is on disk before anything is done"
+    );
+    let steps = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let end = scope.spawn(|| {
+            recorder.seal();
+            steps.lock().expect("no panic").push("sealed");
+        });
+        while recorder.enter().is_ok() {
+            recorder.leave();
+        }
+        assert!(recorder.publishing(&publication).is_err(), "nothing begins any more");
+        steps.lock().expect("no panic").push("published");
+        recorder.published("p");
+        steps.lock().expect("no panic").push("left");
+        recorder.leave();
+        end.join().expect("it ends");
+    });
+    assert_eq!(*steps.lock().expect("no panic"), ["published", "left", "sealed"]);
+    assert!(recorder.summary().is_settled());
+}
+
+#[tokio::test]
+async fn an_old_file_that_is_kept_is_a_notice_of_the_session() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    recorder.written_late(&WrittenLate {
+        path: "a.txt".to_owned(),
+        kept: ".tool-proposal-x-0".to_owned(),
+    });
+    recorder.end(complete(), api::now()).expect("it is durable");
+    let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
+    let is_told = |event: &Event| matches!(event, Event::Notice { message, hint: Some(_), .. } if message.contains("`.tool-proposal-x-0`"));
+    assert!(seen.iter().any(|(_, event)| is_told(event)));
 }

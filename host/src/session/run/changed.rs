@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::review::Desk;
 use crate::limits;
-use crate::session::report;
+use crate::session::{report, undo};
 use crate::skill::diff::{FileDiff, first_lines};
 
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
@@ -15,6 +15,8 @@ const FILES_NAMED_MAX: usize = 12;
 pub(super) struct Changed {
     session: String,
     pub(super) files: Vec<FileDiff>,
+    /// Commits that the session made, by the beginnings of their names.
+    commits: Vec<String>,
 }
 
 impl Changed {
@@ -24,19 +26,27 @@ impl Changed {
         let session = recorder.summary().id().to_owned();
         let read = tokio::task::spawn_blocking(move || {
             recorder.flush()?;
-            let lines = recorder.folder().read()?.lines;
-            let files = recorder.folder().net(&lines)?;
-            Ok::<Vec<FileDiff>, std::io::Error>(files.iter().map(FileDiff::new).collect())
+            let lines = recorder.folder().changes()?;
+            let files = recorder.folder().net(&lines);
+            let files = files
+                .map(|file| file.map(|file| FileDiff::new(&file)))
+                .collect::<std::io::Result<Vec<FileDiff>>>()?;
+            let (commits, _) = recorder.folder().view(|lines| undo::commits(lines))?;
+            Ok::<_, std::io::Error>((files, commits))
         });
-        let files = match read.await {
-            Ok(Ok(files)) => files,
+        let (files, commits) = match read.await {
+            Ok(Ok(read)) => read,
             Ok(Err(error)) => {
                 tracing::warn!(session, %error, "the changes of a session cannot be read");
-                Vec::new()
+                Default::default()
             }
-            Err(_) => Vec::new(),
+            Err(_) => Default::default(),
         };
-        Self { session, files }
+        Self {
+            session,
+            files,
+            commits,
+        }
     }
 
     /// True where every file is as it was.
@@ -65,9 +75,22 @@ impl Changed {
         let files = if self.files.len() == 1 { "file" } else { "files" };
         let id = &self.session;
         format!(
-            "{verb} {} {files}: {names}. `tool diff {id}` shows the changes, `tool undo {id}` takes them back.",
-            self.files.len()
+            "{verb} {} {files}: {names}. `tool diff {id}` shows the changes, `tool undo {id}` takes them back{}.",
+            self.files.len(),
+            self.what_stays()
         )
+    }
+
+    /// An undo takes back files; a commit is git's.
+    fn what_stays(&self) -> String {
+        match &self.commits[..] {
+            [] => String::new(),
+            [commit] => format!(" in the files, and leaves the commit `{commit}` as it is"),
+            commits => format!(
+                " in the files, and leaves the commits `{}` as they are",
+                commits.join("`, `")
+            ),
+        }
     }
 
     /// The diff in a fenced block, as far as an answer shows it.
@@ -123,6 +146,7 @@ mod tests {
         Changed {
             session: "0195".into(),
             files,
+            commits: Vec::new(),
         }
     }
 
@@ -135,6 +159,12 @@ mod tests {
         ]);
         insta::assert_snapshot!(changed.summary("Changed"), @"Changed 3 files: `a.py` (+3 -1), `b\u{fffd}.py` (new, +3), `c.py` (deleted). `tool diff 0195` shows the changes, `tool undo 0195` takes them back.");
         assert_eq!(changed.created(), ["b`.py"]);
+        let committed = Changed {
+            commits: vec!["0123456789ab".into()],
+            ..changed
+        };
+        let said = "`tool undo 0195` takes them back in the files, and leaves the commit `0123456789ab` as it is.";
+        assert!(committed.summary("Changed").ends_with(said));
     }
 
     #[test]

@@ -93,7 +93,14 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
         }
     };
     match &mut report.result {
-        Ok(outcome) => clean(&mut outcome.text),
+        Ok(outcome) => {
+            clean(&mut outcome.text);
+            // One with a key in it cannot be told, and its placeholder asks for nothing.
+            let holds_key = |cursor: &mut String| matches!(redactor.text(cursor, file), std::borrow::Cow::Owned(_));
+            if outcome.cursor.take_if(holds_key).is_some() {
+                outcome.truncated = true;
+            }
+        }
         Err(CallError::Failure { message, hint, .. }) => {
             clean(message);
             hint.iter_mut().for_each(clean);
@@ -104,8 +111,8 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
     }
 }
 
-/// Tells the user what the model got as placeholders, once a session.
-pub(super) fn tell(redactor: &Redactor, recorder: &Recorder) {
+/// Tells the user what `reader`, the model or what stands for one, got as placeholders, once a session.
+pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
     let Some(told) = redactor.told() else { return };
     let rules: Vec<String> = told
         .rules
@@ -124,7 +131,7 @@ pub(super) fn tell(redactor: &Redactor, recorder: &Recorder) {
     recorder.event(Event::Notice {
         code: Some("redacted".to_owned()),
         message: format!(
-            "{strings} replaced by placeholders in what went to the model ({}){places}.",
+            "{strings} replaced by placeholders in what went to {reader} ({}){places}.",
             rules.join(", ")
         ),
         hint: Some("`[policy] unredacted` in config.toml switches a rule off".to_owned()),
@@ -134,6 +141,31 @@ pub(super) fn tell(redactor: &Redactor, recorder: &Recorder) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skill::CallOutcome;
+
+    #[test]
+    fn a_cursor_that_holds_a_key_is_not_told() {
+        let key = "a-key-of-the-configuration-0123456789";
+        let redactor = Redactor::new(&[], [key]).expect("no rule is named");
+        let cursor_of = |cursor: &str| {
+            let outcome = CallOutcome {
+                text: "a page".to_owned(),
+                truncated: false,
+                cursor: Some(cursor.to_owned()),
+                files_modified: Vec::new(),
+            };
+            let mut report = CallReport {
+                result: Ok(outcome),
+                receipt: None,
+                foreign: Vec::new(),
+            };
+            redact(&mut report, &redactor, None);
+            let outcome = report.result.expect("it is an answer");
+            (outcome.cursor, outcome.truncated)
+        };
+        assert_eq!(cursor_of("src/a.py:3"), (Some("src/a.py:3".to_owned()), false));
+        assert_eq!(cursor_of(&format!("src/{key}:3")), (None, true));
+    }
 
     #[test]
     fn of_the_files_that_a_call_names_a_bounded_number_is_learned() {

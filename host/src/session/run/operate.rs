@@ -70,10 +70,16 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             job.recorder.notice("The model had nothing to add to its answer.", None);
             report.end = Ok(TurnEnd::Complete);
         }
-        text = format!("{text}\n\n{}", report.text);
+        text.push_str("\n\n");
+        text.push_str(&report.text);
     };
     desk.say(&closing.text);
-    keys::tell(&job.redactor, &job.recorder);
+    let reader = if is_analyst(task) {
+        "the embedded analyst"
+    } else {
+        "the model"
+    };
+    keys::tell(&job.redactor, &job.recorder, reader);
     let missed = tools.take_missed();
     for denial in &missed.denials {
         job.recorder.notice(denial.sentence(), denial.hint.clone());
@@ -191,7 +197,8 @@ async fn prepare(
     };
     let build = move || {
         let (target, packet) = selecting.build(&repository, &cancel)?;
-        let message = operation::user_message(operation, &target, selecting.focus.as_deref(), &packet);
+        let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
+        let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
         Ok::<_, Problem>(Prepared { packet, message })
     };
     let prepared = tokio::select! {

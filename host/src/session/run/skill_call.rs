@@ -1,5 +1,6 @@
 //! A session that is one call of one skill: its outcome is the session's answer.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -8,16 +9,19 @@ use super::tools::{OwnedArguments, cut_receipt, elapsed_ms, hint_of, summary, ve
 use super::{Job, Outcome};
 use crate::api::{self, Event, Problem, Receipt};
 use crate::limits;
-use crate::session::journal::{Entry, ToolEntry, cut_text, cut_value};
-use crate::skill::{CallError, SessionFiles};
+use crate::repository::{EntryKind, OpenError, Repository};
+use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
+use crate::skill::policy::{Decision, Effect};
+use crate::skill::stage::digest;
+use crate::skill::{Approver, CallError, SessionFiles};
 
 /// One call of one skill: its outcome is the session's answer.
 pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
-    let context = job.call_context_with(SessionFiles::default());
+    let context = job.call_context_with(seen_by_the_user(job, arguments).await);
     let (started, clock) = (api::now(), Instant::now());
     job.recorder.event(Event::Skill {
         name: name.to_owned(),
-        args: cut_value(arguments, limits::EVENT_ARGUMENT_BYTES_MAX),
+        args: cut_arguments(arguments),
     });
     let report = job.call(&context, name, OwnedArguments::Value(arguments.clone())).await;
     let verdict = verdict(&report);
@@ -56,11 +60,65 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
         Err(CallError::Cancelled { .. }) => Ok(Outcome::cancelled()),
         Err(error) => {
             let problem = Problem::new(&verdict, error.to_string());
-            Err(match hint_of(&error) {
+            Err(match hint_of(&error).or_else(|| why_denied(&job.repository, &error)) {
                 Some(hint) => problem.with_hint(hint),
                 None => problem,
             })
         }
+    }
+}
+
+/// The files that a call of the user's names count as seen as they are when it begins: whoever names a file and allows
+/// it to be changed has no model that would have to read it first. What changes after that is refused as ever.
+async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
+    if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
+        return SessionFiles::default();
+    }
+    let mut named = Vec::new();
+    name_paths(arguments, &mut named);
+    let repository = Arc::clone(&job.repository);
+    let read = move || {
+        let digest_of = |path: String| {
+            let opened = repository
+                .open_at(&path)
+                .ok()
+                .filter(|opened| opened.kind == EntryKind::File)?;
+            let content = repository.read(&opened.path, limits::REPLACED_BYTES_MAX).ok()?;
+            Some((opened.path, digest(&content)))
+        };
+        named.into_iter().filter_map(digest_of).collect()
+    };
+    SessionFiles {
+        seen: tokio::task::spawn_blocking(read).await.unwrap_or_default(),
+        ..SessionFiles::default()
+    }
+}
+
+/// Every text of the arguments that may be a path, a bounded number of them.
+fn name_paths(arguments: &Value, named: &mut Vec<String>) {
+    if named.len() >= limits::REDACTION_FILES_LEARNED_MAX {
+        return;
+    }
+    match arguments {
+        Value::String(text) if text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n') => {
+            named.push(text.clone());
+        }
+        Value::Array(list) => list.iter().for_each(|value| name_paths(value, named)),
+        Value::Object(fields) => fields.values().for_each(|value| name_paths(value, named)),
+        _ => {}
+    }
+}
+
+/// Why a path may not be opened, as the rules for names have it: a skill learns only that it may not.
+fn why_denied(repository: &Repository, error: &CallError) -> Option<String> {
+    let CallError::Failure { code, message, .. } = error else {
+        return None;
+    };
+    let path = message.split('`').nth(1).filter(|_| code == "denied")?;
+    match repository.open_at(path) {
+        Err(OpenError::Denied { reason, .. }) => Some(format!("it {reason}")),
+        Err(OpenError::NotRegular { .. }) => Some("it is neither a file nor a directory".to_owned()),
+        _ => None,
     }
 }
 
@@ -69,7 +127,7 @@ fn empty_receipt(name: &str, arguments: &Value, verdict: &str) -> Receipt {
     Receipt {
         skill: name.to_owned(),
         digest: String::new(),
-        arguments: cut_value(arguments, limits::EVENT_ARGUMENT_BYTES_MAX),
+        arguments: cut_arguments(arguments),
         grants: Vec::new(),
         wall_us: 0,
         peak_memory_bytes: 0,

@@ -19,7 +19,7 @@ use crate::api::{self, Event, Receipt, Timestamp};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
-use crate::session::journal::{Entry, ToolEntry, cut_text, cut_value};
+use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
 use crate::skill::taint::{self, Taint};
 use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, SessionFiles};
 use crate::turn::{Observer, Step, Tools, until};
@@ -284,7 +284,7 @@ impl<'a> SessionTools<'a> {
         });
         self.job.recorder.event(Event::Skill {
             name: call.name.clone(),
-            args: cut_value(&args, limits::EVENT_ARGUMENT_BYTES_MAX),
+            args: cut_arguments(&args),
         });
     }
 
@@ -341,7 +341,7 @@ impl Observer for SessionTools<'_> {
 
 /// A receipt fit for the journal, which keeps contents elsewhere.
 pub(super) fn cut_receipt(mut receipt: Receipt) -> Receipt {
-    receipt.arguments = cut_value(&receipt.arguments, limits::EVENT_ARGUMENT_BYTES_MAX);
+    receipt.arguments = cut_arguments(&receipt.arguments);
     receipt
 }
 
@@ -407,7 +407,10 @@ fn text_for_model(result: &Result<CallOutcome, CallError>) -> String {
             text,
             cursor: Some(cursor),
             ..
-        }) => format!("{text}\n\n(There is more. Call again with the same arguments and \"cursor\": \"{cursor}\".)"),
+        }) => {
+            let cursor = Value::String(cursor.clone());
+            format!("{text}\n\n(There is more. Call again with the same arguments and \"cursor\": {cursor}.)")
+        }
         Ok(CallOutcome {
             text, truncated: true, ..
         }) => format!("{text}\n\n(There is more. Narrow the call.)"),

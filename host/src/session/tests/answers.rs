@@ -568,11 +568,16 @@ const NO_SKILL: &str = "a-name-that-is-far-too-long-for-a-line-of-a-summary-beca
 #[tokio::test]
 async fn sessions_under_way_are_of_a_bounded_number() {
     let world = World::new(vec![vec![Act::Hang]; limits::SESSIONS_RUNNING_MAX + 1]);
-    let mut started = Vec::new();
-    for _ in 0..limits::SESSIONS_RUNNING_MAX {
-        started.push(world.start(world.request(Operation::Explain, ".")).await.session_id);
-    }
-    let problem = world.refused(world.request(Operation::Explain, ".")).await;
+    // All at once: a place is taken before anything is waited for.
+    let start = |_| {
+        let request = world.request(Operation::Explain, ".");
+        world.sessions.start(request, settings(), BTreeMap::new())
+    };
+    let started = futures_util::future::join_all((0..=limits::SESSIONS_RUNNING_MAX).map(start)).await;
+    let refused: Vec<&Problem> = started.iter().filter_map(|started| started.as_ref().err()).collect();
+    let [problem] = &refused[..] else {
+        panic!("{refused:?}");
+    };
     assert_eq!(
         (problem.code.as_str(), problem.message.as_str()),
         ("busy", "256 sessions are under way")

@@ -12,7 +12,7 @@ use super::journal::Entry;
 use super::*;
 use crate::repository::Options;
 use crate::skill::changes::dying_at;
-use crate::skill::{Approver, CallContext, Conversation, Question, SessionFiles, stage};
+use crate::skill::{Approver, CallContext, ChangeJournal, Conversation, Publishing, Question, SessionFiles, stage};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.
 struct Scene {
@@ -260,6 +260,73 @@ async fn what_somebody_writes_after_a_death_is_neither_overwritten_nor_kept_quie
     assert!(told > 10, "only {told}");
 }
 
+/// The change is wholly in place, and its commit did not get to the disk.
+fn all_but_committed() -> Scene {
+    let scene = Scene::new();
+    assert!(scene.propose(u32::MAX));
+    let journal = fs::read(scene.journal()).expect("it is there");
+    fs::write(scene.journal(), &journal[..journal.len() - 5]).expect("it can be written");
+    scene
+}
+
+fn notices(scene: &Scene) -> Vec<String> {
+    let entries = scene.entries().into_iter();
+    let notices = entries.filter_map(|entry| match entry {
+        Entry::Event {
+            event: Event::Notice { message, .. },
+        } => Some(message),
+        _ => None,
+    });
+    notices.collect()
+}
+
+#[tokio::test]
+async fn what_the_disk_does_not_let_a_start_take_back_is_taken_back_by_a_later_one() {
+    use crate::skill::changes::{FAILING, Fail};
+    use rustix::io::Errno;
+
+    for failing in [
+        (Fail::Writing, Errno::NOSPC),
+        (Fail::Writing, Errno::ROFS),
+        (Fail::Reading, Errno::IO),
+        (Fail::Reading, Errno::MFILE),
+    ] {
+        let scene = all_but_committed();
+        for _ in 0..2 {
+            FAILING.set(Some(failing));
+            let sessions = scene.open();
+            FAILING.set(None);
+            assert_eq!(scene.tree()["a.txt"], "new a", "{failing:?}");
+            assert!(scene.is_closed(&sessions).await.files_modified.is_empty());
+            let told = notices(&scene);
+            assert_eq!(told.len(), 1, "{failing:?}: {told:?}");
+            assert!(
+                told[0].starts_with("An interrupted change cannot be rolled back yet: `a.txt`: "),
+                "{failing:?}: {told:?}"
+            );
+        }
+        scene.open();
+        assert_eq!(scene.tree(), tree(BEFORE), "{failing:?}");
+        assert_eq!(notices(&scene).len(), 1, "{failing:?}: all is as it was");
+    }
+}
+
+#[tokio::test]
+async fn stored_contents_that_cannot_be_read_for_now_leave_a_change_open() {
+    let scene = all_but_committed();
+    let contents = scene.journal().with_file_name("contents");
+    let content = contents.join(stage::digest(b"old a"));
+    let aside = contents.join("aside");
+    fs::rename(&content, &aside).expect("it is there");
+    fs::create_dir(&content).expect("it can be made");
+    scene.open();
+    assert_eq!(scene.tree(), tree(AFTER));
+    fs::remove_dir(&content).expect("it is empty");
+    fs::rename(&aside, &content).expect("it is there");
+    scene.open();
+    assert_eq!(scene.tree(), tree(BEFORE));
+}
+
 #[tokio::test]
 async fn a_commit_whose_line_is_torn_did_not_happen() {
     let scene = Scene::new();
@@ -424,10 +491,14 @@ async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_writt
     assert!(result.output.contains("After."), "{}", result.output);
     let late = world.events(&id).await;
     assert!(matches!(late.last(), Some(Event::Complete { .. })));
+    // An end of the daemon would lose it.
+    assert_eq!(world.sessions.running(), 1);
+    assert!(!world.sessions.is_idle() && !world.sessions.close_if_idle());
     drop(room);
-    while !world.sessions.unwritten().is_empty() {
+    while !world.sessions.is_idle() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    assert_eq!(world.sessions.running(), 0);
     assert_eq!(world.events(&id).await, late);
     let again = Sessions::with_engine(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
     assert_eq!(again.result(&id).await.expect("it exists").status, Status::Complete);
@@ -575,4 +646,41 @@ async fn sessions_that_wait_for_the_disk_are_of_a_bounded_number() {
     while !world.sessions.unwritten().is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[test]
+fn a_commit_that_a_daemon_left_half_done_is_settled_at_the_next_start() {
+    let scene = Scene::new();
+    let git = scene.root().join(".git");
+    fs::create_dir_all(git.join("refs/heads")).expect("it can be made");
+    fs::write(git.join("refs/heads/main"), "new\n").expect("it can be written");
+    fs::write(git.join("index"), "old").expect("it can be written");
+    fs::write(git.join("index.lock"), "tool-p-index\n").expect("it can be written");
+    fs::write(git.join("tool-p-index.new.lock"), "new").expect("it can be written");
+    let mut start = history::tests::start(&scene.id, Work::Operation(Operation::Refactor));
+    start.repository = scene.root().to_string_lossy().into_owned();
+    start.working_directory.clone_from(&start.repository);
+    let folder = journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
+    let recorder = Recorder::create(folder, start).expect("it can be made");
+    let publication = Publishing {
+        id: "p".into(),
+        git: git.clone(),
+        common: git.clone(),
+        branch: Some("main".into()),
+        commit: "new".into(),
+    };
+    recorder.publishing(&publication).expect("it goes on");
+    drop(recorder);
+    drop(scene.open());
+    assert_eq!(fs::read_to_string(git.join("index")).expect("it is there"), "new");
+    assert!(!git.join("index.lock").exists());
+    let told = scene.entries().into_iter().any(|entry| {
+        matches!(entry, Entry::Event { event: Event::Notice { message, .. } }
+            if message == "The interrupted commit new was finished.")
+    });
+    assert!(told, "{:?}", scene.entries());
+    // And once only.
+    let count = scene.entries().len();
+    drop(scene.open());
+    assert_eq!(scene.entries().len(), count);
 }

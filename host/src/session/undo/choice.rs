@@ -30,11 +30,8 @@ fn newest_where<'a>(
     is_wanted: impl Fn(&Summary) -> bool,
 ) -> Option<&'a Summary> {
     let undone = undone(newest_first);
-    let changed_files = |summary: &&&Summary| {
-        let is_undo = matches!(summary.start.work, Work::Undo(_));
-        let is_here = Path::new(&summary.start.repository) == root;
-        is_here && !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
-    };
+    let changed_files =
+        |summary: &&&Summary| Path::new(&summary.start.repository) == root && can_be_undone(summary, &undone);
     let mut candidates = newest_first
         .iter()
         .filter(changed_files)
@@ -54,8 +51,14 @@ fn is_back(summary: &Summary, repository: &Repository) -> bool {
     })
 }
 
+/// True where a session left something that `tool undo` without a name may come to.
+pub(in crate::session) fn can_be_undone(summary: &Summary, undone: &BTreeSet<&str>) -> bool {
+    let is_undo = matches!(summary.start.work, Work::Undo(_));
+    !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
+}
+
 /// The sessions that are wholly undone, by undos that are not undone themselves.
-fn undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
+pub(in crate::session) fn undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
     let mut undone = BTreeSet::new();
     for summary in newest_first {
         if let Work::Undo(of) = &summary.start.work

@@ -1,8 +1,11 @@
 //! What an undo does not take back, though the session did it: commits and installations. They are no changes of files
 //! that a journal could hold; the user is told, and takes them back or keeps them.
 
+use std::borrow::Borrow;
+
 use serde::Deserialize;
 
+use crate::api::Receipt;
 use crate::session::journal::{Entry, Line, ToolEntry};
 use crate::skill::policy::Effect;
 
@@ -12,27 +15,42 @@ struct Installation {
     names: Vec<String>,
 }
 
-/// A sentence without its full stop for each, in the order of the session.
-pub(super) fn notices(lines: &[Line]) -> Vec<String> {
-    let ended_well = lines.iter().filter_map(|line| match &line.entry {
-        Entry::Tool(tool) if tool.verdict == "ok" => Some(tool),
+/// The commits that a session made, by what their skills called them.
+pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Vec<String> {
+    let commit = |line: &Line| match &line.entry {
+        Entry::Tool(tool) if tool.verdict == "ok" => {
+            let receipt = tool.receipt.as_ref()?;
+            may(receipt, Effect::CommitGit).then(|| commit_id(tool).map(str::to_owned))?
+        }
         _ => None,
-    });
-    ended_well.filter_map(notice).collect()
+    };
+    lines.into_iter().filter_map(|line| commit(line.borrow())).collect()
+}
+
+fn may(receipt: &Receipt, effect: Effect) -> bool {
+    receipt.grants.iter().any(|granted| granted == effect.name())
+}
+
+/// A sentence without its full stop for each, in the order of the session.
+pub(super) fn notices(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Vec<String> {
+    let notice = |line: &Line| match &line.entry {
+        Entry::Tool(tool) if tool.verdict == "ok" => notice(tool),
+        _ => None,
+    };
+    lines.into_iter().filter_map(|line| notice(line.borrow())).collect()
 }
 
 /// By what the call was allowed to cause, whatever the skill is called: a team has its own.
 fn notice(tool: &ToolEntry) -> Option<String> {
-    let grants = &tool.receipt.as_ref()?.grants;
-    let may = |effect: Effect| grants.iter().any(|granted| granted == effect.name());
-    if may(Effect::CommitGit) {
+    let receipt = tool.receipt.as_ref()?;
+    if may(receipt, Effect::CommitGit) {
         // `git revert` refuses while the files differ from the commit, and after the undo they do.
         return Some(format!(
             "the {} stays: commit the restored files to take it back in git as well",
             commit(tool)
         ));
     }
-    may(Effect::Install).then(|| {
+    may(receipt, Effect::Install).then(|| {
         format!(
             "the installation of {} stays: uninstall what is not wanted with the package manager",
             packages(&tool.arguments)
@@ -42,15 +60,16 @@ fn notice(tool: &ToolEntry) -> Option<String> {
 
 /// `Committed 0123456789ab on main: …`
 fn commit(tool: &ToolEntry) -> String {
-    let id = tool
-        .result
-        .strip_prefix("Committed ")
-        .and_then(|rest| rest.split_whitespace().next())
-        .filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    id.map_or_else(
+    commit_id(tool).map_or_else(
         || format!("commit that `{}` made", tool.name),
         |id| format!("commit {id}"),
     )
+}
+
+fn commit_id(tool: &ToolEntry) -> Option<&str> {
+    let rest = tool.result.strip_prefix("Committed ")?;
+    let id = rest.split_whitespace().next()?;
+    id.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(id)
 }
 
 fn packages(arguments: &str) -> String {
@@ -67,7 +86,7 @@ fn packages(arguments: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Receipt, Timestamp};
+    use crate::api::Timestamp;
 
     fn receipt(name: &str) -> Option<Box<Receipt>> {
         let grants = match name {
@@ -132,6 +151,13 @@ mod tests {
             ),
             line("our_release", "{}", "Something else", "ok"),
         ]);
+        let lines = [line(
+            "git_commit",
+            "{}",
+            "Committed 0123456789ab on main: Mend it",
+            "ok",
+        )];
+        assert_eq!(commits(&lines), ["0123456789ab"]);
         insta::assert_snapshot!(told.join("\n"), @r"
         the commit 0123456789ab stays: commit the restored files to take it back in git as well
         the installation of `requests`, `six==1` stays: uninstall what is not wanted with the package manager

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +25,7 @@ use crate::skill::{
 pub(super) const SECRET: &str = "SECRET";
 
 /// Files, relative to the arena.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 19] = [
     ("repo/README.md", "hello"),
     ("repo/src/main.rs", "fn main() {}"),
     ("repo/.env", "SECRET=1"),
@@ -37,6 +38,9 @@ const FILES: [(&str, &str); 16] = [
     ("repo/store/config", "SECRET 8"),
     ("repo/store/HEAD", "ref: refs/heads/main\n"),
     ("repo/state/token", "SECRET 9"),
+    ("repo/.gitignore", "ignored/\n"),
+    ("repo/ignored/.env", "SECRET 11"),
+    ("repo/node_modules/p/.npmrc", "SECRET 12"),
     ("repo/race.txt", "inside"),
     ("repo/race/secret", "inside"),
     ("outside/secret", "SECRET 10"),
@@ -62,6 +66,13 @@ const LINKS: [(&str, &str); 14] = [
     ("outside/bait", "{outside}/secret"),
     ("outside/bait-directory", "{outside}"),
     ("outside/bait-hidden", ".netrc"),
+];
+
+/// Other names of hidden files.
+const HARD_LINKS: [(&str, &str); 3] = [
+    (".env", "hard"),
+    ("ignored/.env", "hard-ignored"),
+    ("node_modules/p/.npmrc", "hard-skipped"),
 ];
 
 /// Nobody to ask.
@@ -135,7 +146,8 @@ impl Arena {
         let mut limits = Limits::default();
         (attack.bounds)(&mut limits);
         Ok(Self {
-            host: SkillHost::with_limits(hostile, &base.join("home"), limits).map_err(io::Error::other)?,
+            host: SkillHost::of_strangers(as_described(hostile, attack), &base.join("home"), limits)
+                .map_err(io::Error::other)?,
             context: Arc::new(context),
             _folder: folder,
             base,
@@ -185,6 +197,20 @@ impl Arena {
     }
 }
 
+/// The guest, with the schema of the attack where it has one. A few kilobytes stay with the process for it.
+fn as_described(hostile: &'static [Builtin], attack: &Attack) -> &'static [Builtin] {
+    let Some(schema) = attack.schema else { return hostile };
+    let builtins = hostile.iter().map(|builtin| {
+        let mut descriptor: Value = serde_json::from_str(builtin.descriptor).unwrap_or_default();
+        descriptor["parameters"] = schema();
+        Builtin {
+            descriptor: descriptor.to_string().leak(),
+            ..*builtin
+        }
+    });
+    builtins.collect::<Vec<_>>().leak()
+}
+
 fn lay_traps(base: &Path) -> io::Result<()> {
     let outside = base.join("outside");
     for (path, content) in FILES {
@@ -199,7 +225,9 @@ fn lay_traps(base: &Path) -> io::Result<()> {
         symlink(target.replace("{outside}", &outside.to_string_lossy()), base.join(path))?;
     }
     let repo = base.join("repo");
-    fs::hard_link(repo.join(".env"), repo.join("hard"))?;
+    for (hidden, other) in HARD_LINKS {
+        fs::hard_link(repo.join(hidden), repo.join(other))?;
+    }
     rustix::fs::mknodat(
         CWD,
         repo.join("pipe"),

@@ -197,6 +197,11 @@ fn is_as_expected(expected: Expected, ends: &[End], end: &End) -> bool {
 
 fn said(result: &Result<CallOutcome, CallError>) -> String {
     match result {
+        Ok(CallOutcome {
+            text,
+            cursor: Some(cursor),
+            ..
+        }) => format!("{text} {cursor}"),
         Ok(outcome) => outcome.text.clone(),
         Err(error) => error.to_string(),
     }

@@ -45,6 +45,10 @@ fn check_regular(path: &str, stat: &Stat) -> Result<(), Obstacle> {
 /// Content and mode of a regular file.
 fn state_at(parent: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<FileState, Obstacle> {
     let failed = |errno| Obstacle::from_errno(path, errno);
+    #[cfg(test)]
+    if let Some((Fail::Reading, errno)) = FAILING.get() {
+        return Err(failed(errno));
+    }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let handle = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(failed)?;
     let stat = rustix::fs::fstat(&handle).map_err(failed)?;
@@ -107,7 +111,7 @@ pub(super) enum Done {
 }
 
 /// Moves names in a directory: of the temporary and of the file, in this order.
-type Swap = fn(&OwnedFd, &str, &str) -> Result<(), Errno>;
+pub(super) type Swap = fn(&OwnedFd, &str, &str) -> Result<(), Errno>;
 
 /// Brings one file from `before` to `after` in an opened directory. On an error it is as it was.
 pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Result<Done, Obstacle> {
@@ -125,18 +129,17 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
     {
         return given_up(failed(errno));
     }
-    if !is_at(parent, name, file.before.as_ref()) {
-        return given_up(changed());
+    match looks_like(parent, name, &file.path, file.before.as_ref()) {
+        Ok(true) => {}
+        Ok(false) => return given_up(changed()),
+        Err(obstacle) => return given_up(obstacle),
     }
     moment();
     let (swap, done): (Swap, _) = match (&file.before, &file.after) {
         (None, None) => return Ok(Done::Nothing),
         (None, Some(_)) => (rename_new, Done::Created),
         (Some(_), Some(_)) => (exchange, Done::Exchanged),
-        (Some(_), None) => (
-            |parent, temporary, name| rename_new(parent, name, temporary),
-            Done::Removed,
-        ),
+        (Some(_), None) => (put_aside, Done::Removed),
     };
     match swap(parent, temporary, name) {
         Ok(()) => {}
@@ -157,14 +160,46 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         Done::Created | Done::Replaced | Done::Nothing => return Ok(done),
     };
     moment();
-    if is_at(parent, temporary, file.before.as_ref()) {
-        return Ok(done);
-    }
+    let obstacle = match looks_like(parent, temporary, &file.path, file.before.as_ref()) {
+        Ok(true) => return Ok(done),
+        Ok(false) => changed(),
+        Err(obstacle) => obstacle,
+    };
     back(parent, temporary, name).map_err(failed)?;
     if done == Done::Exchanged {
+        discard_if(parent, temporary, file.after.as_ref());
+    }
+    Err(obstacle)
+}
+
+/// Takes out of a name what a step has put there, and puts back what `back` brings. What was taken out is looked at again
+/// before it is thrown away: what somebody has made of it at the last moment gets its name back.
+pub(super) fn replace_back(
+    parent: &OwnedFd,
+    file: &FileChange,
+    temporary: &str,
+    (out, back): (Swap, Swap),
+) -> Result<(), Obstacle> {
+    let (_, name) = path::split(&file.path);
+    let failed = |errno| Obstacle::from_errno(&file.path, errno);
+    out(parent, temporary, name).map_err(failed)?;
+    moment();
+    if discard_if(parent, temporary, file.after.as_ref()) {
+        return Ok(());
+    }
+    back(parent, temporary, name).map_err(failed)?;
+    Err(Obstacle::Changed {
+        path: file.path.clone(),
+    })
+}
+
+/// Removes a temporary of ours where it holds what it is thought to hold. False where it holds somebody's work.
+pub(super) fn discard_if(parent: &OwnedFd, temporary: &str, expected: Option<&FileState>) -> bool {
+    let is_expected = expected.is_some() && is_at(parent, temporary, expected);
+    if is_expected {
         discard(parent, temporary);
     }
-    Err(changed())
+    is_expected
 }
 
 /// Removes a temporary of ours, where there is one.
@@ -179,20 +214,31 @@ fn is_unsupported(errno: Errno) -> bool {
 
 /// True where a name holds exactly this content, or nothing where `expected` is `None`.
 pub(super) fn is_at(parent: &OwnedFd, name: &str, expected: Option<&FileState>) -> bool {
+    looks_like(parent, name, name, expected).unwrap_or(false)
+}
+
+/// The same, where it matters that a look which the system refused tells nothing. `path` is what an error calls it.
+fn looks_like(parent: &OwnedFd, name: &str, path: &str, expected: Option<&FileState>) -> Result<bool, Obstacle> {
     match (stat_at(parent, name), expected) {
-        (Err(Errno::NOENT), None) => true,
-        (Ok(stat), Some(expected)) => {
-            check_regular(name, &stat).is_ok()
-                && state_at(parent, name, name, expected.content.len() as u64)
-                    .is_ok_and(|state| state.content == expected.content)
-        }
-        _ => false,
+        (Err(Errno::NOENT), expected) => Ok(expected.is_none()),
+        (Err(errno), _) => Err(Obstacle::from_errno(path, errno)),
+        (Ok(_), None) => Ok(false),
+        (Ok(stat), Some(_)) if check_regular(path, &stat).is_err() => Ok(false),
+        (Ok(_), Some(expected)) => match state_at(parent, name, path, expected.content.len() as u64) {
+            Ok(state) => Ok(state.content == expected.content),
+            Err(obstacle @ Obstacle::Io { .. }) => Err(obstacle),
+            Err(_) => Ok(false),
+        },
     }
 }
 
 /// A complete, durable file under a name of ours, with the mode it is to have and, as far as this process may, the
 /// owner of what it replaces or of the directory.
 fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &str) -> Result<(), Errno> {
+    #[cfg(test)]
+    if let Some((Fail::Writing, errno)) = FAILING.get() {
+        return Err(errno);
+    }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(parent, temporary, flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = std::fs::File::from(handle);
@@ -225,8 +271,13 @@ pub(super) fn exchange(parent: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> 
     rename_with(parent, a, b, RenameFlags::EXCHANGE)
 }
 
+/// Gives a file the temporary's name.
+pub(super) fn put_aside(parent: &OwnedFd, temporary: &str, name: &str) -> Result<(), Errno> {
+    rename_new(parent, name, temporary)
+}
+
 /// Renames to a name that nothing has.
-pub(super) fn rename_new(parent: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+pub(crate) fn rename_new(parent: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
     match rename_with(parent, from, to, RenameFlags::NOREPLACE) {
         Err(errno) if is_unsupported(errno) => {}
         answer => return answer,
@@ -247,8 +298,19 @@ fn rename_with(parent: &OwnedFd, from: &str, to: &str, flags: RenameFlags) -> Re
     rustix::fs::renameat_with(parent, from, parent, to, flags)
 }
 
+/// What fails.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fail {
+    Reading,
+    Writing,
+}
+
 #[cfg(test)]
 thread_local! {
+    /// What of this thread's file system fails at the moment, and how.
+    pub(crate) static FAILING: std::cell::Cell<Option<(Fail, Errno)>> = const { std::cell::Cell::new(None) };
+
     /// True: this thread's file system knows no flags of `renameat2`, like some network file systems.
     pub(in crate::skill) static WITHOUT_RENAME_FLAGS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }

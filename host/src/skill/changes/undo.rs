@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use super::{
-    Found, LeftAlone, Obstacle, RolledBack, apply, content, found, missing_directories, recover_locked,
+    Found, LeftAlone, Obstacle, Recovery, RolledBack, apply, content, found, missing_directories, recover_locked,
     remove_directories, write_lock,
 };
 use crate::repository::{Repository, path};
@@ -31,6 +31,14 @@ pub enum UndoError {
     /// The journal could not be written.
     #[error("the undo cannot be journalled; it was taken back")]
     Journal(#[source] std::io::Error),
+    /// The journal could not be written, and not every file be taken back.
+    #[error("the undo cannot be journalled ({source}); it was taken back, but not everywhere: {left}")]
+    JournalInPart {
+        /// Why not.
+        source: std::io::Error,
+        /// What was left as it is, and why.
+        left: String,
+    },
     /// A file could not be put in place, and another one not be taken back.
     #[error("{obstacle}; the undo was taken back, but not everywhere: {left}")]
     InPart {
@@ -125,10 +133,14 @@ impl Undo<'_> {
                 files,
             };
             self.journal.prepare(&change).map_err(UndoError::Journal)?;
-            let Err((obstacle, rolled_back)) = apply(self.repository.handle(), &change) else {
-                // Before it counts: once it does, nobody comes back for them.
-                self.remove_directories();
-                return self.keep(change);
+            let (obstacle, rolled_back) = match apply(self.repository.handle(), &change) {
+                Ok(late) => {
+                    late.iter().for_each(|late| self.journal.written_late(late));
+                    // Before it counts: once it does, nobody comes back for them.
+                    self.remove_directories();
+                    return self.keep(change);
+                }
+                Err(failed) => failed,
             };
             if rolled_back == RolledBack::InPart {
                 self.take_back(&change, &obstacle)?;
@@ -154,17 +166,25 @@ impl Undo<'_> {
         remove_directories(self.repository.handle(), self.made.iter().copied());
     }
 
+    fn recover(&self, change: &PreparedChange) -> Recovery {
+        let recovery = recover_locked(self.repository, change);
+        let late = recovery.written_late.iter();
+        late.for_each(|late| self.journal.written_late(late));
+        recovery
+    }
+
     /// Takes back what the rollback of a change has left. What somebody else has changed meanwhile stays theirs.
     fn take_back(&self, change: &PreparedChange, obstacle: &Obstacle) -> Result<(), UndoError> {
-        let recovery = recover_locked(self.repository, change);
+        let recovery = self.recover(change);
         if recovery.is_whole() {
             return Ok(());
         }
-        self.journal.abandoned(&change.id).map_err(UndoError::Journal)?;
-        let left: Vec<String> = recovery.left_alone.into_iter().map(|left| left.reason).collect();
+        if recovery.is_settled() {
+            self.journal.abandoned(&change.id).map_err(UndoError::Journal)?;
+        }
         Err(UndoError::InPart {
             obstacle: obstacle.to_string(),
-            left: left.join("; "),
+            left: recovery.reasons(),
         })
     }
 
@@ -172,9 +192,19 @@ impl Undo<'_> {
     fn keep(&mut self, change: PreparedChange) -> Result<(), UndoError> {
         if let Err(error) = self.journal.committed(&change.id) {
             // What is not noted as committed would be rolled back at the next start; better now, and said.
-            recover_locked(self.repository, &change);
-            let _ = self.journal.abandoned(&change.id);
-            return Err(UndoError::Journal(error));
+            let recovery = self.recover(&change);
+            // Where that cannot be noted either, the next start finds the change open, and what of it is left. What is out
+            // of reach now is left to it.
+            if recovery.is_settled() {
+                let _ = self.journal.abandoned(&change.id);
+            }
+            return Err(match recovery.is_whole() {
+                true => UndoError::Journal(error),
+                false => UndoError::JournalInPart {
+                    source: error,
+                    left: recovery.reasons(),
+                },
+            });
         }
         let left: Vec<&str> = self.report.left_alone.iter().map(|left| left.path.as_str()).collect();
         let restored: Vec<String> = change

@@ -5,6 +5,7 @@
 //! takes its space. Checking and committing what it holds in the end is the business of `skill::stage`.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
@@ -15,6 +16,7 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 use super::{Slot, read_at};
 use crate::defence::{self, Defence};
 use crate::repository::path::split;
+use crate::scratch;
 use crate::skill::Limits;
 use crate::skill::sandbox::{Stop, mebibytes};
 
@@ -44,6 +46,8 @@ impl From<Stop> for StageError {
 /// The stage of one call.
 #[derive(Default)]
 pub(in crate::skill) struct Stage {
+    /// The program's own directory, where one is known.
+    home: Option<PathBuf>,
     root: Option<Root>,
     bytes: u64,
     entries: u64,
@@ -81,6 +85,14 @@ impl StageFile {
 }
 
 impl Stage {
+    /// A stage that is made below the program's own directory, where one is known.
+    pub(in crate::skill) fn below(home: Option<&Path>) -> Self {
+        Self {
+            home: home.map(Path::to_owned),
+            ..Self::default()
+        }
+    }
+
     /// Hands the directory over, so that it outlives the store.
     pub(in crate::skill) fn take(&mut self) -> Option<TempDir> {
         self.root.take().map(|root| root.directory)
@@ -88,11 +100,7 @@ impl Stage {
 
     fn root(&mut self) -> Result<&Root, StageError> {
         if self.root.is_none() {
-            // Mode 0700 by the crate's own promise.
-            let directory = tempfile::Builder::new()
-                .prefix("tool-stage-")
-                .tempdir()
-                .map_err(StageError::Io)?;
+            let directory = scratch::folder(self.home.as_deref(), "tool-stage-").map_err(StageError::Io)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | COMMON;
             let handle = rustix::fs::openat(CWD, directory.path(), flags, Mode::empty())?;
             self.root = Some(Root { directory, handle });

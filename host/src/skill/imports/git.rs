@@ -12,8 +12,10 @@
 
 pub(super) mod content;
 pub(super) mod layout;
+pub(super) mod lock;
 pub(super) mod patch;
 pub(super) mod publish;
+pub(super) mod recover;
 pub(super) mod talk;
 pub(super) mod worker;
 
@@ -22,8 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-use tokio_util::sync::CancellationToken;
 
 use self::layout::Layout;
 use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
@@ -77,16 +77,6 @@ impl Git {
             layout,
             _counted: Some(counted),
         })
-    }
-
-    /// From here on nothing is given up half done: only the time bounds what follows.
-    pub(super) fn begin_commit(&mut self) -> Result<(), Failure> {
-        if self.until.cancel.is_cancelled() {
-            return Err(cancelled());
-        }
-        let time = longest();
-        self.until = Until::within(time, &CancellationToken::new());
-        Ok(())
     }
 
     /// Asks for something with bytes on either side.

@@ -13,10 +13,13 @@ use std::io::Read;
 use rustix::fs::Stat;
 
 use super::consent;
-use super::failure::{failure, hinted};
+use super::failure::{cancelled, failure, hinted};
 use super::git::content::{self, Content, Entry};
+use super::git::layout::Layout;
+use super::git::lock::locked;
 use super::git::patch::{self, Side};
-use super::git::publish::{Movement, Publication, Scratch, locked};
+use super::git::publish::{Movement, Publication, Scratch};
+use super::git::recover::Publishing;
 use super::git::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
 use super::git::{Git, nonsense, plain};
 use super::git_read::normal_paths;
@@ -24,9 +27,10 @@ use crate::limits;
 use crate::repository::{OpenError, Repository};
 use crate::skill::bindings::tool::skill::git_commit::Commit;
 use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::changes::is_dead;
 use crate::skill::policy::Effect;
 use crate::skill::text::clean;
-use crate::skill::{CallContext, Question};
+use crate::skill::{CallContext, ChangeJournal, Question};
 
 /// Commits the named paths, everything, or the files that this session changed.
 pub(crate) fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
@@ -45,6 +49,12 @@ fn check_message(message: &str) -> Result<(), Failure> {
     }
     if message.contains('\0') {
         return invalid("The commit message contains a NUL character.");
+    }
+    if clean(message) != message {
+        return invalid(
+            "The commit message contains control characters, or marks that change the direction of writing: whoever \
+             reads it would not see what it says.",
+        );
     }
     match message.trim().is_empty() {
         true => invalid("The commit message is empty."),
@@ -112,7 +122,7 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
     if layout.git.join("index.lock").symlink_metadata().is_ok() {
         return Err(locked("index"));
     }
-    let scratch = Scratch::new(&layout)?;
+    let scratch = Scratch::new(&layout, context.repository.state_directory())?;
     let mut git = Git::open(context, Some(scratch.path()))?;
     let start = begin(&mut git, message)?;
     let mut preparation = Preparation {
@@ -142,7 +152,12 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
 fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
     let message = message.to_owned();
     match git.ask(&Request::Begin { message })? {
-        Answer::Started(start) if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX => Ok(start),
+        // What is asked about is what is committed, also where a helper was taken over.
+        Answer::Started(start)
+            if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && clean(&start.message) == start.message =>
+        {
+            Ok(start)
+        }
         _ => Err(nonsense()),
     }
 }
@@ -307,7 +322,7 @@ impl Preparation<'_> {
 
     /// What the user is asked: message, author, branch and the exact diff.
     fn question(&mut self, chosen: &[Chosen], tree: &Id, start: &Start) -> Result<Question, Failure> {
-        let message = clean(&start.message);
+        let message = &start.message;
         let subject = message.lines().next().unwrap_or_default();
         let files = match chosen.len() {
             1 => "1 file".to_owned(),
@@ -322,18 +337,8 @@ impl Preparation<'_> {
         }
         let _ = writeln!(detail, "\ntree {tree}\n");
         for chosen in chosen {
-            let text = self.change(chosen)?;
-            if detail.len() + text.len() > limits::GIT_QUESTION_BYTES_MAX {
-                let verb = if chosen.entry.new.is_some() {
-                    "changed"
-                } else {
-                    "removed"
-                };
-                let path = &chosen.entry.path;
-                let _ = writeln!(detail, "{verb}: {path} (its diff is too long to show)");
-            } else {
-                detail.push_str(&text);
-            }
+            let room = limits::GIT_QUESTION_BYTES_MAX.saturating_sub(detail.len());
+            detail.push_str(&self.change(chosen, room)?);
         }
         Ok(Question {
             effect: Effect::CommitGit,
@@ -342,7 +347,11 @@ impl Preparation<'_> {
         })
     }
 
-    fn change(&mut self, chosen: &Chosen) -> Result<String, Failure> {
+    /// The diff of one file; where there is none that fits, the digest of what becomes of it.
+    fn change(&mut self, chosen: &Chosen, room: usize) -> Result<String, Failure> {
+        if room == 0 {
+            return Ok(unshown(chosen, "its diff is too long to show"));
+        }
         let path = chosen.entry.path.as_str();
         let new = chosen.entry.new.as_ref();
         let before = self.content(path, chosen.committed.as_ref().map(|(id, _)| id))?;
@@ -350,17 +359,12 @@ impl Preparation<'_> {
         let large = [&before, &after].contains(&&Content::TooLarge);
         let old = side(path, chosen.committed.as_ref().map(|(_, mode)| *mode), &before);
         let new = side(path, new.map(|new| new.mode), &after);
-        let rendered = patch::render(
-            &mut self.git,
-            old.as_ref(),
-            new.as_ref(),
-            3,
-            limits::GIT_PATCH_BYTES_MAX,
-        )?;
-        if large || rendered.binary {
-            return Ok(format!("changed: {path} (not text, or too large to show)\n"));
-        }
-        Ok(rendered.patch)
+        let rendered = patch::render(&mut self.git, old.as_ref(), new.as_ref(), 3, room)?;
+        Ok(match (large || rendered.binary, rendered.cut) {
+            (true, _) => unshown(chosen, "not text, or too large to show"),
+            (false, true) => unshown(chosen, "its diff is too long to show"),
+            (false, false) => rendered.patch,
+        })
     }
 
     fn content(&mut self, path: &str, id: Option<&Id>) -> Result<Content, Failure> {
@@ -368,6 +372,15 @@ impl Preparation<'_> {
             None => Ok(Content::Absent),
             Some(id) => content::of_blob(&mut self.git, self.repository, path, id),
         }
+    }
+}
+
+/// A line for a change of which no diff is shown. The content that git will have is named by its digest.
+fn unshown(chosen: &Chosen, why: &str) -> String {
+    let path = &chosen.entry.path;
+    match &chosen.entry.new {
+        Some(new) => format!("changed: {path} ({why}; it becomes the blob {})\n", new.id),
+        None => format!("removed: {path} ({why})\n"),
     }
 }
 
@@ -405,7 +418,8 @@ fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
     }
 }
 
-/// Commits what was prepared, provided that the branch has not moved meanwhile.
+/// Commits what was prepared, provided that the branch has not moved meanwhile. Everything that takes time comes before
+/// anything moves, and a cancellation ends it; what moves then is two names.
 fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> {
     let Prepared {
         scratch,
@@ -416,7 +430,15 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
     } = prepared;
     let mut git = Git::open(context, Some(scratch.path()))?;
     let layout = git.layout.clone();
-    let mut publication = Publication::begin(&layout, &scratch, start.branch.as_deref())?;
+    let moment = now_here();
+    let id = stored(git.ask(&Request::Commit {
+        tree,
+        parent: start.parent.clone(),
+        message: start.message.clone(),
+        moment,
+    })?)?;
+    let noted = Noted::new(context, &layout, start.branch.as_deref(), &id)?;
+    let mut publication = Publication::begin(&layout, &scratch, start.branch.as_deref(), &noted.publishing)?;
     let now = begin(&mut git, &start.message)?;
     if now.parent != start.parent || now.branch != start.branch {
         return Err(hinted(
@@ -425,14 +447,8 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
             "try again, so that the commit is prepared on the new state",
         ));
     }
-    git.begin_commit()?;
-    let moment = now_here();
-    let id = stored(git.ask(&Request::Commit {
-        tree,
-        parent: start.parent.clone(),
-        message: start.message.clone(),
-        moment,
-    })?)?;
+    send_entries(&mut git, &entries)?;
+    git.tell(&Request::Index)?;
     let movement = Movement {
         from: start.parent.as_ref(),
         to: &id,
@@ -440,25 +456,62 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
         subject: start.message.lines().next().unwrap_or_default(),
         moment,
     };
+    publication.lay_out(movement, &context.cancel)?;
+    // From here on nothing is given up half done.
+    if context.cancel.is_cancelled() {
+        return Err(cancelled());
+    }
     publication.move_branch(movement, now.keeps_logs)?;
-    let mut index = || -> Result<(), String> {
-        send_entries(&mut git, &entries).map_err(|failure| failure.message)?;
-        git.tell(&Request::Index).map_err(|failure| failure.message)?;
-        publication.replace_index().map_err(|error| error.to_string())
-    };
-    index().map_err(|reason| {
+    publication.replace_index().map_err(|reason| {
         hinted(
             "failed",
-            format!("The commit {id} was made, but git's index could not be updated: {reason}"),
+            format!("The commit {id} was made, but git's index could not be updated: {reason}."),
             "the user can mend it with: git reset",
         )
     })?;
+    drop(publication);
+    drop(noted);
     Ok(Commit {
         id: id.to_string(),
         branch: start.branch,
         author: start.author,
         files: entries.into_iter().map(|entry| entry.path).collect(),
     })
+}
+
+/// A publication that the journal knows, until nothing of it is left to be finished.
+struct Noted<'a> {
+    journal: &'a dyn ChangeJournal,
+    publishing: Publishing,
+}
+
+impl<'a> Noted<'a> {
+    fn new(context: &'a CallContext, layout: &Layout, branch: Option<&str>, commit: &Id) -> Result<Self, Failure> {
+        let publishing = Publishing {
+            id: uuid::Uuid::now_v7().simple().to_string(),
+            git: layout.git.clone(),
+            common: layout.common.clone(),
+            branch: branch.map(str::to_owned),
+            commit: commit.to_string(),
+        };
+        let journal = &*context.changes;
+        let noted = journal.publishing(&publishing);
+        noted.map_err(|error| {
+            failure(
+                "failed",
+                format!("The commit cannot be journalled: {error}; it was not made."),
+            )
+        })?;
+        Ok(Self { journal, publishing })
+    }
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if !is_dead() {
+            self.journal.published(&self.publishing.id);
+        }
+    }
 }
 
 /// Now, as a clock on the wall shows it.

@@ -14,6 +14,7 @@ use crate::repository::{Repository, normalise};
 use crate::skill::CallContext;
 use crate::skill::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
 use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::sandbox::Call;
 
 /// The uncommitted changes that `query` asks for.
 pub(crate) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
@@ -35,6 +36,22 @@ pub(crate) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
     };
     reader.read()?;
     Ok(reader.diff)
+}
+
+/// Takes note of whose words a diff holds. A tracked file may lie among packages or where an ignore rule applies, and is
+/// then as little the user's own as one beside it; what is gone lies nowhere, and is known by its name alone.
+pub(super) fn note_places(call: &Call, context: &CallContext, diff: &Diff) {
+    if diff.changes.is_empty() {
+        return;
+    }
+    let list = context.repository.list(&call.token);
+    let is_listed = |path: &str| list.as_ref().is_ok_and(|list| list.find(path).is_some());
+    for change in &diff.changes {
+        call.note_place(&change.path, change.status == "deleted" || is_listed(&change.path));
+        if let Some(old) = &change.old_path {
+            call.note_place(old, true);
+        }
+    }
 }
 
 /// Paths as they were asked for, in their one form. They are literal: `*` means a file of that name.

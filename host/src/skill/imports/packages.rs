@@ -4,6 +4,7 @@
 //! no path, no archive of the repository that an installer would take for one. The installer runs in the sandbox and
 //! reaches the user's registries only (`sources`); what it did is kept as a whole or not at all (`contained`, `place`).
 
+pub mod attempts;
 mod contained;
 mod names;
 mod place;

@@ -234,13 +234,10 @@ pub(super) fn time(wanted_seconds: Option<u32>, seconds_max: u64) -> Duration {
     Duration::from_secs(wanted.clamp(1, seconds_max))
 }
 
-/// Finds a program on the starter's `PATH` outside the repository: one that lies in the repository is the
-/// repository's, whatever its name says.
+/// Finds a program on the starter's `PATH` outside the repository.
 pub(super) fn program(context: &CallContext, name: &str) -> Option<PathBuf> {
-    let found = environment::find_programs(&context.environment, name);
-    found
-        .into_iter()
-        .find(|program| !program.starts_with(context.repository.root()))
+    let found = environment::find_programs_outside(&context.environment, name, context.repository.root());
+    found.into_iter().next()
 }
 
 /// The Python of the project, else of the machine.

@@ -13,12 +13,7 @@ use crate::skill::sandbox::Call;
 
 /// One page of a list.
 pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<Page, Failure> {
-    let under = normalise(&query.under).map_err(|error| {
-        failure(
-            "invalid-arguments",
-            format!("`{}` cannot be listed: {error}", query.under),
-        )
-    })?;
+    let under = path_of(&query.under)?;
     let globs = Globs::new(&query.globs)?;
     if query.recursive {
         let list = file_list(call, context)?;
@@ -28,12 +23,14 @@ pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<
             EntryKind::Directory => list.beneath(&opened.path),
             _ => list.find(&opened.path).map_or(&[][..], std::slice::from_ref),
         };
-        let entries = files
+        // Not by looking at each that an earlier page held: a large tree has many pages.
+        let passed = |after: &str| files.partition_point(|file| file.path.as_str() <= after);
+        let entries = files[query.after.as_deref().map_or(0, passed)..]
             .iter()
             .map(|file| (file.path.as_str(), EntryKind::File, file.size));
         let left_out = if under.is_empty() { list.not_utf8 } else { 0 };
         let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
-        return Ok(page(entries, &globs, query.after.as_deref(), left_out));
+        return page(call, entries, &globs, query.after.as_deref(), left_out);
     }
     let (entries, left_out) = match context.repository.entries(&under) {
         Ok(listed) => listed,
@@ -42,7 +39,15 @@ pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<
     let entries = entries
         .iter()
         .map(|entry| (entry.path.as_str(), entry.kind, entry.size));
-    Ok(page(entries, &globs, query.after.as_deref(), left_out))
+    page(call, entries, &globs, query.after.as_deref(), left_out)
+}
+
+/// The one form of a path that a guest wants listed.
+pub(super) fn path_of(path: &str) -> Result<String, Failure> {
+    normalise(path).map_err(|error| {
+        let message = format!("`{path}` cannot be listed: {error}");
+        failure("invalid-arguments", message)
+    })
 }
 
 /// The list of a path that is a file: itself.
@@ -64,39 +69,58 @@ fn file_list(call: &Call, context: &CallContext) -> Result<Arc<FileList>, Failur
     if let Some(files) = &*known {
         return Ok(Arc::clone(files));
     }
-    let files = context.repository.list(&call.token).map_err(|error| match error {
-        ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
-        ScanError::Unreadable { .. } => failure("failed", error.to_string()),
-    })?;
+    let files = context.repository.list(&call.token).map_err(unlisted)?;
     *known = Some(Arc::clone(&files));
     Ok(files)
 }
 
+/// Why there is no list.
+pub(super) fn unlisted(error: ScanError) -> Failure {
+    match error {
+        ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
+        ScanError::Unreadable { .. } => failure("failed", error.to_string()),
+    }
+}
+
+/// Files between two looks at whether the call must end. Many globs on long paths take a microsecond each.
+const FILES_BETWEEN_CHECKS: usize = 256;
+
+/// Fails where the call must end, asked for each file of a pass.
+pub(super) fn going_on(call: &Call, at: usize) -> Result<(), Failure> {
+    match at.is_multiple_of(FILES_BETWEEN_CHECKS) {
+        true => call.check().map_err(|_| unlisted(ScanError::Cancelled)),
+        false => Ok(()),
+    }
+}
+
 fn page<'a>(
+    call: &Call,
     entries: impl Iterator<Item = (&'a str, EntryKind, u64)>,
     globs: &Globs,
     after: Option<&str>,
     left_out: u32,
-) -> Page {
+) -> Result<Page, Failure> {
     let mut page = Page {
         entries: Vec::new(),
         next: None,
         left_out,
     };
     let mut bytes = 0;
-    let selected = entries
-        .filter(|(path, _, _)| after.is_none_or(|after| *path > after))
-        .filter(|(path, _, _)| globs.select(path));
-    for (path, kind, size) in selected {
+    let left = entries.filter(|(path, _, _)| after.is_none_or(|after| *path > after));
+    for (at, (path, kind, size)) in left.enumerate() {
+        going_on(call, at)?;
+        if !globs.select(path) {
+            continue;
+        }
         let is_full = page.entries.len() >= limits::LIST_PAGE_ENTRIES_MAX || bytes >= limits::LIST_PAGE_BYTES_MAX;
         if let (true, Some(last)) = (is_full, page.entries.last()) {
             page.next = Some(last.path.clone());
-            return page;
+            return Ok(page);
         }
         bytes += path.len();
         page.entries.push(entry(path, kind, size));
     }
-    page
+    Ok(page)
 }
 
 fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
@@ -112,26 +136,28 @@ fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
     }
 }
 
-/// Notes that the model is shown a file with this content.
-pub(super) fn shown(context: &CallContext, path: &str, sha256: &str) {
+/// Notes that the guest says that its answer shows a file with this content. What of that counts is judged at the end of
+/// the call, when there is an answer.
+pub(super) fn shown(call: &Call, context: &CallContext, path: &str, sha256: String) {
     let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let Ok(path) = normalise(path) else { return };
     // Only what can be opened can have been read; this also keeps the note from growing without bound.
     if !is_digest || context.repository.open_file(&path).is_err() {
         return;
     }
-    let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
-    files.seen.insert(path, sha256.to_owned());
+    call.claim(path, sha256);
 }
 
 /// The globs of a query.
-struct Globs {
+#[derive(Debug)]
+pub(in crate::skill) struct Globs {
+    written: Vec<String>,
     including: Option<GlobSet>,
     excluding: GlobSet,
 }
 
 impl Globs {
-    fn new(globs: &[String]) -> Result<Self, Failure> {
+    pub(super) fn new(globs: &[String]) -> Result<Self, Failure> {
         if globs.len() > limits::LIST_GLOBS_MAX {
             let message = format!("there are more than {} globs", limits::LIST_GLOBS_MAX);
             return Err(failure("invalid-arguments", message));
@@ -140,6 +166,7 @@ impl Globs {
             globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
         let excluding: Vec<&str> = excluding.into_iter().map(|glob| &glob[1..]).collect();
         Ok(Self {
+            written: globs.to_vec(),
             including: match including.is_empty() {
                 true => None,
                 false => Some(set(&including)?),
@@ -148,7 +175,12 @@ impl Globs {
         })
     }
 
-    fn select(&self, path: &str) -> bool {
+    /// True where they are these.
+    pub(super) fn are(&self, globs: &[String]) -> bool {
+        self.written == globs
+    }
+
+    pub(super) fn select(&self, path: &str) -> bool {
         self.including.as_ref().is_none_or(|globs| globs.is_match(path)) && !self.excluding.is_match(path)
     }
 }
@@ -179,7 +211,7 @@ fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
     })
 }
 
-fn refusal(error: &OpenError) -> Failure {
+pub(super) fn refusal(error: &OpenError) -> Failure {
     let code = match error {
         OpenError::NotFound { .. } => "not-found",
         OpenError::Denied { .. } | OpenError::NotRegular { .. } => "denied",
@@ -198,7 +230,14 @@ fn failure(code: &str, message: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::skill::Limits;
+
+    fn call() -> Arc<Call> {
+        Call::new("demo", Limits::default(), &CancellationToken::new())
+    }
 
     fn selected(globs: &[&str]) -> Vec<&'static str> {
         let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
@@ -225,7 +264,7 @@ mod tests {
     #[test]
     fn an_invalid_glob_is_named() {
         let globs = ["a[".to_owned()];
-        let failure = Globs::new(&globs).err().expect("the glob is not closed");
+        let failure = Globs::new(&globs).expect_err("the glob is not closed");
         assert_eq!(failure.code, "invalid-arguments");
         assert!(
             failure.message.starts_with("the glob `a[` is not valid"),
@@ -243,7 +282,7 @@ mod tests {
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
             let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
-            let page = page(entries, &globs, after.as_deref(), 0);
+            let page = page(&call(), entries, &globs, after.as_deref(), 0).expect("nothing ends it");
             assert!(page.entries.len() <= limits::LIST_PAGE_ENTRIES_MAX);
             seen.extend(page.entries.into_iter().map(|entry| entry.path));
             match page.next {
@@ -259,7 +298,8 @@ mod tests {
         let long = "d/".repeat(2_000);
         let paths: Vec<String> = (0..600).map(|number| format!("{long}{number:03}")).collect();
         let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
-        let page = page(entries, &Globs::new(&[]).expect("no glob is valid"), None, 0);
+        let globs = Globs::new(&[]).expect("no glob is valid");
+        let page = page(&call(), entries, &globs, None, 0).expect("nothing ends it");
         let bytes: usize = page.entries.iter().map(|entry| entry.path.len()).sum();
         assert!(bytes <= limits::LIST_PAGE_BYTES_MAX + long.len() + 3, "{bytes}");
         assert!(page.next.is_some());

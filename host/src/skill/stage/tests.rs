@@ -13,15 +13,16 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
-use crate::skill::changes::{LeftAlone, UndoReport, recover, undo};
+use crate::skill::changes::{LeftAlone, UndoReport, WrittenLate, recover, undo};
 use crate::skill::policy::{Cause, Policy};
-use crate::skill::{Approver, ChangeJournal, Conversation};
+use crate::skill::{Approver, ChangeJournal, Conversation, Question};
 
 /// Records what it is told, fails where a test says so, and may do something between `prepare` and the change.
 #[derive(Default)]
 struct Journal {
     prepared: Mutex<Vec<PreparedChange>>,
     notes: Mutex<Vec<&'static str>>,
+    written_late: Mutex<Vec<WrittenLate>>,
     fail: Mutex<Option<&'static str>>,
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -60,6 +61,10 @@ impl ChangeJournal for Journal {
 
     fn abandoned(&self, _id: &str) -> io::Result<()> {
         self.note("abandoned")
+    }
+
+    fn written_late(&self, late: &WrittenLate) {
+        self.written_late.lock().expect("not poisoned").push(late.clone());
     }
 }
 
@@ -608,6 +613,107 @@ fn a_file_created_at_the_last_moment_is_not_lost() {
     assert!(!bench.root("d").exists());
 }
 
+/// The placeholder of one file's key, in that file, in another one, and where the file is moved to.
+#[test]
+fn a_key_is_written_back_only_into_the_file_at_its_path() {
+    let key = format!("ghp_{}", "q7Vd0LxN3sKb9TzR5mHc1YwF8gJp2UeA6oXi");
+    let text = format!("token = \"{key}\"\n");
+    let bench = Bench::new(&[("a.py", &text), ("b.py", "x = 1\n"), ("d/a.py", "y = 2\n")]);
+    for path in ["a.py", "b.py", "d/a.py"] {
+        bench.see(path);
+    }
+    let shown = bench
+        .context
+        .conversation
+        .redactor
+        .text(&text, Some("a.py"))
+        .into_owned();
+    assert!(!shown.contains(&key), "{shown}");
+    for (path, deleted) in [
+        ("b.py", &[][..]),
+        ("d/a.py", &[]),
+        ("moved.py", &["a.py"]),
+        ("A.py", &[]),
+    ] {
+        let message = format!(
+            "`{path}` cannot get `[redacted:github-token:1]`: it stands for a secret that this file does not hold"
+        );
+        bench.refused(&[(path, &shown)], deleted, "denied", &message);
+    }
+    let longer = format!("{shown}more = True\n");
+    bench.propose(&[("a.py", &longer)], &[]).expect("the file held it");
+    assert_eq!(bench.text("a.py"), format!("{text}more = True\n"));
+    assert_eq!(bench.text("b.py"), "x = 1\n");
+}
+
+/// A change whose last file is in the way is taken back, and somebody saves one of the others meanwhile.
+#[test]
+fn what_somebody_saves_at_any_moment_of_a_change_that_is_taken_back_is_not_lost() {
+    for path in ["a.txt", "d/n.txt", "m.txt"] {
+        for moment in 0.. {
+            let bench = Bench::new(&[("a.txt", "a"), ("m.txt", "m"), ("d/old.txt", "o"), ("z.txt", "z")]);
+            for seen in ["a.txt", "m.txt", "z.txt"] {
+                bench.see(seen);
+            }
+            let (root, place) = (bench.root(""), bench.root(path));
+            *bench.journal.meanwhile.lock().expect("not poisoned") =
+                Some(Box::new(move || write(&root.join("z.txt"), "theirs")));
+            let save = move || {
+                let fresh = place.with_extension("saved");
+                write(&fresh, "newer");
+                fs::rename(fresh, place).expect("the file is replaced");
+            };
+            let files = [("a.txt", "A"), ("d/n.txt", "N"), ("z.txt", "Z")];
+            let (refused, came) = changes::doing_at(moment, save, || bench.propose(&files, &["m.txt"]));
+            refused.expect_err("a file is in the way");
+            if !came {
+                assert!(moment > 10, "{moment}");
+                break;
+            }
+            let left = bench.tree();
+            let is_there = left.iter().any(|(found, text)| found == path && text == "newer");
+            assert!(is_there, "{path} at moment {moment}: {left:?}");
+            assert_eq!(left.iter().filter(|(_, text)| text == "theirs").count(), 1);
+        }
+    }
+}
+
+/// An editor that has the old file open writes into it, not into what has its name now.
+#[test]
+fn what_is_written_into_the_old_file_is_kept_beside_the_new_one() {
+    use std::io::Write;
+    let bench = Bench::new(&[("a.txt", "a")]);
+    bench.see("a.txt");
+    let open = fs::OpenOptions::new().append(true).open(bench.root("a.txt"));
+    let mut editor = open.expect("the file is there");
+    // The last moment of a change is the one before the old file is thrown away.
+    let moments = (0..).find(|moment| {
+        let count = Bench::new(&[("a.txt", "a")]);
+        count.see("a.txt");
+        !changes::doing_at(*moment, || (), || count.propose(&[("a.txt", "A")], &[])).1
+    });
+    let last = moments.expect("a change ends") - 1;
+    let late = move || editor.write_all(b" and more").expect("it is open");
+    let (done, came) = changes::doing_at(last, late, || bench.propose(&[("a.txt", "A")], &[]));
+    done.expect("it is in place");
+    assert!(came);
+    let tree = bench.tree();
+    assert!(tree.contains(&("a.txt".to_owned(), "A".to_owned())), "{tree:?}");
+    let kept = tree.iter().find(|(_, text)| text == "a and more");
+    let (kept, _) = kept.unwrap_or_else(|| panic!("{tree:?}"));
+    let late = bench.journal.written_late.lock().expect("not poisoned").clone();
+    let expected = WrittenLate {
+        path: "a.txt".to_owned(),
+        kept: kept.clone(),
+    };
+    assert_eq!(late, [expected]);
+    let (message, _) = late[0].told();
+    assert!(
+        message.contains("`a.txt`") && message.contains(&format!("`{kept}`")),
+        "{message}"
+    );
+}
+
 #[test]
 fn a_link_made_at_the_last_moment_leads_nowhere() {
     let (bench, _) = interrupted(|root| {
@@ -810,6 +916,40 @@ fn an_undo_that_cannot_be_journalled_changes_nothing() {
             "{word}"
         );
     }
+}
+
+#[test]
+fn an_undo_that_cannot_be_journalled_says_what_it_could_not_take_back() {
+    let bench = Bench::new(&[("a.txt", "a"), ("b.txt", "b")]);
+    for path in ["a.txt", "b.txt"] {
+        bench.see(path);
+    }
+    let files = [("a.txt", "A"), ("b.txt", "B")];
+    bench.propose(&files, &[]).expect("committed");
+    // Somebody saves a file between the undo and the look at whether it could be journalled.
+    struct Full(Journal, PathBuf);
+    impl ChangeJournal for Full {
+        fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
+            self.0.prepare(change)
+        }
+
+        fn committed(&self, _: &str) -> io::Result<()> {
+            write(&self.1, "newer");
+            Err(io::Error::other("the disk is full"))
+        }
+
+        fn abandoned(&self, id: &str) -> io::Result<()> {
+            self.0.abandoned(id)
+        }
+    }
+    let journal = Full(Journal::default(), bench.root("a.txt"));
+    let error = undo(&bench.context.repository, &bench.journal.changes(), &journal).expect_err("the disk is full");
+    assert_eq!(
+        error.to_string(),
+        "the undo cannot be journalled (the disk is full); it was taken back, but not everywhere: `a.txt` is neither \
+         what it was before the interrupted change nor what it was to become"
+    );
+    assert_eq!((bench.text("a.txt"), bench.text("b.txt")), ("newer".into(), "B".into()));
 }
 
 #[test]
@@ -1020,4 +1160,27 @@ fn a_key_that_the_model_knows_as_a_placeholder_is_put_back() {
     );
     let made_up = "[redacted:github-token:7]";
     bench.refused(&[("a.py", made_up)], &[], "denied", &message("a.py", made_up));
+}
+
+#[test]
+fn a_proposal_that_waits_for_another_one_ends_with_its_session() {
+    let bench = Bench::new(&[]);
+    let lock = changes::write_lock(&bench.context.repository);
+    let guard = lock.lock().expect("not poisoned");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| bench.propose(&[("a.txt", "a")], &[]));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let since = std::time::Instant::now();
+        bench.context.cancel.cancel();
+        let failure = waiting.join().expect("no panic").expect_err("its session has ended");
+        assert_eq!(failure.message, "The session was cancelled; nothing was changed");
+        // The promise; a busy machine takes some of it.
+        assert!(
+            since.elapsed() < std::time::Duration::from_millis(500),
+            "{:?}",
+            since.elapsed()
+        );
+    });
+    drop(guard);
+    assert!(!bench.root("a.txt").exists());
 }

@@ -258,3 +258,34 @@ async fn a_request_without_room_for_an_answer_is_not_made() {
     assert_eq!(ran(needed + limits::OUTPUT_TOKENS_MIN - 1).await.asked.len(), 0);
     assert_eq!(ran(needed + limits::OUTPUT_TOKENS_MIN).await.asked.len(), 1);
 }
+
+#[tokio::test]
+async fn a_provider_that_never_stops_talking_is_cut_off() {
+    let megabyte = || "x".repeat(1024 * 1024);
+    let thought = || ProviderEvent::Reasoning(megabyte());
+    let message = |ran: &Ran| match &ran.report.end {
+        Err(ProviderError::Failed(problem)) => problem.message.clone(),
+        other => format!("{other:?}"),
+    };
+    let mut round: Vec<ProviderEvent> = (0..8).map(|_| thought()).collect();
+    round.extend([text("."), stop(StopReason::EndTurn)]);
+    let ran = run_script(vec![round]).await;
+    assert_eq!(
+        message(&ran),
+        "The provider sent more than 8 MiB of text and thinking in one answer"
+    );
+    let rounds = (0..5).map(|n| {
+        let mut round: Vec<ProviderEvent> = (0..7).map(|_| thought()).collect();
+        round.extend([
+            call(&format!("a{n}"), "echo", &format!("{{\"n\":{n}}}")),
+            stop(StopReason::ToolUse),
+        ]);
+        round
+    });
+    let ran = run_script(rounds.collect()).await;
+    assert_eq!(
+        message(&ran),
+        "The provider sent more than 32 MiB of text and thinking in its answers"
+    );
+    assert_eq!(ran.tools.ran().len(), 4);
+}

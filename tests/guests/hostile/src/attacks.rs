@@ -9,9 +9,10 @@ use std::fs::{self, File, OpenOptions};
 use std::hint::black_box;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use skill_sdk::{DiffQuery, Failure, Host, Outcome, Query};
+use skill_sdk::{Content, DiffQuery, Failure, Host, Outcome, Query, Selection};
 
 use crate::{Arguments, raw};
 
@@ -68,6 +69,12 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
                     .map(|()| "written"),
             )
         }
+        "git-worktree" => told(
+            fs::create_dir_all(path)
+                .and_then(|()| fs::write(format!("{path}/HEAD"), "ref: refs/heads/main\n"))
+                .and_then(|()| fs::write(format!("{path}/commondir"), "../elsewhere\n"))
+                .map(|()| "written"),
+        ),
         "append" => told(
             OpenOptions::new()
                 .append(true)
@@ -189,6 +196,10 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             raw::hoard(count);
             format!("got {count} handles")
         }
+        "selections" => match raw::hoard_selections(count) {
+            Ok(()) => format!("got {count} selections"),
+            Err(code) => format!("refused: {code}"),
+        },
         "walk" => {
             let mut seen = 0;
             for _ in 0..count {
@@ -299,6 +310,17 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             paths.sort_unstable();
             paths.join(" ")
         }
+        "read-all" => read_all(host, path)?,
+        "read-all-until" => {
+            let mut seen = false;
+            for _ in 0..count {
+                seen |= read_all(host, path)?.contains(&arguments.to);
+            }
+            match seen {
+                true => format!("got {}", arguments.to),
+                false => "refused: never".to_owned(),
+            }
+        }
         "list-own" => {
             let query = Query {
                 under: path.to_owned(),
@@ -311,11 +333,28 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
         "shown" => {
             let content = fs::read(format!("/repo/{path}")).map_err(|error| Failure::io(path, &error))?;
             host.shown(path, &content);
+            format!("shown\n{}", String::from_utf8_lossy(&content))
+        }
+        "shown-to-nobody" => {
+            let content = fs::read(format!("/repo/{path}")).map_err(|error| Failure::io(path, &error))?;
+            host.shown(path, &content);
             "shown".to_owned()
         }
         "pretend-shown" => {
             host.shown(path, b"something else");
             "shown".to_owned()
+        }
+        "cursor" => {
+            // What it asks to be told again, and more of it than anybody wants to tell.
+            let cursor = match count {
+                0 => format!("\u{1b}[31m{path}\u{202e}"),
+                count => "x".repeat(usize::try_from(count).unwrap_or(usize::MAX)),
+            };
+            return Ok(Outcome {
+                truncated: true,
+                cursor: Some(cursor),
+                ..Outcome::text("a page")
+            });
         }
         "colours" => "\u{1b}[31mred\u{1b}[0m\u{202e}\u{8}\ttab\r\n".to_owned(),
         "odd-code" => {
@@ -348,4 +387,22 @@ fn some(all: Vec<String>) -> String {
 fn deep(depth: u64) -> u64 {
     black_box([depth; 64]);
     deep(depth + 1) + depth
+}
+
+/// All files that match a glob, in one text.
+fn read_all(host: &dyn Host, glob: &str) -> Result<String, Failure> {
+    let selection = Selection {
+        globs: vec![glob.to_owned()],
+        file_bytes_max: u64::MAX,
+        ..Selection::default()
+    };
+    let mut all = String::new();
+    host.read_files(&selection, &mut |path, content| {
+        all.push_str(path);
+        if let Content::Whole(content) = content {
+            all.push_str(&String::from_utf8_lossy(content));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
 }

@@ -39,6 +39,7 @@ wit_bindgen::generate!({
     generate_all,
 });
 
+use skill_sdk::component::bindings::tool::skill::bulk;
 use wasi::clocks::monotonic_clock::subscribe_duration;
 
 unsafe extern "C" {
@@ -265,6 +266,22 @@ pub(crate) fn random(buffer: &mut [u8]) {
 
 pub(crate) fn wait(nanoseconds: u64) {
     subscribe_duration(nanoseconds).block();
+}
+
+/// Opens selections with globs of their own and reads none of them.
+pub(crate) fn hoard_selections(count: u64) -> Result<(), String> {
+    for number in 0..count {
+        let selection = bulk::Selection {
+            under: String::new(),
+            globs: vec![format!("*.{number}")],
+            start: None,
+            end: None,
+            file_bytes_max: 1,
+            text_only: true,
+        };
+        std::mem::forget(bulk::open(&selection).map_err(|failure| failure.code)?);
+    }
+    Ok(())
 }
 
 pub(crate) fn hoard(count: u64) {

@@ -30,4 +30,8 @@ pub(crate) fn random(_: &mut [u8]) {}
 
 pub(crate) fn wait(_: u64) {}
 
+pub(crate) fn hoard_selections(_: u64) -> Result<(), String> {
+    Err("unsupported".to_owned())
+}
+
 pub(crate) fn hoard(_: u64) {}

@@ -3,7 +3,7 @@
 Each prints one last line: `refused: ERRNO` where the system said no, `did: WHAT` where it did not. None of them harms a
 machine whose sandbox lacks a defence: they look, count to a bound of their own, and stop at the first success.
 """
-import ctypes, errno, json, mmap, os, resource, shutil, signal, socket, struct, sys, time
+import ctypes, errno, json, mmap, os, resource, shutil, signal, socket, stat, struct, sys, time
 
 know = json.loads(os.environ["PROBE"])
 libc = ctypes.CDLL(None, use_errno=True)
@@ -37,6 +37,17 @@ def leave(path):
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     os.remove(path)
     return "made " + path
+
+
+def change_mode(path):
+    os.chmod(path, 0o600)
+    return "changed the mode of a file outside"
+
+
+def change_nothing(path):
+    """To change something to what it is already takes the same right."""
+    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode))
+    return "changed the mode of " + path
 
 
 def fork_and(body):
@@ -135,9 +146,55 @@ def open_by_handle():
 
 @attempt
 def make_device():
-    import stat
     os.mknod("probe-disk", 0o600 | stat.S_IFBLK, os.makedev(8, 0))
     return "made a disk"
+
+@attempt
+def change_device(): return change_nothing("/dev/null")
+
+@attempt
+def change_proc(): return change_nothing("/proc/version")
+
+@attempt
+def change_program():
+    """By a handle for reading, which is all that a run has of what it is shown."""
+    handle = os.open(sys.executable, os.O_RDONLY)
+    os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode))
+    return "changed the mode of " + sys.executable
+
+@attempt
+def change_mode_outside(): return change_mode(os.path.join(know["outside"], "token"))
+
+@attempt
+def change_mode_by_link():
+    os.symlink(os.path.join(know["outside"], "token"), "probe-link")
+    return change_mode("probe-link")
+
+@attempt
+def change_mode_by_handle():
+    handle = os.open(os.path.join(know["outside"], "token"), os.O_PATH)
+    call(452, 452, handle, ctypes.c_char_p(b""), 0o600, 0x1000)
+    return "changed the mode of a file outside"
+
+@attempt
+def change_mode_by_proc():
+    handle = os.open(os.path.join(know["outside"], "token"), os.O_PATH)
+    return change_mode("/proc/self/fd/%d" % handle)
+
+@attempt
+def change_times_outside():
+    os.utime(os.path.join(know["outside"], "token"), (1, 1))
+    return "changed the times of a file outside"
+
+@attempt
+def change_owner_outside():
+    os.chown(os.path.join(know["outside"], "token"), os.getuid(), os.getgid())
+    return "changed the owner of a file outside"
+
+@attempt
+def change_attributes_outside():
+    os.setxattr(os.path.join(know["outside"], "token"), "user.probe", b"x")
+    return "changed the attributes of a file outside"
 
 @attempt
 def leave_root():
@@ -283,6 +340,50 @@ def read_outside_environment():
     return "read %d characters" % len(open("/proc/%d/environ" % know["process"]).read())
 
 @attempt
+def stop_keeper():
+    """Of the process that counts what it uses."""
+    keeper = os.getppid()
+    os.kill(keeper, signal.SIGSTOP)
+    time.sleep(0.2)
+    state = open("/proc/%d/stat" % keeper).read().rsplit(")", 1)[1].split()[0]
+    os.kill(keeper, signal.SIGCONT)
+    if state == "T":
+        return "stopped who counts"
+    raise OSError(errno.EPERM, "")
+
+@attempt
+def limit_outside():
+    resource.prlimit(know["process"], resource.RLIMIT_CORE, resource.prlimit(know["process"], resource.RLIMIT_CORE))
+    return "set a limit of a process outside"
+
+@attempt
+def slow_outside():
+    os.setpriority(os.PRIO_PROCESS, know["process"], os.getpriority(os.PRIO_PROCESS, know["process"]))
+    return "set the priority of a process outside"
+
+@attempt
+def place_outside():
+    os.sched_setaffinity(know["process"], os.sched_getaffinity(know["process"]))
+    return "set the processors of a process outside"
+
+@attempt
+def starve_outside():
+    call(251, 30, 1, know["process"], call(252, 31, 1, know["process"]))
+    return "set the disk priority of a process outside"
+
+@attempt
+def shared_memory():
+    call(29, 194, know["key"], 4096, 0o1600)
+    return "has shared memory that everybody could find"
+
+@attempt
+def message_queue():
+    name = ctypes.c_char_p(know["abstract"].encode())
+    os.close(call(240, 180, name, os.O_RDWR | os.O_CREAT, 0o600, 0))
+    call(241, 181, name)
+    return "had a queue that everybody could find"
+
+@attempt
 def use_keys():
     call(250, 219, 0, ctypes.c_void_p(-4 & 0xffffffffffffffff).value, 0)
     return "has a keyring"
@@ -376,6 +477,13 @@ def reach_abstract(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, b"\0" + k
 def reach_socket(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, os.path.join(know["outside"], "socket"))
 
 @attempt
+def reach_socket_by_pair():
+    """Of a pair that takes single messages, each may go somewhere else."""
+    one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"escaped", os.path.join(know["outside"], "messages"))
+    return "sent"
+
+@attempt
 def reach_socket_inside(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, "server.sock")
 
 @attempt
@@ -444,6 +552,43 @@ def use_memory():
         held.append(os.urandom(1) * (1 << 20))
     time.sleep(1)
     return "has %d MiB" % (2 * know["memory_mib"])
+
+@attempt
+def hold_memory_in_memfd():
+    """Without mapping it, so that it is no process's."""
+    block, held = bytes(1 << 20), []
+    for _ in range(know["memory_mib"] // 16):
+        handle = call(319, 279, ctypes.c_char_p(b"probe"), 0)
+        for _ in range(32):
+            os.write(handle, block)
+        held.append(handle)
+    time.sleep(1)
+    return "has %d MiB in files without a place" % (len(held) * 32)
+
+@attempt
+def hold_memory_shared():
+    held, block = [], b"x" * (1 << 20)
+    for _ in range(2 * know["memory_mib"]):
+        held.append(mmap.mmap(-1, 1 << 20, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS))
+        held[-1].write(block)
+    time.sleep(1)
+    return "has %d MiB that others could share" % len(held)
+
+@attempt
+def hold_memory_segments():
+    """Of which none is attached; they are taken away at the end, because on a bare machine they would stay."""
+    libc.shmat.restype, size, held = ctypes.c_void_p, 16 << 20, []
+    try:
+        for _ in range(know["memory_mib"] // 8):
+            held.append(call(29, 194, 0, size, 0o1600))
+            place = libc.shmat(held[-1], None, 0)
+            ctypes.memset(place, 1, size)
+            libc.shmdt(ctypes.c_void_p(place))
+        time.sleep(1)
+    finally:
+        for number in held:
+            libc.shmctl(number, 0, None)
+    return "has %d MiB in %d segments" % (len(held) * 16, len(held))
 
 @attempt
 def use_addresses():

@@ -19,6 +19,12 @@ const DISKS: Counter = Off(&[Defence::BoundedDisks]);
 const TREE: Counter = Off(&[Defence::CoveredTree]);
 const HIDDEN: Counter = Off(&[Defence::HiddenEntries]);
 
+/// What only the fallback has to keep apart, because nothing of it is the run's own there.
+const SHARED: Counter = Fallback(&[Defence::SystemCalls]);
+/// A process of root's has rights that one without them has no power over.
+const SHARED_OF_ROOT: Counter = Fallback(&[Defence::SystemCalls, Defence::Capabilities]);
+const METADATA: Counter = Fallback(&[Defence::Metadata]);
+
 /// Without a namespace of processes its own `/proc` cannot be mounted, and everything on the machine would be counted.
 const PROCESSES: Counter = Off(&[
     Defence::OwnProcesses,
@@ -54,6 +60,16 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
     ("read_shadow", ROOT),
     ("open_by_handle", MACHINE_ROOT),
     ("make_device", MACHINE_ROOT),
+    ("change_device", Off(&[Defence::ReadOnlyDevices])),
+    ("change_proc", PROC),
+    ("change_program", METADATA),
+    ("change_mode_outside", METADATA),
+    ("change_mode_by_link", METADATA),
+    ("change_mode_by_handle", METADATA),
+    ("change_mode_by_proc", METADATA),
+    ("change_times_outside", METADATA),
+    ("change_owner_outside", SHARED),
+    ("change_attributes_outside", SHARED),
     ("leave_root", CALLS_AND_RIGHTS),
     ("keep_rights", Off(&[Defence::Capabilities])),
     ("inherit_handles", Off(&[Defence::NoInput])),
@@ -71,7 +87,10 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
     ("trace", CALLS),
     ("trace_me", CALLS),
     ("read_memory", CALLS),
-    ("write_first_process", Off(&[Defence::NotDumpable])),
+    (
+        "write_first_process",
+        Off(&[Defence::NotDumpable, Defence::ReadOnlyProc]),
+    ),
     ("take_handle", Off(&[Defence::SystemCalls, Defence::NotDumpable])),
     (
         "signal_outside",
@@ -91,6 +110,13 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
         "read_outside_environment",
         Fallback(&[Defence::Landlock, Defence::Capabilities]),
     ),
+    ("stop_keeper", Fallback(&[Defence::Keeper])),
+    ("limit_outside", SHARED),
+    ("slow_outside", SHARED_OF_ROOT),
+    ("place_outside", SHARED_OF_ROOT),
+    ("starve_outside", SHARED_OF_ROOT),
+    ("shared_memory", SHARED),
+    ("message_queue", Fallback(&[Defence::SystemCalls, Defence::Landlock])),
     ("use_keys", CALLS),
     ("add_key", CALLS),
     ("use_io_uring", CALLS),
@@ -111,6 +137,7 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
     ("reach_out_udp", NETWORK),
     ("reach_abstract", Off(&[Defence::OwnNetwork, Defence::Landlock])),
     ("reach_socket", ROOT),
+    ("reach_socket_by_pair", Fallback(&[Defence::SocketFamilies])),
     ("reach_socket_inside", Off(&[Defence::CoveredTree])),
     ("use_packets", Off(&[Defence::SocketFamilies, Defence::Capabilities])),
     ("use_raw", Off(&[Defence::Capabilities])),
@@ -122,6 +149,9 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
     ("fill_names", DISKS),
     ("fork_bomb", Off(&[Defence::Counting, Defence::TaskLimit])),
     ("use_memory", Off(&[Defence::Counting])),
+    ("hold_memory_in_memfd", Off(&[Defence::NamelessFiles])),
+    ("hold_memory_shared", Off(&[Defence::Counting])),
+    ("hold_memory_segments", Off(&[Defence::Counting])),
     ("use_addresses", Off(&[Defence::AddressLimit])),
     ("dump_core", Off(&[Defence::CoreLimit])),
     ("outlive", PROCESSES),

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::process::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, en
 const SCRIPT: &str = include_str!("attempts.py");
 
 /// The system's Python: attempts need nothing else, and what the user has on the `PATH` may be a script.
-pub(super) fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/usr/local/bin:/bin".to_owned())]);
     environment::find_programs(&path, "python3").into_iter().next()
 }
@@ -81,7 +81,7 @@ pub(super) fn one(
 }
 
 /// What the attempts may use: little, so that they are quick and do no harm where a bound does not hold.
-const BOUNDS: Bounds = Bounds {
+pub(crate) const BOUNDS: Bounds = Bounds {
     tree_bytes: 16 * 1024 * 1024,
     tree_inodes: 1000,
     scratch_bytes: 16 * 1024 * 1024,
@@ -103,6 +103,9 @@ struct Scene {
     tcp6: Option<TcpListener>,
     udp: UdpSocket,
     sockets: Vec<UnixListener>,
+    messages: UnixDatagram,
+    /// Of shared memory that nobody has.
+    key: i32,
     /// Stands in the command line of a process that was left behind.
     mark: String,
 }
@@ -147,6 +150,8 @@ impl Scene {
         for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
+        let messages = UnixDatagram::bind(outside.join("messages"))?;
+        messages.set_nonblocking(true)?;
         Ok(Self {
             _folder: folder,
             repository,
@@ -157,6 +162,9 @@ impl Scene {
             tcp6,
             udp,
             sockets,
+            messages,
+            // Not 0, which everybody may use for memory of their own.
+            key: (number.as_fields().0 >> 1 | 1).cast_signed(),
             mark: format!("left by {number}"),
         })
     }
@@ -173,13 +181,22 @@ impl Scene {
             Some(Sandbox::Landlock) => attempt.landlock,
             _ => attempt.namespaces,
         };
-        let before = listing(&self.repository)?;
+        let (before, beside) = (listing(&self.repository)?, listing(&self.outside)?);
         let run = self.run(attempt, sandbox, expected, python, cancel);
         let left = self.end_what_is_left();
+        let has_shared = self.clear_shared_memory();
         let run = run?;
         let said = run.output.lines().last().unwrap_or_default().to_owned();
         if before != listing(&self.repository)? {
             return Ok(ProbeOutcome::GotOut(format!("the real tree has changed ({said})")));
+        }
+        if beside != listing(&self.outside)? {
+            return Ok(ProbeOutcome::GotOut(format!("a file outside has changed ({said})")));
+        }
+        if has_shared {
+            return Ok(ProbeOutcome::GotOut(format!(
+                "it shared memory with the machine ({said})"
+            )));
         }
         Ok(self.judge(expected, &run, &said, left))
     }
@@ -202,6 +219,7 @@ impl Scene {
             "udp": self.udp.local_addr()?.port(),
             "process": std::process::id(),
             "mark": self.mark,
+            "key": self.key,
             "tree_mib": BOUNDS.tree_bytes >> 20,
             "scratch_mib": BOUNDS.scratch_bytes >> 20,
             "memory_mib": BOUNDS.memory_bytes >> 20,
@@ -279,7 +297,26 @@ impl Scene {
         let tcp = std::iter::once(&self.tcp).chain(&self.tcp6);
         tcp.into_iter().any(|listener| listener.accept().is_ok())
             || self.udp.recv(&mut [0; 16]).is_ok()
+            || self.messages.recv(&mut [0; 16]).is_ok()
             || self.sockets.iter().any(|socket| socket.accept().is_ok())
+    }
+
+    /// Removes what was left of shared memory; true where there was some.
+    fn clear_shared_memory(&self) -> bool {
+        let all = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+        let numbers = all.lines().filter_map(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            Some((fields.next()?.parse::<i32>().ok()?, fields.next()?.parse::<i32>().ok()?))
+        });
+        let Some((_, id)) = numbers.into_iter().find(|(key, _)| *key == self.key) else {
+            return false;
+        };
+        #[expect(unsafe_code, reason = "no safe function for it")]
+        // SAFETY: removing takes no structure. An error means that it is gone.
+        unsafe {
+            libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
+        }
+        true
     }
 
     /// Ends every process of this scene, and says how many there were.
@@ -299,8 +336,8 @@ impl Scene {
     }
 }
 
-/// Kind and mode, inode, time and content of an entry.
-type Entry = (u32, u64, i64, Vec<u8>);
+/// Kind and mode, inode, the times of its content and of everything else, and content of an entry.
+type Entry = (u32, u64, i64, i64, Vec<u8>);
 
 /// Every entry of a tree.
 fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
@@ -318,9 +355,10 @@ fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
             if metadata.is_dir() {
                 folders.push(entry.path());
             }
+            let (mode, inode) = (metadata.mode(), metadata.ino());
             found.insert(
                 entry.path(),
-                (metadata.mode(), metadata.ino(), metadata.mtime_nsec(), content),
+                (mode, inode, metadata.mtime_nsec(), metadata.ctime_nsec(), content),
             );
         }
     }

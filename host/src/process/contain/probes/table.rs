@@ -45,6 +45,7 @@ const READ_ONLY: Expected = Refused(&["EROFS"]);
 const ABSENT: Expected = Refused(&["ENOENT"]);
 const DENIED: Expected = Refused(&["EACCES"]);
 const FORBIDDEN: Expected = Refused(&["EPERM"]);
+const NOBODY: Expected = Refused(&["ESRCH"]);
 const NO_FAMILY: Expected = Refused(&["EAFNOSUPPORT"]);
 
 /// All of them.
@@ -78,6 +79,51 @@ pub const ATTEMPTS: &[Attempt] = &[
     each("read_shadow", "read the machine's passwords", ABSENT, DENIED),
     both("open_by_handle", "open files by their handle", FORBIDDEN),
     each("make_device", "make a device", FORBIDDEN, Refused(&["EPERM", "EACCES"])),
+    each(
+        "change_device",
+        "change the mode of a device",
+        Refused(&["EROFS", "EPERM"]),
+        FORBIDDEN,
+    ),
+    each(
+        "change_proc",
+        "change the mode of a file of the kernel's",
+        Refused(&["EROFS", "EPERM"]),
+        FORBIDDEN,
+    ),
+    each(
+        "change_program",
+        "change the mode of a program of the system",
+        Refused(&["EROFS", "EPERM"]),
+        FORBIDDEN,
+    ),
+    each(
+        "change_mode_outside",
+        "change the mode of a file outside",
+        ABSENT,
+        FORBIDDEN,
+    ),
+    each("change_mode_by_link", "the same by a link", ABSENT, FORBIDDEN),
+    each("change_mode_by_handle", "the same by a handle", ABSENT, FORBIDDEN),
+    each("change_mode_by_proc", "the same through `/proc`", ABSENT, FORBIDDEN),
+    each(
+        "change_times_outside",
+        "change the times of a file outside",
+        ABSENT,
+        FORBIDDEN,
+    ),
+    each(
+        "change_owner_outside",
+        "change the owner of a file outside",
+        ABSENT,
+        Nothing,
+    ),
+    each(
+        "change_attributes_outside",
+        "change the attributes of a file outside",
+        ABSENT,
+        Refused(&["ENOTSUP", "EOPNOTSUPP"]),
+    ),
     both("leave_root", "change its root directory", FORBIDDEN),
     both("keep_rights", "keep capabilities", FORBIDDEN),
     both("inherit_handles", "find open handles", Refused(&["EBADF"])),
@@ -120,15 +166,10 @@ pub const ATTEMPTS: &[Attempt] = &[
     both(
         "write_first_process",
         "write the first process's memory",
-        Refused(&["EACCES", "EPERM"]),
+        Refused(&["EROFS", "EACCES", "EPERM"]),
     ),
     both("take_handle", "take a handle of another process", FORBIDDEN),
-    each(
-        "signal_outside",
-        "signal a process outside",
-        Refused(&["ESRCH"]),
-        FORBIDDEN,
-    ),
+    each("signal_outside", "signal a process outside", NOBODY, FORBIDDEN),
     each("see_outside", "see a process outside", ABSENT, Nothing),
     each(
         "read_outside_environment",
@@ -136,6 +177,23 @@ pub const ATTEMPTS: &[Attempt] = &[
         ABSENT,
         DENIED,
     ),
+    both("stop_keeper", "stop who counts what it uses", FORBIDDEN),
+    each("limit_outside", "limit a process outside", NOBODY, FORBIDDEN),
+    each(
+        "slow_outside",
+        "take priority from a process outside",
+        NOBODY,
+        FORBIDDEN,
+    ),
+    each("place_outside", "move a process outside", NOBODY, FORBIDDEN),
+    each(
+        "starve_outside",
+        "keep a process outside from the disk",
+        NOBODY,
+        FORBIDDEN,
+    ),
+    each("shared_memory", "share memory with the machine", Nothing, FORBIDDEN),
+    each("message_queue", "share a queue with the machine", Nothing, FORBIDDEN),
     both("use_keys", "use the kernel's keyrings", FORBIDDEN),
     both("add_key", "add a key", FORBIDDEN),
     both("use_io_uring", "use io_uring", FORBIDDEN),
@@ -184,6 +242,12 @@ pub const ATTEMPTS: &[Attempt] = &[
     ),
     each("reach_socket", "reach a socket by its path", ABSENT, NO_FAMILY),
     each(
+        "reach_socket_by_pair",
+        "reach one by a pair of sockets",
+        ABSENT,
+        NO_FAMILY,
+    ),
+    each(
         "reach_socket_inside",
         "reach a socket that lies in the repository",
         ABSENT,
@@ -209,6 +273,22 @@ pub const ATTEMPTS: &[Attempt] = &[
     each("fill_names", "make files without end", Refused(&["ENOSPC"]), Nothing),
     both("fork_bomb", "fork without end", Bounded(&["EAGAIN"])),
     both("use_memory", "use memory without end", Bounded(&["ENOMEM"])),
+    both(
+        "hold_memory_in_memfd",
+        "hold memory in files that have no place",
+        Refused(&["ENOSYS"]),
+    ),
+    both(
+        "hold_memory_shared",
+        "hold memory that processes share",
+        Bounded(&["ENOMEM"]),
+    ),
+    each(
+        "hold_memory_segments",
+        "hold memory in segments of no process",
+        Bounded(&["ENOMEM"]),
+        FORBIDDEN,
+    ),
     both("use_addresses", "map more than a process may", Refused(&["ENOMEM"])),
     both("dump_core", "leave a core dump", FORBIDDEN),
     both("outlive", "leave a process behind", Nothing),

@@ -1,9 +1,24 @@
 //! Going on for ever, and taking without end.
 
+use serde_json::{Map, Value, json};
+
 use super::{KIB, MIB, flood, last, small_stage};
 use crate::defence::Defence;
-use crate::skill::attacks::Expected::Busy;
+use crate::skill::attacks::Expected::{Bounded, Busy};
 use crate::skill::attacks::{Ask, Attack, Play, Wants};
+
+/// A schema of a page that stands for 65,000 parts: twice more steps would take a machine for ever.
+fn doubling() -> Value {
+    const STEPS: usize = 14;
+    let mut steps: Map<String, Value> = (0..STEPS)
+        .map(|step| {
+            let next = json!({"$ref": format!("#/$defs/s{}", step + 1)});
+            (format!("s{step}"), json!({"anyOf": [next, next]}))
+        })
+        .collect();
+    steps.insert(format!("s{STEPS}"), json!({"type": "string"}));
+    json!({"type": "object", "$defs": steps, "anyOf": [{"$ref": "#/$defs/s0"}]})
+}
 
 pub(super) const ATTACKS: &[Attack] = &[
     // ---- time ----
@@ -72,6 +87,13 @@ pub(super) const ATTACKS: &[Attack] = &[
     .within(|limits| limits.handles = 100)
     .held_by(&[Defence::Handles]),
     flood(
+        "hoard_selections",
+        "keep selections of files, each with globs of its own",
+        &[Ask::new("selections").times(9)],
+        "handles",
+    )
+    .held_by(&[Defence::Handles]),
+    flood(
         "use_files",
         "hold files open without end",
         &[Ask::at("open-files", "/repo/README.md").times(100)],
@@ -95,6 +117,23 @@ pub(super) const ATTACKS: &[Attack] = &[
     .within(|limits| limits.output_bytes = 32 * 1024)
     .wants(Wants::Text("xxxxxxxx"))
     .held_by(&[Defence::Output]),
+    flood(
+        "flood_cursor",
+        "make the model repeat without end",
+        &[Ask::new("cursor").times(64 * KIB)],
+        "output",
+    )
+    .wants(Wants::Text("xxxxxxxx"))
+    .held_by(&[Defence::Cursor]),
+    Attack::calls(
+        "doubling_schema",
+        "have its arguments held to a schema that means itself twice at every step",
+        &[Ask::new("present")],
+    )
+    .described(doubling)
+    .comes_to(Bounded("not-ready"))
+    .wants(Wants::Text("Invalid arguments"))
+    .held_by(&[Defence::SchemaParts]),
     flood(
         "flood_host_call",
         "make the host copy without end",
@@ -120,6 +159,14 @@ pub(super) const ATTACKS: &[Attack] = &[
         "read_without_end",
         "read without end",
         &[Ask::at("reread", "/repo/README.md").times(50)],
+        "read",
+    )
+    .within(|limits| limits.read_bytes = 100)
+    .held_by(&[Defence::ReadBytes]),
+    flood(
+        "read_all_without_end",
+        "read all files without end",
+        &[Ask::at("read-all-until", "README.md").to("hello").times(50)],
         "read",
     )
     .within(|limits| limits.read_bytes = 100)

@@ -65,6 +65,13 @@ pub(super) const ATTACKS: &[Attack] = &[
     .comes_to(Crashed)
     .wants(Wants::Text("\u{1b}"))
     .held_by(&[Defence::Cleaning]),
+    Attack::calls(
+        "steer_terminal_by_cursor",
+        "steer it by what asks for the rest",
+        &[Ask::new("cursor")],
+    )
+    .wants(Wants::Text("\u{1b}"))
+    .held_by(&[Defence::Cleaning]),
     Attack::calls("end_host", "end the host's process", &[Ask::new("exit")])
         .comes_to(Crashed)
         .unseen("the host's answer to it is the end of the call: there is nothing to switch off"),

@@ -49,6 +49,18 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .held_by(&[Defence::HiddenIdentity]),
     read(
+        "read_hidden_link_ignored",
+        "read one by its other name that lies where ignore rules apply",
+        &[Ask::at("read", "/repo/hard-ignored")],
+    )
+    .held_by(&[Defence::LeftOutIdentity]),
+    read(
+        "read_hidden_link_skipped",
+        "read one by its other name that lies among packages",
+        &[Ask::at("read", "/repo/hard-skipped")],
+    )
+    .held_by(&[Defence::LeftOutIdentity]),
+    read(
         "read_hidden_key",
         "read a private key that has an ordinary name",
         &[Ask::at("read", "/repo/notes.txt")],
@@ -104,6 +116,30 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .wants(Wants::Text(".env"))
     .held_by(&[Defence::HiddenInLists]),
+    Attack::calls(
+        "read_all_hidden",
+        "read hidden files among all others",
+        &[Ask::at("read-all", "*")],
+    )
+    .held_by(&[Defence::HiddenInLists]),
+    Attack::calls(
+        "read_all_key",
+        "read a private key among all other files",
+        &[Ask::at("read-all", "notes.txt")],
+    )
+    .held_by(&[Defence::HiddenContent]),
+    Attack::calls(
+        "read_all_hard_link",
+        "read a hidden file by its other name among all other files",
+        &[Ask::at("read-all", "hard")],
+    )
+    .held_by(&[Defence::HiddenIdentity]),
+    Attack::calls(
+        "read_all_link_left_out",
+        "read one by its other name that lies where ignore rules apply, among all other files",
+        &[Ask::at("read-all", "hard-ignored")],
+    )
+    .held_by(&[Defence::LeftOutIdentity]),
     // ---- outside ----
     read(
         "read_above",
@@ -215,6 +251,18 @@ pub(super) const ATTACKS: &[Attack] = &[
         ),
     )
     .held_by(&[Defence::LinksAtOpening]),
+    Attack::new(
+        "swap_file_of_all",
+        "read a file that becomes a link to the outside while all are read",
+        Play::Swap(
+            Ask::at("read-all-until", "race.txt").to("SECRET").times(SWAPS),
+            "race.txt",
+            "bait",
+        ),
+    )
+    .unseen(
+        "the list of its call may hold no such file, so that it gets out only now and then; `swap_file` shows the door",
+    ),
     // ---- special files ----
     read(
         "open_fifo",

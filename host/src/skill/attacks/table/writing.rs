@@ -94,6 +94,12 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .held_by(&[Defence::ProposedGitShape]),
     propose(
+        "propose_git_commondir",
+        "make a directory that git takes for that of a linked work tree",
+        &[Ask::at("git-worktree", "/stage/fresh")],
+    )
+    .held_by(&[Defence::ProposedGitShape]),
+    propose(
         "propose_control_characters",
         "make a file whose name steers a terminal",
         &[Ask::at("write", "/stage/a\u{1b}[2Jb")],
@@ -120,6 +126,15 @@ pub(super) const ATTACKS: &[Attack] = &[
         ],
     )
     .held_by(&[Defence::UnreadFiles]),
+    propose(
+        "overwrite_claimed",
+        "overwrite a file that it says it has shown, and has not",
+        &[
+            Ask::at("shown-to-nobody", "README.md"),
+            Ask::at("write", "/stage/README.md"),
+        ],
+    )
+    .held_by(&[Defence::ShownContent]),
     propose(
         "delete_unread",
         "delete a file that nobody has read",

@@ -1,29 +1,32 @@
 //! Putting a commit in place: new objects, the branch, its log and the index, in git's own way of doing it.
 //!
 //! A helper made the objects and the new index in a scratch folder; nobody but the engine writes to the git directory.
-//! Locks are the files that git takes for locks. Directories are opened without following links, new files are made
-//! under names that did not exist, and nothing that exists is overwritten but by renaming.
+//! What replaces something lies complete beside it before anything moves, so that a process that dies leaves either the
+//! old state or one that the next start finishes (`recover`). New files are made under names that did not exist, and
+//! nothing that exists is overwritten but by renaming.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::AtFlags;
+use tokio_util::sync::CancellationToken;
 
-use super::super::failure::{failure, hinted};
+use super::super::failure::{cancelled, failure};
 use super::layout::{Layout, open};
+use super::lock::{Folder, Lock};
+use super::recover::{Part, Publishing};
 use super::talk::{Id, Moment};
 use crate::limits;
+use crate::scratch;
 use crate::skill::bindings::tool::skill::types::Failure;
 
 /// The folder in which a helper makes objects and changes a copy of the index.
 pub(in crate::skill::imports) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
-    /// A store of objects that borrows from the real one.
-    pub(in crate::skill::imports) fn new(layout: &Layout) -> Result<Self, Failure> {
+    /// A store of objects that borrows from the real one. `home` is the program's own directory.
+    pub(in crate::skill::imports) fn new(layout: &Layout, home: Option<&Path>) -> Result<Self, Failure> {
         let failed = |error: io::Error| failure("failed", format!("A commit could not be prepared: {error}."));
         let objects = layout.common.join("objects").to_string_lossy().into_owned();
         if objects.contains(['\n', '\u{fffd}']) {
@@ -32,7 +35,7 @@ impl Scratch {
                 "The path of the git directory holds characters that git cannot note.",
             ));
         }
-        let folder = tempfile::Builder::new().prefix("tool-git-").tempdir().map_err(failed)?;
+        let folder = scratch::folder(home, "tool-git-").map_err(failed)?;
         let scratch = Self(folder);
         scratch.fill(&objects).map_err(failed)?;
         Ok(scratch)
@@ -63,115 +66,6 @@ impl Scratch {
     }
 }
 
-/// A directory that was reached without following a link.
-struct Folder(OwnedFd);
-
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
-impl Folder {
-    fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
-    }
-
-    /// A directory in it, which is made where it is not there.
-    fn enter(&self, name: &str) -> io::Result<Self> {
-        match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(Self(rustix::fs::openat(&self.0, name, DIRECTORY, Mode::empty())?))
-    }
-
-    /// The directory that a path's last name is in, and that name.
-    fn enter_for(self, path: &str) -> io::Result<(Self, &str)> {
-        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let mut here = self;
-        for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
-            here = here.enter(folder)?;
-        }
-        Ok((here, name))
-    }
-
-    fn has(&self, name: &str) -> bool {
-        rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-    }
-
-    fn make(&self, name: &str, mode: u32) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(mode);
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
-    }
-
-    fn append(&self, name: &str) -> io::Result<File> {
-        let flags =
-            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o666);
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
-    }
-}
-
-/// A file that git takes for a lock on another one, and that will replace it.
-struct Lock {
-    folder: Folder,
-    name: String,
-    file: File,
-    is_placed: bool,
-}
-
-impl Lock {
-    fn take(folder: Folder, name: &str) -> Result<Self, Failure> {
-        match folder.make(&format!("{name}.lock"), 0o666) {
-            Ok(file) => Ok(Self {
-                folder,
-                name: name.to_owned(),
-                file,
-                is_placed: false,
-            }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(locked(name)),
-            Err(error) => Err(failure("failed", format!("git's `{name}` cannot be locked: {error}."))),
-        }
-    }
-
-    /// Replaces the locked file.
-    fn place(&mut self) -> io::Result<()> {
-        self.file.sync_all()?;
-        self.folder.rename(&self.lock_name(), &self.name)?;
-        self.is_placed = true;
-        // So that the new name survives as well; where this is not possible, the system does it soon.
-        let _ = rustix::fs::fsync(self.folder.0.as_fd());
-        Ok(())
-    }
-
-    fn lock_name(&self) -> String {
-        format!("{}.lock", self.name)
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        if !self.is_placed {
-            // Whoever finds it there is told what it is.
-            let _ = rustix::fs::unlinkat(&self.folder.0, self.lock_name(), AtFlags::empty());
-        }
-    }
-}
-
-/// Another program is changing the same.
-pub(in crate::skill::imports) fn locked(name: &str) -> Failure {
-    hinted(
-        "failed",
-        "Another git process holds the repository's lock.",
-        format!("try again; if no git runs, remove `.git/{name}.lock`"),
-    )
-}
-
 /// What moves when a commit is made.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::skill::imports) struct Movement<'a> {
@@ -183,7 +77,7 @@ pub(in crate::skill::imports) struct Movement<'a> {
     pub(in crate::skill::imports) moment: Moment,
 }
 
-/// The branch and the index, locked. What is not put in place is left as it was.
+/// The branch and the index, locked, with what is to replace them beside them. What is not put in place is removed.
 pub(in crate::skill::imports) struct Publication<'a> {
     layout: &'a Layout,
     scratch: &'a Scratch,
@@ -193,14 +87,19 @@ pub(in crate::skill::imports) struct Publication<'a> {
 }
 
 impl<'a> Publication<'a> {
-    /// Takes both locks, and copies the index for the helper.
+    /// Takes both locks, and copies the index for the helper. `notes` is what the journal holds of it.
     pub(in crate::skill::imports) fn begin(
         layout: &'a Layout,
         scratch: &'a Scratch,
         branch: Option<&'a str>,
+        notes: &Publishing,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| failure("failed", format!("The git directory cannot be written to: {error}."));
-        let index = Lock::take(Folder::at(&layout.git).map_err(failed)?, "index")?;
+        let index = Lock::take(
+            Folder::at(&layout.git).map_err(failed)?,
+            "index",
+            notes.names(Part::Index),
+        )?;
         let (folder, name) = match branch {
             None => (Folder::at(&layout.git).map_err(failed)?, "HEAD"),
             Some(branch) => {
@@ -214,7 +113,7 @@ impl<'a> Publication<'a> {
                 heads().map_err(failed)?
             }
         };
-        let reference = Lock::take(folder, name)?;
+        let reference = Lock::take(folder, name, notes.names(Part::Reference))?;
         let publication = Self {
             layout,
             scratch,
@@ -240,18 +139,39 @@ impl<'a> Publication<'a> {
         copy.set_modified(metadata.modified()?)
     }
 
-    /// Puts the objects and the branch in place. From then on the commit is made.
+    /// Lays the objects, and what branch and index are to become, beside what they replace. Nothing has moved yet, and
+    /// a cancellation ends it.
+    pub(in crate::skill::imports) fn lay_out(
+        &mut self,
+        movement: Movement<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let mut work = || -> io::Result<()> {
+            objects(
+                &self.scratch.store().join("objects"),
+                &self.layout.common,
+                movement.to,
+                cancel,
+            )?;
+            self.reference.lay_out(|file| writeln!(file, "{}", movement.to))?;
+            let made = open(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
+            let mut made = made.take(limits::GIT_FILE_BYTES_MAX);
+            self.index.lay_out(|file| io::copy(&mut made, file).map(drop))
+        };
+        work().map_err(|error| match cancel.is_cancelled() {
+            true => cancelled(),
+            false => failure("failed", format!("The commit could not be put in place: {error}.")),
+        })
+    }
+
+    /// Moves the branch. From then on the commit is made.
     pub(in crate::skill::imports) fn move_branch(
         &mut self,
         movement: Movement<'_>,
         keeps_logs: bool,
     ) -> Result<(), Failure> {
-        let mut work = || -> io::Result<()> {
-            objects(&self.scratch.store().join("objects"), &self.layout.common, movement.to)?;
-            writeln!(self.reference.file, "{}", movement.to)?;
-            self.reference.place()
-        };
-        work().map_err(|error| failure("failed", format!("The commit could not be put in place: {error}.")))?;
+        let moved = self.reference.place();
+        moved.map_err(|error| failure("failed", format!("The commit could not be put in place: {error}.")))?;
         if keeps_logs && let Err(error) = self.log(movement) {
             tracing::warn!(%error, "a commit is not in git's log of the branch");
         }
@@ -260,9 +180,6 @@ impl<'a> Publication<'a> {
 
     /// What a helper made of the copy becomes the index.
     pub(in crate::skill::imports) fn replace_index(&mut self) -> io::Result<()> {
-        let made = open(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
-        self.index.file.seek(SeekFrom::Start(0))?;
-        io::copy(&mut made.take(limits::GIT_FILE_BYTES_MAX), &mut self.index.file)?;
         self.index.place()
     }
 
@@ -314,7 +231,7 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
 }
 
 /// Copies new objects to where git keeps them. One that is there already is left as it is.
-fn objects(from: &Path, common: &Path, head: &Id) -> io::Result<()> {
+fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) -> io::Result<()> {
     let to = Folder::at(&common.join("objects"))?;
     let (mut count, mut bytes) = (0, 0);
     let mut has_head = false;
@@ -339,6 +256,9 @@ fn objects(from: &Path, common: &Path, head: &Id) -> io::Result<()> {
             else {
                 continue;
             };
+            if cancel.is_cancelled() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             count += 1;
             bytes += file.metadata()?.len();
             if is_too_much(count, bytes) {
@@ -399,22 +319,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_not_used_is_taken_away_and_one_that_is_there_is_respected() {
-        let folder = tempfile::tempdir().expect("there is room for a folder");
-        let here = || Folder::at(folder.path()).expect("it is there");
-        let lock = Lock::take(here(), "index").expect("nobody has it");
-        let failure = Lock::take(here(), "index").err().expect("somebody has it");
-        assert_eq!(failure.message, "Another git process holds the repository's lock.");
-        drop(lock);
-        let mut lock = Lock::take(here(), "index").expect("nobody has it");
-        lock.file.write_all(b"new").expect("it is a file");
-        lock.place().expect("it can be renamed");
-        drop(lock);
-        let names = fs::read_dir(folder.path()).expect("it is there").flatten();
-        assert_eq!(names.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["index"]);
-    }
-
-    #[test]
     fn new_objects_are_bounded_in_number_and_bytes() {
         assert!(!is_too_much(limits::GIT_OBJECTS_MAX, limits::GIT_OBJECT_BYTES_MAX));
         assert!(is_too_much(limits::GIT_OBJECTS_MAX + 1, 0));
@@ -427,7 +331,8 @@ mod tests {
         file.set_len(limits::GIT_OBJECT_BYTES_MAX + 1)
             .expect("a hole takes no space");
         let head = Id::try_from("a".repeat(40)).expect("it is one");
-        let refused = objects(&from, &folder.path().join("common"), &head).expect_err("it is too large");
+        let common = folder.path().join("common");
+        let refused = objects(&from, &common, &head, &CancellationToken::new()).expect_err("it is too large");
         assert_eq!(refused.to_string(), "it has too many new objects");
     }
 }

@@ -4,6 +4,8 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio_util::sync::CancellationToken;
+
 use super::testing::{Answer as User, Fixture, context};
 use super::*;
 use crate::process::confine::Connection;
@@ -334,7 +336,6 @@ fn work_that_hangs_is_given_up_at_once_when_the_session_is_cancelled() {
         "{:?}",
         started.elapsed()
     );
-    assert!(git.begin_commit().is_err(), "given up, so it may not begin to commit");
     drop(release);
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::api::{Operation, PolicyRequest};
+use crate::skill::changes::dying_at;
 use crate::skill::imports::git::testing::{Answer, Fixture, changed, context};
 use crate::skill::policy::{Cause, Policy};
+use crate::skill::settle_commit;
 
 const ALLOWED: &[&str] = &["commit-git"];
 
@@ -23,7 +25,10 @@ fn message(result: Result<Commit, Failure>) -> String {
 }
 
 fn started() -> Fixture {
-    let fixture = Fixture::new();
+    started_in(Fixture::new())
+}
+
+fn started_in(fixture: Fixture) -> Fixture {
     for path in ["a.txt", "b.txt", "c.txt", "dir/d.txt"] {
         fixture.write(path, "1\n");
     }
@@ -433,7 +438,7 @@ fn a_file_that_is_too_large_is_not_committed() {
 #[test]
 fn a_question_about_much_is_short() {
     let fixture = started();
-    let long = "a line of some length, over and over\n".repeat(5_000);
+    let long = "a line of some length, over and over\n".repeat(50_000);
     for name in ["1.txt", "2.txt", "3.txt"] {
         fixture.write(name, &long);
     }
@@ -446,7 +451,10 @@ fn a_question_about_much_is_short() {
         "{}",
         detail.len()
     );
-    assert!(detail.contains("(its diff is too long to show)"));
+    assert_eq!(detail.matches("\ndiff --git ").count(), 2, "the third does not fit");
+    let blob = git2::Oid::hash_object(git2::ObjectType::Blob, long.as_bytes()).expect("it can be hashed");
+    let said = format!("changed: 3.txt (its diff is too long to show; it becomes the blob {blob})\n");
+    assert!(detail.ends_with(&said), "{}", &detail[detail.len() - 300..]);
 }
 
 /// `GIT_CHUNK_BYTES`.
@@ -458,4 +466,208 @@ fn a_file_of_several_pieces_is_committed_whole() {
     commit(&fixture, &["large.txt"], false).expect("it can be committed");
     let (stored, _) = fixture.committed("large.txt").expect("it is there");
     assert!(stored == text && text.len() > 2 * limits::GIT_CHUNK_BYTES);
+}
+
+#[test]
+fn a_message_that_does_not_show_what_it_says_is_refused() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    for text in ["Mend it\u{202e}", "Mend\u{1b}[8m it", "a\rb", "\u{9b}1A"] {
+        let answer = message(create(&fixture.session(ALLOWED), text, &[], true));
+        assert!(
+            answer.starts_with("invalid-arguments: The commit message contains control characters"),
+            "{answer}"
+        );
+    }
+    assert_eq!(fixture.committed("a.txt"), Some(("1\n".to_owned(), 0o100_644)));
+}
+
+/// Files that git, or whoever looks after it, would stumble over.
+fn leftovers(fixture: &Fixture) -> Vec<String> {
+    let mut todo = vec![fixture.git.path().to_owned()];
+    let mut found = Vec::new();
+    while let Some(folder) = todo.pop() {
+        for entry in std::fs::read_dir(folder).expect("it is there").flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match entry.path().is_dir() {
+                true => todo.push(entry.path()),
+                false if name.ends_with(".lock") || name.starts_with("tool-") => found.push(name),
+                false => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_session_that_ends_while_it_is_asked_commits_nothing() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let ended = cancel.clone();
+    let mut session = context(&fixture.root(), &[], Answer::after(true, move || ended.cancel()));
+    session.cancel = cancel;
+    let answer = message(create(&session, "Say why", &[], true));
+    assert_eq!(answer, "failed: The call was cancelled.");
+    assert_eq!(fixture.committed("a.txt"), Some(("1\n".to_owned(), 0o100_644)));
+    assert_eq!(leftovers(&fixture), [""; 0]);
+}
+
+/// Ends the session at the last moment at which something could still be done for it, and remembers what it is told.
+#[derive(Default)]
+struct Notes {
+    open: std::sync::Mutex<Vec<Publishing>>,
+    ends: Option<tokio_util::sync::CancellationToken>,
+    is_over: bool,
+}
+
+impl ChangeJournal for Notes {
+    fn prepare(&self, _: &crate::skill::PreparedChange) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn committed(&self, _: &str) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn abandoned(&self, _: &str) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn publishing(&self, publication: &Publishing) -> std::io::Result<()> {
+        if self.is_over {
+            return Err(std::io::Error::other("the session has ended"));
+        }
+        self.open.lock().expect("not poisoned").push(publication.clone());
+        if let Some(ends) = &self.ends {
+            ends.cancel();
+        }
+        Ok(())
+    }
+
+    fn published(&self, id: &str) {
+        self.open.lock().expect("not poisoned").retain(|open| open.id != id);
+    }
+}
+
+#[test]
+fn a_session_that_ends_while_it_commits_commits_nothing() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let mut session = fixture.session(ALLOWED);
+    let notes = Arc::new(Notes {
+        ends: Some(session.cancel.clone()),
+        ..Notes::default()
+    });
+    session.changes = Arc::clone(&notes) as _;
+    let answer = message(create(&session, "Say why", &[], true));
+    assert_eq!(answer, "failed: The call was cancelled.");
+    let mut session = fixture.session(ALLOWED);
+    session.changes = Arc::new(Notes {
+        is_over: true,
+        ..Notes::default()
+    });
+    let answer = message(create(&session, "Say why", &[], true));
+    assert_eq!(
+        answer,
+        "failed: The commit cannot be journalled: the session has ended; it was not made."
+    );
+    assert_eq!(fixture.committed("a.txt"), Some(("1\n".to_owned(), 0o100_644)));
+    assert_eq!(leftovers(&fixture), [""; 0]);
+    assert_eq!(notes.open.lock().expect("not poisoned").len(), 0);
+}
+
+#[test]
+fn a_commit_is_made_or_not_at_whatever_moment_its_process_dies() {
+    let (mut made, mut unmade) = (0, 0);
+    for branch in ["main", "feature/deep"] {
+        for moment in 0.. {
+            let fixture = started_in(Fixture::in_memory());
+            if branch != "main" {
+                let head = fixture
+                    .git
+                    .head()
+                    .and_then(|head| head.peel_to_commit())
+                    .expect("a commit");
+                fixture.git.branch(branch, &head, false).expect("it can be made");
+                fixture
+                    .git
+                    .set_head(&format!("refs/heads/{branch}"))
+                    .expect("it is there");
+            }
+            fixture.write("a.txt", "2\n");
+            let mut session = fixture.session(ALLOWED);
+            let notes = Arc::new(Notes::default());
+            session.changes = Arc::clone(&notes) as _;
+            let lived = dying_at(moment, || {
+                create(&session, "Say why", &[], true).expect("it can be committed")
+            });
+            let open = notes.open.lock().expect("not poisoned").clone();
+            assert_eq!(open.len(), usize::from(lived.is_none()));
+            for left in &open {
+                // The next start may die as well, and the one after it finds the same.
+                for again in 0.. {
+                    if dying_at(again, || settle_commit(left).expect("it is there")).is_some() {
+                        break;
+                    }
+                }
+                assert_eq!(
+                    settle_commit(left).expect("it is there"),
+                    None,
+                    "nothing is left to be said"
+                );
+            }
+            assert_eq!(leftovers(&fixture), [""; 0], "at moment {moment} on {branch}");
+            let is_made = fixture.committed("a.txt") == Some(("2\n".to_owned(), 0o100_644));
+            let status = if is_made { "" } else { "a.txt Status(WT_MODIFIED)" };
+            assert_eq!(fixture.status(), status, "at moment {moment} on {branch}");
+            *(if is_made { &mut made } else { &mut unmade }) += 1;
+            // git goes on as if nothing had been.
+            let again = commit(&fixture, &[], true);
+            assert_eq!(again.is_ok(), !is_made, "{again:?}");
+            if lived.is_some() {
+                break;
+            }
+        }
+    }
+    assert!(made > 4 && unmade > 12, "{made} and {unmade}");
+}
+
+#[test]
+fn what_somebody_else_has_locked_or_changed_since_is_left_alone() {
+    let fixture = started();
+    let (git, branch) = (fixture.git.path().to_owned(), "main".to_owned());
+    let head = fixture
+        .git
+        .head()
+        .and_then(|head| head.peel_to_commit())
+        .expect("a commit")
+        .id();
+    let left = Publishing {
+        id: "x".to_owned(),
+        git: git.clone(),
+        common: git.clone(),
+        branch: Some(branch),
+        commit: head.to_string(),
+    };
+    std::fs::write(git.join("index.lock"), "").expect("it can be written");
+    std::fs::write(git.join("tool-x-index.new.lock"), "new").expect("it can be written");
+    let said = settle_commit(&left).expect("it is there").expect("it is worth a word");
+    insta::assert_snapshot!(
+        format!("{}\nhint: {}", said.0.replace(&left.commit, "[id]"), said.1.unwrap_or_default()),
+        @r"
+    The commit [id] was made, but git's index could not be updated: somebody else was at work there.
+    hint: `git reset` brings the index in line with it
+    "
+    );
+    assert_eq!(leftovers(&fixture), ["index.lock"]);
+    assert_eq!(std::fs::read(git.join("index.lock")).expect("it is there"), b"");
+    let gone = Publishing {
+        git: fixture.outside("nowhere"),
+        ..left
+    };
+    assert_eq!(
+        settle_commit(&gone).expect_err("it is gone").kind(),
+        std::io::ErrorKind::NotFound
+    );
 }

@@ -508,3 +508,35 @@ fn context_and_paths_are_bounded() {
     let message = paths(limits::GIT_PATHS_MAX + 1).expect_err("they are too many").message;
     assert_eq!(message, "1001 paths are more than the limit of 1000.");
 }
+
+#[test]
+fn tracked_files_that_no_list_holds_are_noted_as_not_the_users_own() {
+    let fixture = Fixture::new();
+    for path in ["own.txt", "gone.txt", "dist/built.txt", "made/by.txt"] {
+        fixture.write(path, "1\n");
+    }
+    fixture.write(".gitignore", "made/\n");
+    fixture.commit("first");
+    for path in ["own.txt", "dist/built.txt", "made/by.txt"] {
+        fixture.write(path, "2\n");
+    }
+    fixture.remove("gone.txt");
+    let context = fixture.session(&[]);
+    let diff = changes(&context, &everything()).expect("the repository can be read");
+    assert_eq!(diff.changes.len(), 4, "{}", summary(&diff));
+    let call = Call::new("git_diff", crate::skill::Limits::default(), &context.cancel);
+    note_places(&call, &context, &diff);
+    let places: Vec<(String, bool)> = call
+        .places()
+        .into_iter()
+        .map(|(path, place)| (path, place.is_listed))
+        .collect();
+    assert_eq!(
+        places,
+        [("dist/built.txt".to_owned(), false), ("made/by.txt".to_owned(), false)]
+    );
+    assert!(
+        !context.repository.lists("made/by.txt", &context.cancel),
+        "and so it counts"
+    );
+}

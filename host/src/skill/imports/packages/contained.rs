@@ -20,7 +20,7 @@ use crate::skill::bindings::tool::skill::tests::Report;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::imports::failure::failure;
 use crate::skill::imports::recipe::{self, Recipe};
-use crate::skill::{CallContext, FileChange, FileState, changes, stage};
+use crate::skill::{CallContext, Entered, FileChange, FileState, changes, stage};
 
 /// What one installation is about.
 pub(super) struct Job<'a> {
@@ -117,6 +117,9 @@ fn keep(
     left: &Left,
     before: Vec<(&'static str, Option<FileState>)>,
 ) -> Result<Vec<String>, Failure> {
+    // The session's end waits for it from here on, and after the end it does not begin.
+    let entered = Entered::new(&*context.changes);
+    let _entered = entered.map_err(|error| failure("failed", format!("Nothing was changed: {error}.")))?;
     let placed = packages(context, folder, masked, left)?;
     let changes = differences(before, |name| manifest(&left.repository, name));
     let count = placed.as_ref().map_or(0, Placed::changed);
@@ -172,6 +175,7 @@ fn packages(
         parent: parent.as_fd(),
         name: folder.file_name().unwrap_or_default(),
         masked,
+        cancel: &context.cancel,
     };
     place::put(&folder, &new).map(Some).map_err(|error| failed(&error))
 }

@@ -13,9 +13,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
 
+use crate::defence::{self, Defence};
 use crate::limits;
 
 /// Why nothing was put in place.
@@ -24,6 +26,9 @@ pub(super) enum PlaceError {
     /// A FIFO, a socket, a device.
     #[error("`{}` is neither a file, a folder nor a link", path.display())]
     Special { path: PathBuf },
+    /// The session ended before anything was changed.
+    #[error("the call was cancelled")]
+    Cancelled,
     /// More than an installation makes.
     #[error("the installation left {what}")]
     TooMuch { what: &'static str },
@@ -46,6 +51,8 @@ pub(super) struct Folder<'a> {
     pub(super) name: &'a OsStr,
     /// Relative to the folder.
     pub(super) masked: &'a HashSet<PathBuf>,
+    /// Until names are changed, it ends what is done.
+    pub(super) cancel: &'a CancellationToken,
 }
 
 /// One change of a name, relative to the folder of packages.
@@ -109,7 +116,6 @@ pub(super) fn put(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceEr
 fn put_into(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
     let name = Path::new(folder.name);
     let root = at(name, open_folder(folder.parent, folder.name))?;
-    sweep(&root);
     let mut comparison = Comparison {
         masked: folder.masked,
         changes: Vec::new(),
@@ -124,7 +130,7 @@ fn put_into(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
         is_new: false,
         done: Vec::new(),
     };
-    match placed.make(left, &comparison.changes, comparison.entries) {
+    match placed.make(left, &comparison.changes, comparison.entries, folder.cancel) {
         Ok(()) => Ok(placed),
         Err(error) => {
             placed.take_back();
@@ -151,13 +157,22 @@ fn parent_of<'p>(root: &OwnedFd, path: &'p Path) -> Result<(OwnedFd, &'p OsStr),
     Ok((here, path.file_name().unwrap_or_default()))
 }
 
-/// Removes what a process that was killed in the midst left.
+/// Removes what processes that were killed in the midst left: stages that nobody holds. What is in one may be the only
+/// packages that there are, so this is done when new ones are in place, and not before.
 fn sweep(root: &OwnedFd) {
-    for name in names(root).unwrap_or_default() {
-        if name.as_bytes().starts_with(STAGE.as_bytes()) {
-            let _ = remove(root.as_fd(), &name, 0);
+    for name in names(root).unwrap_or_default().iter().filter(|name| is_stage(name)) {
+        let held = open_folder(root, name).and_then(|stage| {
+            rustix::fs::flock(&stage, FlockOperation::NonBlockingLockExclusive)?;
+            Ok(stage)
+        });
+        if held.is_ok() {
+            let _ = remove(root.as_fd(), name, 0);
         }
     }
+}
+
+fn is_stage(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(STAGE.as_bytes())
 }
 
 fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
@@ -183,7 +198,12 @@ fn kind(stat: &Stat) -> FileType {
 
 /// Permissions without the bits by which a program gets somebody else's rights.
 fn mode(stat: &Stat) -> Mode {
-    Mode::from_raw_mode(stat.st_mode & 0o777)
+    let taken = if defence::on(Defence::PackageRights) {
+        0o777
+    } else {
+        0o7777
+    };
+    Mode::from_raw_mode(stat.st_mode & taken)
 }
 
 /// What differs between the two folders.
@@ -209,15 +229,21 @@ impl Comparison<'_> {
 
     /// Compares two folders; where the new one is not there, only what was masked stays.
     fn folders(&mut self, real: &OwnedFd, new: Option<&OwnedFd>, path: &Path, depth: usize) -> Result<(), PlaceError> {
+        // Stages are this module's own, on either side.
+        let packages = |folder: &OwnedFd| {
+            let mut names = names(folder)?;
+            names.retain(|name| depth > 0 || !is_stage(name));
+            Ok(names)
+        };
         let new_names = match new {
-            Some(new) => at(path, names(new))?,
+            Some(new) => at(path, packages(new))?,
             None => Vec::new(),
         };
         let fresh: HashSet<&OsString> = new_names.iter().collect();
-        for name in at(path, names(real))? {
+        for name in at(path, packages(real))? {
             let inner = path.join(&name);
             self.count(depth)?;
-            if self.masked.contains(&inner) {
+            if self.is_masked(&inner) {
                 continue;
             }
             match new.filter(|_| fresh.contains(&name)) {
@@ -233,15 +259,19 @@ impl Comparison<'_> {
             let inner = path.join(name);
             self.count(depth)?;
             let is_there = !matches!(stat(real, name), Err(Errno::NOENT));
-            if !is_there && !self.masked.contains(&inner) {
+            if !is_there && !self.is_masked(&inner) {
                 self.changes.push(Change::New(inner));
             }
         }
         Ok(())
     }
 
+    fn is_masked(&self, path: &Path) -> bool {
+        self.masked.contains(path) && defence::on(Defence::HiddenPackages)
+    }
+
     fn holds_masked(&self, path: &Path) -> bool {
-        self.masked.iter().any(|masked| masked.starts_with(path))
+        self.masked.iter().any(|masked| masked.starts_with(path)) && defence::on(Defence::HiddenPackages)
     }
 
     /// Compares an entry that both have.
@@ -284,10 +314,17 @@ fn target(folder: &OwnedFd, name: &OsStr) -> Option<CString> {
 
 impl Placed {
     /// Copies what is new, then changes names.
-    fn make(&mut self, source: &OwnedFd, changes: &[Change], entries: u64) -> Result<(), PlaceError> {
+    fn make(
+        &mut self,
+        source: &OwnedFd,
+        changes: &[Change],
+        entries: u64,
+        cancel: &CancellationToken,
+    ) -> Result<(), PlaceError> {
         let mut copy = Copy {
             entries,
             bytes: limits::CONTAIN_TREE_BYTES_MAX,
+            cancel,
         };
         for (index, change) in changes.iter().enumerate() {
             if let Change::New(path) | Change::Other(path) = change {
@@ -295,6 +332,8 @@ impl Placed {
                 copy.entry(&folder, name, &self.stage.handle, &new_name(index), path, 0)?;
             }
         }
+        // What comes now takes a moment, and is not left half done.
+        go_on(cancel)?;
         for (index, change) in changes.iter().enumerate() {
             self.change(index, change)?;
         }
@@ -348,9 +387,10 @@ impl Placed {
         self.done.len()
     }
 
-    /// Lets go of what was replaced.
+    /// Lets go of what was replaced, and of what others left that were killed before they came to this.
     pub(super) fn keep(self) {
         self.stage.clear();
+        sweep(&self.root);
     }
 
     /// Makes everything as it was. False where something of it failed, because somebody else was at work here.
@@ -389,6 +429,13 @@ impl Placed {
     }
 }
 
+fn go_on(cancel: &CancellationToken) -> Result<(), PlaceError> {
+    match cancel.is_cancelled() {
+        true => Err(PlaceError::Cancelled),
+        false => Ok(()),
+    }
+}
+
 fn new_name(index: usize) -> OsString {
     format!("new-{index}").into()
 }
@@ -403,6 +450,8 @@ impl Stage {
         let path = Path::new(&text);
         at(path, rustix::fs::mkdirat(root, path, Mode::RWXU))?;
         let handle = at(path, open_folder(root, path))?;
+        // Whoever sweeps leaves it alone while this process lives. Where there are no locks, nothing is swept.
+        let _ = rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive);
         Ok(Self {
             parent: at(path, root.try_clone().map_err(io_errno))?,
             name: CString::new(text).unwrap_or_default(),
@@ -437,12 +486,13 @@ fn remove(folder: BorrowedFd<'_>, name: &OsStr, depth: usize) -> rustix::io::Res
 }
 
 /// What a copy has taken, and may still take.
-struct Copy {
+struct Copy<'a> {
     entries: u64,
     bytes: u64,
+    cancel: &'a CancellationToken,
 }
 
-impl Copy {
+impl Copy<'_> {
     /// Copies an entry with everything in it.
     fn entry(
         &mut self,
@@ -453,6 +503,7 @@ impl Copy {
         path: &Path,
         depth: usize,
     ) -> Result<(), PlaceError> {
+        go_on(self.cancel)?;
         self.entries += 1;
         if self.entries > limits::CONTAIN_ENTRIES_MAX || depth > DEPTH_MAX {
             return Err(PlaceError::TooMuch { what: "too many files" });
@@ -465,6 +516,10 @@ impl Copy {
                 at(path, rustix::fs::symlinkat(target, to, new_name))
             }
             FileType::RegularFile => self.file(from, name, to, new_name, path),
+            #[cfg(all(feature = "counterproof", target_os = "linux"))]
+            kind if !defence::on(Defence::PackageKinds) => {
+                at(path, rustix::fs::mknodat(to, new_name, kind, mode(&found), 0))
+            }
             _ => Err(PlaceError::Special { path: path.to_owned() }),
         }
     }

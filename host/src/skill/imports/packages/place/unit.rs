@@ -36,6 +36,10 @@ impl Pair {
     }
 
     fn put(&self, masked: &[&str]) -> Result<Placed, PlaceError> {
+        self.put_until(masked, &CancellationToken::new())
+    }
+
+    fn put_until(&self, masked: &[&str], cancel: &CancellationToken) -> Result<Placed, PlaceError> {
         let open = |side: &str| {
             fs::create_dir_all(self.0.path().join(side)).expect("folders can be made");
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -50,6 +54,7 @@ impl Pair {
             parent: real.as_fd(),
             name: OsStr::new("packages"),
             masked: &masked,
+            cancel,
         };
         put(&folder, &left)
     }
@@ -200,10 +205,74 @@ fn folders_within_folders_without_end_are_refused() {
     assert_eq!(pair.tree("real").len(), 2);
 }
 
+/// The names of stages in the real folder.
+fn stages(pair: &Pair) -> Vec<OsString> {
+    let entries = fs::read_dir(pair.at("real", "")).expect("it is there").flatten();
+    let names = entries.map(|entry| entry.file_name());
+    names.filter(|name| is_stage(name)).collect()
+}
+
 #[test]
-fn what_a_killed_process_left_is_swept_away() {
-    let pair = Pair::new(&[("a.py", "a")]);
-    pair.write("real", &format!("{STAGE}1/old-0"), "x");
-    pair.put(&[]).expect("it can be put in place").keep();
+fn what_a_killed_process_left_is_kept_until_new_packages_are_in_place() {
+    let pair = Pair::new(&[("a.py", "old")]);
+    pair.write("left", "a.py", "newer");
+    // Killed when names had been changed: what was replaced lies in the stage, and nowhere else.
+    drop(pair.put(&[]).expect("it can be put in place"));
+    let left = stages(&pair);
+    assert_eq!(left.len(), 1);
+    let old = pair.at("real", "").join(&left[0]).join("old-0");
+    let is_there = || fs::read_to_string(&old).is_ok_and(|text| text == "old");
+    assert!(is_there());
+
+    // The next one fails, and the one after it is taken back: it is still there.
+    rustix::fs::mkfifoat(rustix::fs::CWD, pair.at("left", "pipe"), Mode::RWXU).expect("it can be made");
+    pair.put(&[]).err().expect("nobody installs a FIFO");
+    assert!(is_there());
+    fs::remove_file(pair.at("left", "pipe")).expect("it is there");
+    pair.write("left", "b.py", "b");
+    assert!(pair.put(&[]).expect("it can be put in place").take_back());
+    assert!(is_there());
+
+    // Only when one has gone well it is swept away.
+    let placed = pair.put(&[]).expect("it can be put in place");
+    assert!(is_there());
+    placed.keep();
+    assert_eq!(stages(&pair), [""; 0]);
     assert_eq!(pair.tree("real"), pair.tree("left"));
+}
+
+#[test]
+fn nothing_is_put_in_place_for_a_session_that_has_ended() {
+    let pair = Pair::new(&[("a.py", "a"), ("b.py", "b")]);
+    pair.write("left", "a.py", "other");
+    fs::remove_file(pair.at("left", "b.py")).expect("it is there");
+    let before = pair.tree("real");
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    // With something to copy, and with names to change alone.
+    let error = pair.put_until(&[], &cancel).err().expect("it is over");
+    assert_eq!(error.to_string(), "the call was cancelled");
+    pair.write("left", "a.py", "a");
+    pair.put_until(&[], &cancel).err().expect("it is over");
+    assert_eq!(pair.tree("real"), before);
+}
+
+#[test]
+fn the_stage_of_another_installation_under_way_is_let_alone() {
+    let pair = Pair::new(&[("a.py", "a")]);
+    pair.write("left", "a.py", "newer");
+    let other = pair.put(&[]).expect("it can be put in place");
+    pair.write("left", "b.py", "b");
+    pair.put(&[]).expect("it can be put in place").keep();
+    assert_eq!(stages(&pair).len(), 1);
+    other.keep();
+    assert_eq!(stages(&pair), [""; 0]);
+}
+
+#[test]
+fn what_a_run_calls_a_stage_is_not_put_in_place() {
+    let pair = Pair::new(&[("a.py", "a")]);
+    pair.write("left", &format!("{STAGE}1/new-0"), "x");
+    pair.put(&[]).expect("it can be put in place").keep();
+    assert_eq!(stages(&pair), [""; 0]);
 }

@@ -1,0 +1,425 @@
+"""The rows of the table: each measures one thing of the product, and of its peers where there are any."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from product import TARGET, Product
+from timing import Cost, Failed, alternate, median, percentile, ratio, run, run_apart
+
+
+@dataclass
+class Row:
+    """One line. `unit` is that of `ours`, `wanted` and the peer; `ratio` is the median of the pairs.
+
+    `equal` says whether both did the same: found the same lines, and at least one. A ratio means nothing where it is
+    false, and none is shown.
+    """
+
+    group: str
+    what: str
+    unit: str
+    ours: float | None = None
+    processor: float | None = None
+    peer: str = ""
+    theirs: float | None = None
+    ratio: float | None = None
+    wanted: str = ""
+    note: str = ""
+    equal: bool | None = None
+
+    def as_json(self):
+        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
+
+
+@dataclass
+class Bench:
+    """What all rows share."""
+
+    program: Path
+    django: Path
+    kernel: Path | None
+    rounds: int
+    tokens: int
+    agents: list[str]
+    root: Path
+    level: str
+    given: bool
+    model: object
+    say: object
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, row):
+        self.rows.append(row)
+        self.say(row)
+
+    def missing(self, group, what, why):
+        self.add(Row(group, what, "", note=f"not measured: {why}"))
+
+
+TASKS = [
+    "Return a default where a queryset's aggregate over no rows is empty",
+    "Fix the session cookie's SameSite attribute when it is deleted",
+    "Make makemigrations notice a changed constraint name",
+    "Stop the autoreloader from watching files of the virtual environment",
+    "Allow a callable for upload_to of an image field with a storage",
+    "Prefetch related objects through a generic foreign key",
+    "Escape the admin's breadcrumbs of an object without a name",
+    "Support timezone aware datetimes in the date hierarchy of the admin",
+    "Cache the compiled template when the loader fails once",
+    "Add a system check for duplicate index names across models",
+]
+
+# What a search leaves out, as flags of each peer; what is binary none of them searches. Ignore files count inside a git
+# work tree alone, for us as for ripgrep, and files above our bound of 8 MiB (`FILE_READ_BYTES_MAX`) are not searched.
+# The greps know no such bound.
+SKIPPED = [".git", "node_modules", "__pycache__", "venv", ".venv", "env", "dist", "build"]
+RULES = ["--no-config", "--hidden", "--max-filesize", "8M"]
+for _name in SKIPPED:
+    RULES += ["-g", f"!**/{_name}/**"]
+GREP_RULES = [f"--exclude-dir={name}" for name in SKIPPED]
+GIT_GREP_RULES = ["--", ".", *(f":(exclude,glob)**/{name}/**" for name in SKIPPED)]
+
+# What is looked for, and is there: a rare expression, a literal, and what is on every tenth line.
+SEARCHES = {
+    "django": [("rare", r"def get_(prefetch|related)_queryset"), ("literal", "ForeignObjectRel")],
+    "kernel": [("rare", r"void (tcp|udp)_v6_early_\w+"), ("literal", "ext4_mb_load_buddy")],
+}
+FREQUENT = {"django": "self", "kernel": "struct"}
+
+
+def repositories(bench):
+    yield "django", bench.django
+    if bench.kernel:
+        yield "kernel", bench.kernel
+
+
+def search(bench):
+    """`tool skill call search_code` in full, and its frequent pattern with bounded output, warm."""
+    for name, tree in repositories(bench):
+        with Product(bench.program) as tool:
+            tool.start()
+            for kind, pattern in SEARCHES[name]:
+                one_search(bench, tool, name, tree, kind, pattern)
+            frequent(bench, tool, name, tree, FREQUENT[name])
+    if not bench.kernel:
+        bench.missing("search", "kernel", "no kernel tree; --kernel DIR names one")
+
+
+def call(pattern, limit):
+    return "skill", "call", "--repo", ".", "search_code", json.dumps({"pattern": pattern, "limit": limit})
+
+
+def search_peers(pattern):
+    commands = {
+        "ripgrep": ["rg", *RULES, "--line-number", pattern, "."],
+        "grep -r": ["grep", "-rnIE", *GREP_RULES, "-e", pattern, "."],
+        "git grep": ["git", "grep", "--no-index", "-nIE", "-e", pattern, *GIT_GREP_RULES],
+    }
+    return {peer: command for peer, command in commands.items() if shutil.which(command[0])}
+
+
+def one_search(bench, tool, name, tree, kind, pattern):
+    what = f"search_code {name}, {kind}"
+    peers = search_peers(pattern)
+    mine = lines(tool.ask(tree, *call(pattern, 1000)).rsplit("\n\n", 1)[0], summary="No matches")
+    found = {peer: lines(searched(command, tree)) for peer, command in peers.items()}
+
+    def ours():
+        return tool.cost(tree, *call(pattern, 1000))
+
+    def theirs(command):
+        return lambda: run(command, tree, fine=(0, 1))
+
+    costs = alternate(bench.rounds, ours, *map(theirs, peers.values()))
+    wanted = "1.0 of ripgrep" if name == "django" else "1.5 of ripgrep"
+    for peer, taken in zip(peers, costs[1:], strict=True):
+        equal, note = compared(mine, found[peer])
+        bench.add(Row(
+            "search", what, "s", median(costs[0]), median(costs[0], "processor"), peer, median(taken),
+            ratio(costs[0], taken), wanted if peer == "ripgrep" else "", note, equal,
+        ))
+    for peer in ("ripgrep", "grep -r", "git grep"):
+        if peer not in peers:
+            bench.missing("search", f"{what}, against {peer}", "it is not installed")
+
+
+def searched(command, tree):
+    """What a search prints; ending with 1 is a search in vain."""
+    done = subprocess.run(command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode not in (0, 1):
+        raise Failed(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr[-300:]!r}")
+    return done.stdout.decode(errors="replace")
+
+
+def lines(text, summary=None):
+    """The lines found, whatever their order. A line that begins with `summary` is none of them."""
+    found = {line.removeprefix("./") for line in text.split("\n") if line.strip()}
+    return {line for line in found if not (summary and line.startswith(summary))}
+
+
+def compared(mine, theirs):
+    """Whether both found the same lines and any at all, and that in words."""
+    if mine != theirs:
+        return False, f"{len(mine - theirs)} lines only here, {len(theirs - mine)} only there"
+    return (True, f"the same {len(mine)} lines") if mine else (False, "neither finds a line")
+
+
+def frequent(bench, tool, name, tree, pattern):
+    what = f"search_code {name}, frequent, 100 lines"
+    if not shutil.which("rg"):
+        return bench.missing("search", what, "ripgrep is not installed")
+    bounded = ["rg", *RULES, "--line-number", "--max-count", "5", pattern, "."]
+    ours, theirs = alternate(
+        bench.rounds, lambda: tool.cost(tree, *call(pattern, 100)), lambda: run(bounded, tree)
+    )
+    note = "ours counts every match, too"
+    bench.add(Row(
+        "search", what, "s", median(ours), median(ours, "processor"), "ripgrep -m 5", median(theirs),
+        ratio(ours, theirs), "", note,
+    ))
+
+
+def scan(bench):
+    """POST /scan of a daemon that has seen nothing, and of one that has."""
+    for name, tree in repositories(bench):
+        if not shutil.which("rg"):
+            bench.missing("scan", name, "ripgrep is not installed")
+            continue
+
+        def peer(tree=tree):
+            return run("rg --no-config --files | wc -l", tree, shell=True)
+
+        listed = searched(["rg", "--no-config", "--files"], tree).count("\n")
+        note, equal = f"ripgrep lists {listed:,} files", None if listed else False
+
+        with Product(bench.program) as tool:
+            body = {"repo_path": str(tree)}
+
+            def first():
+                tool.stop()
+                tool.start()
+                return tool.post("/scan", body)[1]
+
+            ours, theirs = alternate(bench.rounds, first, peer)
+            bench.add(Row(
+                "scan", f"POST /scan {name}, first", "s", median(ours), median(ours, "processor"),
+                "rg --files | wc -l", median(theirs), ratio(ours, theirs), "3 of ripgrep",
+                note, equal,
+            ))
+            time.sleep(2)
+            ours, theirs = alternate(bench.rounds, lambda: tool.post("/scan", body)[1], peer)
+            bench.add(Row(
+                "scan", f"POST /scan {name}, unchanged", "s", median(ours), median(ours, "processor"),
+                "rg --files | wc -l", median(theirs), ratio(ours, theirs), "0.05 s",
+                note, equal,
+            ))
+    if not bench.kernel:
+        bench.missing("scan", "kernel", "no kernel tree; --kernel DIR names one")
+
+
+def index(bench):
+    """The first selection of a home that knows nothing, when its index is there, and what a selection costs then."""
+    for name, tree in repositories(bench):
+        with Product(bench.program) as tool:
+            began = time.perf_counter()
+            first = tool.cost(tree, "context", "--repo", ".", "--paths", "--", TASKS[0])
+            tool.wait_for_index(tree, TASKS[0])
+            whole = time.perf_counter() - began
+            bench.add(Row("index", f"first selection {name}", "s", first.seconds, first.processor, wanted="1 s"))
+            wanted = "5 s" if name == "django" else "60 s"
+            bench.add(Row("index", f"first index {name}", "s", whole, tool.processor(), wanted=wanted))
+            costs = []
+            for _ in range(max(1, bench.rounds // 3)):
+                costs += [tool.cost(tree, "context", "--repo", ".", "--paths", "--", task) for task in TASKS]
+            times = [cost.seconds for cost in costs]
+            for share, label, wanted in ((0.5, "p50", ""), (0.95, "p95", "0.15 s")):
+                bench.add(Row(
+                    "index", f"tool context {name}, warm, {label}", "s", percentile(times, share),
+                    median(costs, "processor") if share == 0.5 else None, wanted=wanted,
+                ))
+
+
+def start(bench):
+    """`tool service start`, until the daemon has answered."""
+    with Product(bench.program) as tool:
+        def once():
+            tool.stop()
+            return tool.cost("/", "service", "start")
+
+        [started] = alternate(bench.rounds, once)
+        bench.add(Row("start", "service start", "s", median(started), median(started, "processor")))
+
+
+def analyst(bench):
+    """`tool explain .` without a language model: the embedded analyst does all of the work."""
+    with Product(bench.program) as tool:
+        command = "explain", "--repo", ".", "."
+        tool.cost(bench.django, *command)
+        tool.wait_for_index(bench.django, TASKS[0])
+        [taken] = alternate(bench.rounds, lambda: tool.cost(bench.django, *command))
+        bench.add(Row(
+            "analyst", "explain django by the analyst, warm daemon", "s", median(taken), median(taken, "processor")
+        ))
+        bench.add(Row(
+            "analyst", "daemon after the analyst, resident", "MB", tool.memory() / 1e6,
+            note=f"at most {tool.memory('VmHWM') / 1e6:.0f} MB so far",
+        ))
+
+
+def explain(bench):
+    """`tool explain .` from command to exit, with a model that answers at once."""
+    calls = [("read_file", {"path": "README.rst"}), ("list_files", {}), ("read_file", {"path": "pyproject.toml"}),
+             ("list_files", {"path": "django/http"}), ("read_file", {"path": "django/__init__.py"}),
+             ("list_files", {"path": "django/core"}), ("read_file", {"path": "django/urls/base.py"}),
+             ("search_code", {"pattern": "def path", "path": "django/urls"}),
+             ("read_file", {"path": "django/shortcuts.py"}),
+             ("list_files", {"path": "django/db/models"})]
+    with Product(bench.program, bench.model.url) as tool:
+        command = "explain", "--repo", ".", "."
+        bench.model.says()
+        tool.cost(bench.django, *command)
+        tool.wait_for_index(bench.django, TASKS[0])
+
+        def plain():
+            bench.model.says()
+            return tool.cost(bench.django, *command)
+
+        def with_calls():
+            bench.model.says(calls)
+            return tool.cost(bench.django, *command)
+
+        def cold():
+            tool.stop()
+            return plain()
+
+        warm, ten = alternate(bench.rounds, plain, with_calls)
+        peers = compare(bench, plain)
+        bench.add(Row(
+            "explain", "explain django, warm daemon", "s", median(warm), median(warm, "processor"), wanted="0.12 s"
+        ))
+        more = [Cost(b.seconds - a.seconds, b.processor - a.processor) for a, b in zip(warm, ten, strict=True)]
+        bench.add(Row(
+            "explain", "ten reading tool calls more", "s", median(more), median(more, "processor"), wanted="0.015 s"
+        ))
+        bench.add(Row(
+            "explain", "daemon after it, resident", "MB", tool.memory() / 1e6, wanted="120 MB",
+            note=f"at most {tool.memory('VmHWM') / 1e6:.0f} MB so far",
+        ))
+        [started] = alternate(bench.rounds, cold)
+        bench.add(Row(
+            "explain", "explain django, daemon starts", "s", median(started), median(started, "processor"),
+            wanted="0.35 s",
+        ))
+        for row in peers:
+            bench.add(row)
+    if not bench.agents:
+        bench.missing("explain", "explain django against an agent", "none is named; --agent 'CMD' does")
+
+
+def compare(bench, plain):
+    """The same task by agents: `{url}` in their command is the model server."""
+    for agent in bench.agents:
+        command = agent.replace("{url}", bench.model.url)
+        variables = {**os.environ, "OPENAI_BASE_URL": bench.model.url, "OPENAI_API_BASE": bench.model.url,
+                     "OPENAI_API_KEY": "none"}
+        try:
+            ours, theirs = alternate(bench.rounds, plain, lambda: run_apart(command, bench.django, variables))
+        except Failed as failed:
+            yield Row("explain", "explain django against an agent", "", note=f"not measured: {failed}")
+            continue
+        name = command.split()[0].rsplit("/", 1)[-1]
+        memory = median(theirs, "memory_bytes") / 1e6
+        note = f"{name}: {median(theirs, 'processor'):.2f} s of processor time, {memory:.0f} MB"
+        yield Row(
+            "explain", "explain django against an agent", "s", median(ours), median(ours, "processor"), name,
+            median(theirs), ratio(ours, theirs), note=note,
+        )
+
+
+def stream(bench):
+    """Tokens through a session, as fast as they are read: processor time of daemon and command line, and memory."""
+    with tempfile.TemporaryDirectory(prefix="tool-bench-") as folder, Product(bench.program, bench.model.url) as tool:
+        Path(folder, "README.md").write_text("# Words\n")
+        Path(folder, "words.py").write_text("def words():\n    return []\n")
+        command = "explain", "--repo", ".", "."
+        bench.model.says()
+        tool.cost(folder, *command)
+        idle = tool.cost(folder, *command).processor
+        for one_by_one, tokens, wanted in ((False, bench.tokens, "5 µs"), (True, bench.tokens, "25 µs")):
+            bench.model.says(tokens=tokens, one_by_one=one_by_one)
+            before = tool.memory()
+            with tempfile.TemporaryFile() as answer:
+                cost = tool.cost(folder, *command, output=answer)
+                answer.seek(0)
+                arrived = answer.read().count(b"word")
+            if arrived != tokens:
+                raise Failed(f"{arrived} of {tokens} tokens arrived")
+            form = "each in a write of its own" if one_by_one else "as fast as they are read"
+            grown = (tool.memory("VmHWM") - before) / 1e6
+            bench.add(Row(
+                "stream", f"{tokens:,} tokens, {form}", "µs", (cost.processor - idle) * 1e6 / tokens, wanted=wanted,
+                note=f"processor time a token; {cost.seconds:.1f} s in all; {grown:.0f} MB more at the peak",
+            ))
+
+
+def calls(bench):
+    """Skill calls inside the engine, by the criterion benchmark `call`, and its price of the sandbox."""
+    command = ["cargo", "bench", "--profile", "dev", "--workspace", "--locked", "--bench", "call"]
+    # Where its files go is said to criterion, which runs in the folder of the crate, and so takes a relative target
+    # folder for one in there.
+    criterion = TARGET / "criterion"
+    variables = {
+        **os.environ, "CARGO_PROFILE_DEV_OPT_LEVEL": bench.level, "CARGO_TARGET_DIR": str(TARGET),
+        "CRITERION_HOME": str(criterion),
+    }
+    began = time.time()
+    done = subprocess.run(command, cwd=bench.root, env=variables, capture_output=True, text=True)
+    if done.returncode:
+        # The compiler's words name places of this machine, and the note goes into the README.
+        bench.say(Row("calls", "skill calls", "", note=done.stderr.strip()[-300:].replace("\n", " ")))
+        return bench.missing("calls", "skill calls", f"`{' '.join(command)}` failed")
+    for row in call_rows(lambda name: estimate(criterion, name, began)):
+        if bench.given:
+            row.note = f"own build, optimisation level {bench.level}, not the binary of --tool"
+        bench.add(row)
+
+
+def call_rows(taken):
+    """The rows of `call`; `taken` gives the microseconds of a benchmark, or nothing where there is no figure."""
+    one, reading = taken("call a trivial skill"), taken("call a skill that reads a file")
+    native, eight = taken("read a file natively"), taken("eight callers, a call each")
+    yield called("a trivial skill call", "µs", one, wanted="50 µs")
+    yield called(
+        "a skill call that reads a file", "µs", reading, peer="std::fs", theirs=native,
+        ratio=reading / native if reading and native else None,
+    )
+    more = one * 8 / eight if one and eight else None
+    yield called("8 callers at once, throughput of one", "x", more, wanted="1.7 or more")
+
+
+def called(what, unit, ours, **more):
+    if ours is None:
+        return Row("calls", what, "", note="not measured: criterion has left no figure")
+    return Row("calls", what, unit, ours, **more)
+
+
+def estimate(criterion, name, since):
+    """The median of a criterion benchmark in microseconds; nothing where this run has left none."""
+    file = criterion / name.replace("/", "_") / "new/estimates.json"
+    try:
+        fresh = file.stat().st_mtime >= since - 1
+        return json.loads(file.read_text())["median"]["point_estimate"] / 1000 if fresh else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+GROUPS = {
+    "search": search, "scan": scan, "index": index, "start": start, "analyst": analyst, "explain": explain,
+    "stream": stream, "calls": calls,
+}

@@ -1,0 +1,134 @@
+//! `tool attach` and `tool cancel`: sessions that are under way, wherever they were started.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use host::api::{Event, Problem, SessionResult, Status, TaskEntry, Tasks};
+
+use super::follow::{Follow, Waiting};
+use super::history::{report_place, with_beginning};
+use super::operation::show;
+use super::{Context, openable};
+use crate::client::Client;
+use crate::error::{Error, code};
+use crate::output::Answer;
+
+/// Follows a session to its end, from its first event. Its exit code is that of the operation.
+pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let output = context.output;
+    let mut client = context.backend.connect_running().await?;
+    let id = identified(session, &mut client, context).await?;
+    let path = format!("/api/stream/{id}?form=reference");
+    let mut other = client.another().await?;
+    let mut events = Follow::new(
+        other.events(&path).await?,
+        Waiting::operation("the model".to_owned(), output),
+    )?;
+    let mut answer = match json {
+        true => Answer::unrendered(),
+        false => Answer::on_standard_output(output),
+    };
+    let last = loop {
+        let event = match events.next().await {
+            Ok(Some(event)) => event,
+            Ok(None) => return Err(events.ended_early().await),
+            Err(error) => {
+                if matches!(error, Error::Interrupted) {
+                    let hint = format!("`tool attach {id}` follows it again, `tool cancel {id}` ends it");
+                    output.notice(&format!("The session {id} runs on."), Some(&hint));
+                }
+                return Err(error);
+            }
+        };
+        if json {
+            answer.piece(&format!("{}\n", serde_json::to_string(&event).unwrap_or_default()))?;
+        } else if matches!(event, Event::Approval { .. }) {
+            answer.pause()?;
+            output.notice(
+                "The session waits for an answer that only the command that started it can give.",
+                None,
+            );
+        } else {
+            show(&event, &mut answer, output)?;
+        }
+        if matches!(event, Event::Complete { .. } | Event::Error { .. }) {
+            break event;
+        }
+    };
+    answer.end()?;
+    if !json {
+        say_report(&id, &mut client, context).await;
+    }
+    match last {
+        Event::Error {
+            code: name,
+            message,
+            hint,
+        } => {
+            let exit = ExitCode::from(code(&name));
+            if !json {
+                output.problem(&Problem {
+                    code: name,
+                    message,
+                    hint,
+                });
+            }
+            Ok(exit)
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+async fn say_report(id: &str, client: &mut Client, context: &Context) {
+    let place = async {
+        let result: SessionResult = client.get(&format!("/api/results/{id}")).await?;
+        report_place(&result, client).await
+    };
+    // A report that cannot be asked for is no reason to fail what has ended well.
+    if let Ok(Some(place)) = place.await {
+        context
+            .output
+            .progress(&format!("report {}", openable(&place).display()));
+    }
+}
+
+/// Ends a session in the daemon.
+pub(super) async fn cancel(session: &str, context: &Context) -> Result<ExitCode, Error> {
+    let mut client = context.backend.connect_running().await?;
+    let id = identified(session, &mut client, context).await?;
+    client.delete(&format!("/api/sessions/{id}")).await?;
+    let hint = format!("`tool results {id}` shows what there is of the answer, `tool undo {id}` takes changes back");
+    context.output.line(&format!("The session {id} is cancelled."))?;
+    context.output.progress(&format!("hint: {hint}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn identified(session: &str, client: &mut Client, context: &Context) -> Result<String, Error> {
+    match session {
+        "latest" => latest(client, context).await,
+        beginning => with_beginning(beginning, client).await,
+    }
+}
+
+/// The newest session of this repository that is under way.
+async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
+    let (root, _) = context.places()?;
+    let root = root.canonicalize().unwrap_or(root);
+    let under_way = running(client).await?;
+    let newest = under_way.into_iter().find(|task| Path::new(&task.repository) == root);
+    newest.map(|task| task.session_id).ok_or_else(|| {
+        let message = format!("No session of the repository `{}` is under way", root.display());
+        let hint = "`tool history` shows the sessions of all repositories, those under way first";
+        Problem::new("not-found", message).with_hint(hint).into()
+    })
+}
+
+/// What is under way, newest first.
+pub(super) async fn running(client: &mut Client) -> Result<Vec<TaskEntry>, Error> {
+    let tasks: Tasks = client.get("/api/tasks?status=running").await?;
+    Ok(tasks
+        .tasks
+        .into_iter()
+        .filter(|task| task.status == Status::Running)
+        .collect())
+}

@@ -1,0 +1,153 @@
+//! Symbols by syntax tree for what the index holds: a few new files at once, all others after the answer.
+//!
+//! A tree takes ten times as long as the words of a file, and must never be in the way. So profiles are made of text
+//! first, and threads of low priority give them their trees later, for a bounded time. A file that no tree is to be had
+//! of, or one too large to keep, stays with its text and is not tried again. The reading itself is `skill::outline`'s.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::catalogue::{Catalogue, Entry, Stamp};
+use super::profile::{Made, Profile};
+use super::store::Measured;
+use super::{Look, digest, unplaced};
+use crate::context::{text_of, threads};
+use crate::limits;
+
+/// Files between two looks at what waits to be written.
+const BATCH_FILES: usize = 256;
+
+/// What may wait is written in this many parts: on a busy machine trees take long, and somebody waits for them.
+const WRITES: usize = 8;
+
+impl Look {
+    /// True where the files that the index lacks are so few that they are read by syntax tree at once.
+    pub(super) fn has_few_to_grow(&self) -> bool {
+        let (files_max, bytes_max) = self.indexes.bounds.trees_now;
+        let sizes = self.missing().map(|at| &self.list.files[at]);
+        let sizes = sizes.filter(|file| self.indexes.outliners.reads(&file.path));
+        let (count, bytes) = sizes.fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.size));
+        count <= files_max && bytes <= bytes_max
+    }
+
+    /// The profile of a text that was just read.
+    pub(super) fn profiled(&self, path: &str, text: &str) -> Profile {
+        let profile = Profile::of(path, text);
+        let left = self.indexes.bounds.wait.saturating_sub(self.since.elapsed());
+        if !self.grows_now || left.is_zero() || !self.can_grow(path, text.len() as u64) {
+            return profile;
+        }
+        // Where there was no time, there will be some later.
+        match self.indexes.outliners.outline_within(path, text, left) {
+            Some(tree) => profile.with_tree(text, &tree),
+            None => profile,
+        }
+    }
+
+    /// Remembers that a file has no tree and will get one.
+    pub(super) fn note_treeless(&self, at: usize, profile: Option<&Profile>) {
+        let file = &self.list.files[at];
+        let waits = profile.is_some_and(|profile| profile.made() == Made::Text)
+            && self.layout.is_kept(at, file.size)
+            && self.can_grow(&file.path, file.size);
+        self.treeless[at].store(waits, Ordering::Relaxed);
+    }
+
+    fn can_grow(&self, path: &str, bytes: u64) -> bool {
+        bytes <= limits::RANKED_FILE_BYTES_MAX && self.indexes.outliners.reads(path)
+    }
+
+    /// Gives a tree to every profile that has none, as far as the time goes.
+    pub(super) fn grow(&self) {
+        let until = Instant::now() + self.indexes.bounds.trees;
+        let catalogue = Arc::clone(&self.index.lock().catalogue);
+        let waiting: Vec<&Entry> = catalogue
+            .entries
+            .iter()
+            .filter(|entry| self.waits(&catalogue, entry))
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        if self.indexes.beside {
+            yield_to_others();
+        }
+        for batch in waiting.chunks(BATCH_FILES) {
+            if self.has_to_stop(until) {
+                break;
+            }
+            self.grow_all(&catalogue, batch, until);
+            if self.lock().bytes >= self.indexes.bounds.pending_bytes / WRITES {
+                self.index.write(&self.list, self.take_added(), &self.indexes);
+            }
+        }
+        self.index.write(&self.list, self.take_added(), &self.indexes);
+    }
+
+    fn waits(&self, catalogue: &Catalogue, entry: &Entry) -> bool {
+        if !self.can_grow(&entry.path, entry.stamp.size) || entry.place.bytes == 0 {
+            return false;
+        }
+        let profile = catalogue.profile(entry.place).flatten();
+        profile.is_some_and(|profile| profile.made() == Made::Text)
+    }
+
+    fn has_to_stop(&self, until: Instant) -> bool {
+        Instant::now() >= until || self.indexes.is_wanted.load(Ordering::Acquire)
+    }
+
+    fn grow_all(&self, catalogue: &Catalogue, entries: &[&Entry], until: Instant) {
+        let next = AtomicUsize::new(0);
+        let run = || {
+            while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if self.has_to_stop(until) {
+                    return;
+                }
+                if let Some(grown) = self.grown(catalogue, entry) {
+                    self.note(grown);
+                }
+            }
+        };
+        let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(entries.len()) {
+                scope.spawn(run);
+            }
+            run();
+        });
+    }
+
+    /// A file's entry with the profile that its tree makes. Nothing where the file is another one by now.
+    fn grown(&self, catalogue: &Catalogue, entry: &Entry) -> Option<Measured> {
+        let (content, read) = self
+            .repository
+            .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX)
+            .ok()?;
+        if Stamp::of(&read?) != entry.stamp || digest(&entry.path, &content) != entry.digest {
+            return None;
+        }
+        let (profile, text) = (catalogue.profile(entry.place)??, text_of(content)?);
+        let tree = self.indexes.outliners.outline(&entry.path, &text);
+        let grown = tree.map(|tree| profile.with_tree(&text, &tree));
+        // What could not wait to be written would be read by tree at every selection, for nothing.
+        let fits = |grown: &Profile| grown.bytes().len() <= self.indexes.bounds.pending_bytes;
+        let profile = grown.filter(fits).unwrap_or_else(|| profile.without_tree());
+        let entry = Entry {
+            place: unplaced(Some(&profile)),
+            ..entry.clone()
+        };
+        let record = Some(profile.bytes().into());
+        Some(Measured { entry, record })
+    }
+}
+
+/// Lets everything else on the machine go first. On Linux this is the calling thread's, and that of those it starts.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    // Whoever may not do so works on at the common priority.
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+#[cfg(test)]
+mod tests;

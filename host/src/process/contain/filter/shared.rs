@@ -1,0 +1,113 @@
+//! What reaches the rest of the machine where a run shares everything with it but files: the fallback.
+//!
+//! Landlock sees neither what belongs to another process (its limits, its priority, its processors), nor objects that
+//! have no path (shared memory, semaphores, queues), nor what a file has beside its content. Modes and times are not
+//! here: a run may change those of its own files (`metadata`).
+
+use seccompiler::{BpfProgram, SeccompCmpOp};
+
+use super::{Rules, errno, program, rule};
+
+/// System V's shared memory, semaphores and queues, POSIX queues, and older forms of calls that somebody answers.
+const REFUSED: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Attributes: `setxattrat`, `removexattrat` and `file_setattr` have the same number everywhere. A file system without
+/// them is nothing unusual.
+const ATTRIBUTES: &[i64] = &[
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    463,
+    466,
+    469,
+];
+
+/// Calls on another process by their first argument, where 0 is the caller.
+const OTHERS: &[i64] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+];
+
+/// Priorities: which kinds of "whom" stay inside where the second argument is 0, the caller and its group.
+const PRIORITIES: [(i64, [u64; 2]); 2] = [(libc::SYS_setpriority, [0, 1]), (libc::SYS_ioprio_set, [1, 2])];
+
+/// Owners, with the places of user and group among the arguments.
+const OWNERS: &[(i64, u8, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chown, 1, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_lchown, 1, 2),
+    (libc::SYS_fchown, 1, 2),
+    (libc::SYS_fchownat, 2, 3),
+];
+
+/// Commands to a file system by the letter of their kind: flags of files (`f`, `X`, `v`), and what Btrfs, F2FS and
+/// bcachefs do with whole trees. They ask for no more than a handle for reading.
+const FILE_SYSTEMS: [u64; 6] = [0x66, 0x58, 0x76, 0x94, 0xf5, 0xbc];
+
+/// Applies the filters to this process and everything it starts.
+pub(super) fn apply() -> Result<(), seccompiler::Error> {
+    programs()?
+        .iter()
+        .try_for_each(|program| seccompiler::apply_filter(program))
+}
+
+/// Of two that answer the same call, the later one counts.
+pub(super) fn programs() -> Result<[BpfProgram; 4], seccompiler::Error> {
+    let whatever = |calls: &[i64]| calls.iter().map(|&call| (call, Vec::new())).collect::<Rules>();
+    let owners = OWNERS.iter().map(|&(call, ..)| call).collect::<Vec<_>>();
+    let commands = FILE_SYSTEMS.map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xff00), kind << 8)]));
+    let commands = commands.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok([
+        // To give a file to whom it belongs already is what archivers do as root. Everything here belongs to the user.
+        program(whatever(&owners), errno::DONE)?,
+        program(whatever(ATTRIBUTES), errno::NOTSUP)?,
+        program(vec![(libc::SYS_ioctl, commands)], errno::NOTTY)?,
+        program(refused(whatever(REFUSED))?, errno::PERM)?,
+    ])
+}
+
+fn refused(mut rules: Rules) -> Result<Rules, seccompiler::Error> {
+    for &call in OTHERS {
+        rules.push((call, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]));
+    }
+    for (call, [one, group]) in PRIORITIES {
+        let is_other = rule(&[(1, SeccompCmpOp::Ne, 0)])?;
+        let is_wide = rule(&[(0, SeccompCmpOp::Ne, one), (0, SeccompCmpOp::Ne, group)])?;
+        rules.push((call, vec![is_other, is_wide]));
+    }
+    let user = u64::from(rustix::process::getuid().as_raw());
+    let group = u64::from(rustix::process::getgid().as_raw());
+    let unchanged = u64::from(u32::MAX);
+    for &(call, at_user, at_group) in OWNERS {
+        let is_other = |at: u8, own: u64| rule(&[(at, SeccompCmpOp::Ne, own), (at, SeccompCmpOp::Ne, unchanged)]);
+        rules.push((call, vec![is_other(at_user, user)?, is_other(at_group, group)?]));
+    }
+    Ok(rules)
+}

@@ -1,0 +1,165 @@
+//! How much memory a run holds, as far as the kernel tells whose it is, and what is left of the machine's.
+//!
+//! A run's are the pages that no file backs, shared ones included, and the segments of its own namespace, attached or
+//! not. Files in memory without a place are refused by the filter: a handle of one can wait in a socket, where nobody
+//! counts it. Of shared memory of which nothing is mapped any more, and of the kernel's own buffers, nobody knows the
+//! holder; for these the machine as a whole is looked at. What lies in a file system in memory has that one's bound.
+
+use std::fs;
+
+use crate::limits;
+
+/// Threads of a process, and bytes that no file of a disk backs. Quick, but what a fork shares with its parent counts
+/// for each.
+pub(super) fn roughly(pid: u32) -> Option<(u64, u64)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let held = ["RssAnon:", "RssShmem:"].map(|name| number(&status, name).unwrap_or_default());
+    Some((number(&status, "Threads:")?, held.iter().sum::<u64>() * 1024))
+}
+
+/// The exact share of a process in these bytes.
+pub(super) fn exactly(pid: u32) -> Option<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let parts = number(&rollup, "Pss_Anon:").zip(number(&rollup, "Pss_Shmem:"));
+    let held = parts.map(|(own, shared)| own + shared);
+    // Older kernels tell the sum alone.
+    Some(held.or_else(|| number(&rollup, "Pss:"))? * 1024)
+}
+
+/// Bytes of all System V segments of this namespace, which stay without any process. An attached one is also counted
+/// for its process: only a run with half of what it may use in one would notice.
+pub(super) fn segments() -> u64 {
+    segments_in(&fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default())
+}
+
+fn segments_in(table: &str) -> u64 {
+    let of_line = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(14).map(str::parse::<u64>);
+        Some(fields.next()?.ok()? + fields.next()?.ok()?)
+    };
+    table.lines().skip(1).filter_map(of_line).sum()
+}
+
+/// What the machine had at one time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Machine {
+    total: u64,
+    /// What could be had without ending anything, on disks too.
+    free: u64,
+    /// In memory that processes share and in file systems in memory, whoever's.
+    shared: u64,
+}
+
+impl Machine {
+    pub(super) fn now() -> Self {
+        Self::from(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
+    }
+
+    fn from(text: &str) -> Self {
+        let bytes = |name| number(text, name).unwrap_or_default() * 1024;
+        Self {
+            total: bytes("MemTotal:"),
+            free: bytes("MemAvailable:") + bytes("SwapFree:"),
+            shared: bytes("Shmem:"),
+        }
+    }
+
+    /// True where so much more is taken than before that a run with this bound has to end, for nothing says that it is
+    /// another program's.
+    pub(super) fn is_drained_since(&self, before: &Self, bound: u64) -> bool {
+        let grown = self.shared.saturating_sub(before.shared);
+        let kept = self.total / limits::CONTAIN_MACHINE_PART_KEPT;
+        // A machine that was full before is nothing that the run has done.
+        grown > bound.saturating_add(limits::CONTAIN_SHARED_OTHERS_BYTES)
+            || (self.free < kept && before.free > 2 * kept)
+    }
+}
+
+/// The number of a line, which is in kibibytes where it has a unit.
+fn number(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn pages_of_segments_count_whether_in_memory_or_swapped_out() {
+        let table = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \
+                     atime      dtime      ctime                   rss                  swap\n\
+                     0          0   600              67108864   101   101      0  1000  1000  1000  1000 1 2 3 \
+                     4096 8192\n\
+                     7          1   600                  4096   101   101      2  1000  1000  1000  1000 1 2 3 \
+                     1 0\n";
+        assert_eq!(segments_in(table), 4096 + 8192 + 1);
+        assert_eq!(segments_in(""), 0);
+    }
+
+    /// `CONTAIN_MACHINE_PART_KEPT`.
+    #[test]
+    fn what_nobody_can_be_asked_for_ends_a_run_before_the_machine_is_full() {
+        let text = |free: u64, swap: u64| {
+            let (total, free, swap) = (32 * GIB / 1024, free / 1024, swap / 1024);
+            format!("MemTotal: {total} kB\nMemAvailable: {free} kB\nSwapFree: {swap} kB\nShmem: 8 kB\n")
+        };
+        let machine = |free, swap| Machine::from(&text(free, swap));
+        let before = machine(20 * GIB, 0);
+        assert!(machine(GIB, 0).is_drained_since(&before, 16 * GIB));
+        assert!(!machine(3 * GIB, 0).is_drained_since(&before, 16 * GIB));
+        assert!(
+            !machine(GIB, 2 * GIB).is_drained_since(&before, 16 * GIB),
+            "there is room on a disk"
+        );
+        let full = machine(3 * GIB, 0);
+        assert!(!machine(GIB, 0).is_drained_since(&full, 16 * GIB), "it was full before");
+        assert!(
+            !Machine::from("").is_drained_since(&Machine::from(""), GIB),
+            "nothing is known"
+        );
+    }
+
+    /// `CONTAIN_SHARED_OTHERS_BYTES`.
+    #[test]
+    fn shared_memory_that_nobody_has_mapped_counts_by_what_the_machine_has_of_it() {
+        let machine = |shared| Machine {
+            total: 256 * GIB,
+            free: 128 * GIB,
+            shared,
+        };
+        let before = machine(GIB);
+        let others = limits::CONTAIN_SHARED_OTHERS_BYTES;
+        assert!(!machine(17 * GIB + others).is_drained_since(&before, 16 * GIB));
+        assert!(machine(17 * GIB + others + 1).is_drained_since(&before, 16 * GIB));
+        assert!(!machine(0).is_drained_since(&before, 16 * GIB));
+    }
+
+    #[test]
+    fn what_a_process_shares_is_counted_beside_what_it_has_alone() {
+        let pid = std::process::id();
+        let before = exactly(pid).expect("this kernel tells");
+        let size = 64 << 20;
+        #[expect(unsafe_code, reason = "no safe function for it")]
+        // SAFETY: a new mapping, within which is written, and which nothing else refers to.
+        unsafe {
+            let (access, flags) = (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            );
+            let place = libc::mmap(std::ptr::null_mut(), size, access, flags, -1, 0);
+            assert_ne!(place, libc::MAP_FAILED);
+            place.cast::<u8>().write_bytes(1, size);
+            let (rough, exact) = (roughly(pid).expect("it is told").1, exactly(pid).expect("it is told"));
+            libc::munmap(place, size);
+            // Other tests of this process give memory back meanwhile.
+            let held = u64::try_from(size / 2).expect("it is small");
+            assert!(
+                rough > held && exact > before.saturating_sub(held) + held,
+                "{rough} {exact} {before}"
+            );
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The chunk that nearly the whole of a stream consists of: one piece of text, mostly with the counts so far.
+//!
+//! It is read without a tree being built of it; what is not surely such a chunk is left to the way that knows all
+//! forms.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A chunk with a piece of text. Its other fields may hold anything.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow)]
+    candidates: [Candidate<'a>; 1],
+    /// The counts; null where none came.
+    #[serde(default)]
+    pub(super) usage_metadata: Value,
+    prompt_feedback: Option<()>,
+    error: Option<()>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    content: Content<'a>,
+    finish_reason: Option<()>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow)]
+    parts: [Part<'a>; 1],
+}
+
+/// A part that has anything else goes back as it came.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+}
+
+impl<'a> Chunk<'a> {
+    /// Such a chunk; absent where it is another one.
+    pub(super) fn read(data: &'a str) -> Option<Self> {
+        let chunk: Self = serde_json::from_str(data).ok()?;
+        let [candidate] = &chunk.candidates;
+        let is_plain = chunk.error.is_none() && chunk.prompt_feedback.is_none() && candidate.finish_reason.is_none();
+        (is_plain && candidate.index.is_none_or(|index| index == 0) && !chunk.text().is_empty()).then_some(chunk)
+    }
+
+    /// What it says.
+    pub(super) fn text(&self) -> &str {
+        let [candidate] = &self.candidates;
+        let [part] = &candidate.content.parts;
+        &part.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generate_content_2_only_a_piece_of_text_is_read_at_once() {
+        let read = |candidate: &str| {
+            let data = format!(
+                r#"{{"candidates":[{candidate}],"usageMetadata":{{"promptTokenCount":3}},"modelVersion":"m"}}"#
+            );
+            Chunk::read(&data).map(|chunk| (chunk.text().to_owned(), chunk.usage_metadata.to_string()))
+        };
+        let expected = Some(("a\n".to_owned(), r#"{"promptTokenCount":3}"#.to_owned()));
+        assert_eq!(
+            read(r#"{"content":{"parts":[{"text":"a\n"}],"role":"model"},"index":0}"#),
+            expected
+        );
+        for other in [
+            r#"{"content":{"parts":[{"text":"a","thought":true}]}}"#,
+            r#"{"content":{"parts":[{"text":"a","thoughtSignature":"s"}]}}"#,
+            r#"{"content":{"parts":[{"text":"a"},{"text":"b"}]}}"#,
+            r#"{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}"#,
+            r#"{"content":{"parts":[{"text":"a"}]},"index":1}"#,
+            r#"{"content":{"parts":[{"text":""}]}}"#,
+            "{}",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The event that nearly the whole of a stream consists of: one piece of text for one block.
+//!
+//! It is read without a tree being built of it; what is not surely such an event is left to the way that knows all
+//! forms.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// A piece of text.
+#[derive(Deserialize)]
+pub(super) struct Piece<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    /// Of its block.
+    pub(super) index: u64,
+    #[serde(borrow)]
+    delta: Delta<'a>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+    thinking: Option<()>,
+    partial_json: Option<()>,
+}
+
+impl<'a> Piece<'a> {
+    /// Such a piece; absent where the event is another one.
+    pub(super) fn read(data: &'a str) -> Option<Self> {
+        let piece: Self = serde_json::from_str(data).ok()?;
+        let is_plain = piece.delta.thinking.is_none() && piece.delta.partial_json.is_none();
+        (piece.kind == "content_block_delta" && piece.delta.kind == "text_delta" && is_plain).then_some(piece)
+    }
+
+    /// What it says.
+    pub(super) fn text(&self) -> &str {
+        &self.delta.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_2_only_a_piece_of_text_is_read_at_once() {
+        let read = |data: &str| Piece::read(data).map(|piece| (piece.index, piece.text().to_owned()));
+        let text = |delta: &str| format!(r#"{{"type":"content_block_delta","index":2,"delta":{delta}}}"#);
+        let expected = Some((2, "a\n\u{e4}".to_owned()));
+        assert_eq!(read(&text(r#"{"type":"text_delta","text":"a\n\u00e4"}"#)), expected);
+        for other in [
+            r#"{"type":"thinking_delta","thinking":"a"}"#,
+            r#"{"type":"text_delta"}"#,
+            r#"{"type":"text_delta","text":"a","partial_json":"{"}"#,
+            r#"{"type":"text_delta","text":1}"#,
+            "null",
+        ] {
+            assert_eq!(read(&text(other)), None, "{other}");
+        }
+        assert_eq!(read(r#"{"type":"ping"}"#), None);
+    }
+}

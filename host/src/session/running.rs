@@ -1,0 +1,126 @@
+//! What is under way, and who may still begin: one look under one lock decides whether a session starts, whether nothing
+//! does, and whether a stop has seen it. What becomes of a session that runs is its owner's business.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::{Live, Sessions};
+use crate::api::Problem;
+use crate::limits;
+
+/// What is under way. One look at it decides whether a session may start, and whether nothing does.
+#[derive(Default)]
+pub(super) struct Running {
+    pub(super) live: HashMap<String, Arc<Live>>,
+    /// Sessions that have a place, and nothing else yet.
+    starting: usize,
+}
+
+/// A place among the sessions that may run at once, taken before there is anything of the session. A stop waits for it.
+pub(super) struct Place {
+    sessions: Arc<Sessions>,
+    _under_way: TaskTrackerToken,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sessions.lock().starting -= 1;
+    }
+}
+
+impl Sessions {
+    /// A place for one more session, where there is one and the daemon is not stopping.
+    pub(super) fn take_place(self: &Arc<Self>) -> Result<Place, Problem> {
+        let mut running = self.lock();
+        self.check_accepting()?;
+        if running.live.len() + running.starting >= limits::SESSIONS_RUNNING_MAX {
+            let message = format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX);
+            return Err(Problem::new("busy", message).with_hint(
+                "wait for one to end, or cancel one: `tool history` lists them, `tool cancel ID` ends one",
+            ));
+        }
+        running.starting += 1;
+        Ok(Place {
+            sessions: Arc::clone(self),
+            _under_way: self.tasks.token(),
+        })
+    }
+
+    /// Other work, for as long as the token lives: a stop waits for it.
+    pub(super) fn begin(&self) -> Result<TaskTrackerToken, Problem> {
+        // The lock, because whoever stops an idle daemon looks and closes in one step.
+        let _running = self.lock();
+        self.check_accepting()?;
+        Ok(self.tasks.token())
+    }
+
+    fn check_accepting(&self) -> Result<(), Problem> {
+        match self.stopping.is_cancelled() {
+            true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
+            false => Ok(()),
+        }
+    }
+
+    /// How many sessions are under way, or ended and kept in memory alone, because the disk does not take them.
+    pub fn running(&self) -> u64 {
+        let running = self.lock();
+        let unwritten = self.unwritten();
+        let waiting = unwritten.keys().filter(|id| !running.live.contains_key(*id)).count();
+        (running.live.len() + running.starting + waiting) as u64
+    }
+
+    /// True while a session has not ended, or the disk has not taken one that has. One that has only just told its end is
+    /// put away in a moment.
+    pub fn is_busy(&self) -> bool {
+        let running = self.lock();
+        running.starting > 0
+            || running.live.values().any(|live| !live.recorder.has_ended())
+            || !self.unwritten().is_empty()
+    }
+
+    /// True where nothing is under way, and nothing would be lost by an end.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle_with(&self.lock())
+    }
+
+    /// Takes nothing new from now on, where nothing is under way. True where that is so; the daemon then has to end.
+    pub fn close_if_idle(&self) -> bool {
+        let running = self.lock();
+        let is_idle = self.is_idle_with(&running);
+        if is_idle {
+            self.stopping.cancel();
+        }
+        is_idle
+    }
+
+    /// Returns once nothing new is taken any more.
+    pub async fn closed(&self) {
+        self.stopping.cancelled().await;
+    }
+
+    fn is_idle_with(&self, running: &Running) -> bool {
+        // A session that waits for the disk is a task as well, and so is every place.
+        running.live.is_empty() && self.tasks.is_empty()
+    }
+
+    /// Cancels what runs and waits, for a bounded time, until it has ended. Nothing starts afterwards.
+    pub async fn drain(&self) {
+        {
+            let running = self.lock();
+            self.stopping.cancel();
+            running.live.values().for_each(|live| live.stop());
+        }
+        self.tasks.close();
+        let patience = limits::seconds(limits::STOP_SECONDS_MAX);
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::warn!("sessions are left unended; the next start closes them");
+        }
+    }
+
+    // Where both are needed, taken before `unwritten`.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,232 @@
+//! How much work a schema makes, known before anything is validated by it.
+//!
+//! A schema may come from a foreign component, and validating happens in the daemon, before any turn or deadline of the
+//! call. Parts that refer to other parts stand for all of them again at every mention, so that a page of text can mean
+//! more parts than a machine can ever look at. Here they are counted, each once, and what has no end is refused.
+
+use std::collections::{HashMap, HashSet};
+use std::ptr;
+
+use serde_json::{Map, Value};
+
+use crate::limits;
+
+/// What a pattern counts: it is compiled, and tried on whole texts.
+const PATTERN_PARTS: u64 = 256;
+
+/// Bytes of a text that count as one part more.
+const TEXT_BYTES_A_PART: usize = 64;
+
+/// Bytes of a text in the arguments that count as one value more.
+const TEXT_BYTES_A_VALUE: usize = 256;
+
+/// The parts that a schema has when each reference is put in place of itself. The error is the end of a sentence.
+pub(super) fn of_schema(schema: &Value) -> Result<u64, String> {
+    let mut scale = Scale {
+        root: schema,
+        known: HashMap::new(),
+        open: HashSet::new(),
+    };
+    Ok(scale.weigh(schema, 0)?.parts)
+}
+
+/// The values that arguments consist of; a long text counts as several.
+pub(super) fn of_value(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => 1 + (text.len() / TEXT_BYTES_A_VALUE) as u64,
+        Value::Array(elements) => 1 + elements.iter().map(of_value).sum::<u64>(),
+        Value::Object(fields) => {
+            let names = fields.keys().map(|name| (name.len() / TEXT_BYTES_A_VALUE) as u64);
+            1 + names.sum::<u64>() + fields.values().map(of_value).sum::<u64>()
+        }
+        _ => 1,
+    }
+}
+
+/// What is known of one part.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weight {
+    parts: u64,
+    /// Levels beneath it.
+    height: usize,
+}
+
+/// Whatever looks like a reference counts as one, also where it is only an example: what is counted too much is refused
+/// at worst.
+struct Scale<'s> {
+    root: &'s Value,
+    known: HashMap<*const Value, Weight>,
+    /// Parts that are being weighed.
+    open: HashSet<*const Value>,
+}
+
+impl<'s> Scale<'s> {
+    fn weigh(&mut self, part: &'s Value, depth: usize) -> Result<Weight, String> {
+        let key = ptr::from_ref(part);
+        let weight = match self.known.get(&key) {
+            Some(weight) => *weight,
+            None if depth > limits::SCHEMA_DEPTH_MAX => return Err(too_deep()),
+            None if !self.open.insert(key) => return Err("a part of its schema refers to itself".to_owned()),
+            None => {
+                let weight = self.sum(part, depth)?;
+                self.open.remove(&key);
+                self.known.insert(key, weight);
+                weight
+            }
+        };
+        if depth + weight.height > limits::SCHEMA_DEPTH_MAX {
+            return Err(too_deep());
+        }
+        match weight.parts > limits::SCHEMA_PARTS_MAX {
+            true => Err(format!(
+                "its schema stands for more than {} parts",
+                limits::SCHEMA_PARTS_MAX
+            )),
+            false => Ok(weight),
+        }
+    }
+
+    fn sum(&mut self, part: &'s Value, depth: usize) -> Result<Weight, String> {
+        let mut sum = Weight { parts: 1, height: 0 };
+        let mut add = |weight: Weight| {
+            sum.parts = sum.parts.saturating_add(weight.parts);
+            sum.height = sum.height.max(weight.height + 1);
+        };
+        match part {
+            Value::String(text) => sum.parts += (text.len() / TEXT_BYTES_A_PART) as u64,
+            Value::Array(elements) => {
+                for element in elements {
+                    add(self.weigh(element, depth + 1)?);
+                }
+            }
+            Value::Object(fields) => {
+                for value in fields.values() {
+                    add(self.weigh(value, depth + 1)?);
+                }
+                if let Some(target) = self.target(fields, depth)? {
+                    add(self.weigh(target, depth + 1)?);
+                }
+                sum.parts = sum.parts.saturating_add(patterns(fields) * PATTERN_PARTS);
+                if fields.keys().any(|name| name.starts_with("unevaluated")) {
+                    // What is beneath is looked at again, to know what it has left over.
+                    sum.parts = sum.parts.saturating_mul(3);
+                }
+            }
+            _ => {}
+        }
+        Ok(sum)
+    }
+
+    /// What a part refers to. Only `#/…` is looked up without a base, which is why there may be no other.
+    fn target(&self, fields: &'s Map<String, Value>, depth: usize) -> Result<Option<&'s Value>, String> {
+        let text = |name: &str| fields.get(name).and_then(Value::as_str);
+        for name in ["$dynamicRef", "$recursiveRef"] {
+            if text(name).is_some() {
+                return Err(format!("its schema refers to something by `{name}`"));
+            }
+        }
+        if depth > 0 && text("$id").is_some() {
+            return Err("a part of its schema has an `$id` of its own".to_owned());
+        }
+        let Some(reference) = text("$ref") else { return Ok(None) };
+        let local = reference.strip_prefix('#').filter(|rest| !rest.contains('%'));
+        match local.and_then(|pointer| self.root.pointer(pointer)) {
+            Some(target) => Ok(Some(target)),
+            None => Err("its schema refers to something else than a `#/…` of its own".to_owned()),
+        }
+    }
+}
+
+fn patterns(fields: &Map<String, Value>) -> u64 {
+    let one = u64::from(fields.get("pattern").is_some_and(Value::is_string));
+    let many = fields.get("patternProperties").and_then(Value::as_object);
+    one + many.map_or(0, |patterns| patterns.len() as u64)
+}
+
+fn too_deep() -> String {
+    format!("its schema has more than {} levels", limits::SCHEMA_DEPTH_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each step means the next one twice.
+    fn doubling(steps: usize, keyword: &str) -> Value {
+        let mut defs = Map::new();
+        for step in 0..steps {
+            let next = json!({"$ref": format!("#/$defs/d{}", step + 1)});
+            defs.insert(format!("d{step}"), json!({keyword: [next, next]}));
+        }
+        defs.insert(format!("d{steps}"), json!({"type": "string"}));
+        json!({"type": "object", "$defs": defs, "anyOf": [{"$ref": "#/$defs/d0"}]})
+    }
+
+    #[test]
+    fn parts_that_mean_others_again_and_again_are_counted_each_time() {
+        let few = of_schema(&doubling(4, "anyOf")).expect("it is small");
+        let more = of_schema(&doubling(6, "anyOf")).expect("it is small");
+        assert!(more > 3 * few, "{few} and {more}");
+        for keyword in ["anyOf", "allOf", "oneOf", "prefixItems"] {
+            let refused = of_schema(&doubling(20, keyword)).expect_err("it means a million parts");
+            assert_eq!(
+                refused,
+                format!("its schema stands for more than {} parts", limits::SCHEMA_PARTS_MAX)
+            );
+        }
+    }
+
+    #[test]
+    fn what_has_no_end_or_no_place_here_is_refused() {
+        let with = |more: Value| {
+            let mut schema = json!({"type": "object"});
+            schema["$defs"] = json!({"a": more});
+            of_schema(&schema).expect_err("it is refused")
+        };
+        let mut deep = json!({});
+        for _ in 0..=limits::SCHEMA_DEPTH_MAX {
+            deep = json!({"not": deep});
+        }
+        // Each level is near, and all of them together are deep.
+        let mut chain = Map::new();
+        for step in 0..limits::SCHEMA_DEPTH_MAX {
+            chain.insert(format!("c{step}"), json!({"$ref": format!("#/$defs/a/c{}", step + 1)}));
+        }
+        chain.insert(format!("c{}", limits::SCHEMA_DEPTH_MAX), json!({}));
+        let said = [
+            with(json!({"items": {"$ref": "#/$defs/a"}})),
+            with(json!({"$ref": "#"})),
+            with(json!({"$ref": "#name"})),
+            with(json!({"$ref": "http://127.0.0.1:1/schema.json"})),
+            with(json!({"$dynamicRef": "#name"})),
+            with(json!({"$id": "other", "$ref": "#/$defs/a"})),
+            with(deep),
+            with(Value::Object(chain)),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @r"
+        a part of its schema refers to itself
+        a part of its schema refers to itself
+        its schema refers to something else than a `#/…` of its own
+        its schema refers to something else than a `#/…` of its own
+        its schema refers to something by `$dynamicRef`
+        a part of its schema has an `$id` of its own
+        its schema has more than 64 levels
+        its schema has more than 64 levels
+        ");
+    }
+
+    #[test]
+    fn patterns_and_what_is_looked_at_again_count_more() {
+        let plain = of_schema(&json!({"type": "object"})).expect("it is small");
+        let pattern = of_schema(&json!({"type": "object", "pattern": "a"})).expect("it is small");
+        assert!(pattern > plain + PATTERN_PARTS);
+        let again = of_schema(&json!({"type": "object", "unevaluatedProperties": false})).expect("it is small");
+        assert!(again > 2 * plain);
+        assert_eq!(
+            of_value(&json!({"a": ["b", 1], "c": "x".repeat(2 * TEXT_BYTES_A_VALUE)})),
+            7
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! What the nodes of each grammar mean. Names of nodes and fields are those of the grammars.
+
+use tree_sitter::Node;
+
+use crate::{Imported, Kind, imports};
+
+/// A language, as far as a walk asks.
+#[derive(Debug)]
+pub struct Grammar {
+    /// Leaves that are names.
+    pub(crate) names: &'static [&'static str],
+    /// Nodes in which nothing counts.
+    pub(crate) over: &'static [&'static str],
+    pub(crate) defines: &'static [Define],
+    /// Nodes that are types without a name of their own.
+    pub(crate) types: &'static [&'static str],
+    /// Nodes that are functions without a name of their own.
+    pub(crate) functions: &'static [&'static str],
+    /// Statements that import.
+    pub(crate) imports: &'static [&'static str],
+    pub(crate) import: fn(Node<'_>, &[u8], &mut Vec<Imported>) -> bool,
+}
+
+/// A node that defines something.
+#[derive(Debug)]
+pub(crate) struct Define {
+    pub(crate) node: &'static str,
+    /// The field of its name.
+    pub(crate) field: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) when: When,
+}
+
+/// Where such a node is a definition that others can mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    Always,
+    OutsideFunctions,
+    HasBody,
+    /// What the field `value` holds is a function.
+    FunctionValue,
+    /// An assignment to a part of an object that others see.
+    Exported,
+}
+
+const fn define(node: &'static str, field: &'static str, kind: Kind) -> Define {
+    Define {
+        node,
+        field,
+        kind,
+        when: When::Always,
+    }
+}
+
+const fn when(when: When, define: Define) -> Define {
+    Define { when, ..define }
+}
+
+/// Python.
+pub static PYTHON: Grammar = Grammar {
+    names: &["identifier"],
+    over: &["comment"],
+    defines: &[
+        define("function_definition", "name", Kind::Function),
+        define("class_definition", "name", Kind::Type),
+        define("type_alias_statement", "left", Kind::Type),
+        when(When::OutsideFunctions, define("assignment", "left", Kind::Value)),
+    ],
+    types: &[],
+    functions: &["lambda"],
+    imports: &["import_statement", "import_from_statement", "future_import_statement"],
+    import: imports::python,
+};
+
+/// JavaScript, TypeScript and their forms with elements of markup.
+pub static SCRIPT: Grammar = Grammar {
+    names: &[
+        "identifier",
+        "property_identifier",
+        "private_property_identifier",
+        "shorthand_property_identifier",
+        "shorthand_property_identifier_pattern",
+        "type_identifier",
+    ],
+    over: &["comment", "regex", "string"],
+    defines: &[
+        define("function_declaration", "name", Kind::Function),
+        define("generator_function_declaration", "name", Kind::Function),
+        define("function_signature", "name", Kind::Function),
+        define("method_definition", "name", Kind::Function),
+        define("method_signature", "name", Kind::Function),
+        define("abstract_method_signature", "name", Kind::Function),
+        define("class_declaration", "name", Kind::Type),
+        define("abstract_class_declaration", "name", Kind::Type),
+        define("interface_declaration", "name", Kind::Type),
+        define("type_alias_declaration", "name", Kind::Type),
+        define("enum_declaration", "name", Kind::Type),
+        define("internal_module", "name", Kind::Module),
+        define("public_field_definition", "name", Kind::Value),
+        define("field_definition", "property", Kind::Value),
+        when(
+            When::OutsideFunctions,
+            define("variable_declarator", "name", Kind::Value),
+        ),
+        when(When::FunctionValue, define("pair", "key", Kind::Function)),
+        when(When::Exported, define("assignment_expression", "left", Kind::Function)),
+    ],
+    types: &["class"],
+    functions: &["arrow_function", "function_expression", "generator_function"],
+    imports: &["import_statement", "export_statement", "call_expression"],
+    import: imports::script,
+};
+
+/// Rust.
+pub static RUST: Grammar = Grammar {
+    names: &[
+        "identifier",
+        "type_identifier",
+        "field_identifier",
+        "shorthand_field_identifier",
+    ],
+    over: &[
+        "line_comment",
+        "block_comment",
+        "string_literal",
+        "raw_string_literal",
+        "lifetime",
+    ],
+    defines: &[
+        define("function_item", "name", Kind::Function),
+        define("function_signature_item", "name", Kind::Function),
+        define("macro_definition", "name", Kind::Function),
+        define("struct_item", "name", Kind::Type),
+        define("enum_item", "name", Kind::Type),
+        define("union_item", "name", Kind::Type),
+        define("trait_item", "name", Kind::Type),
+        define("type_item", "name", Kind::Type),
+        define("enum_variant", "name", Kind::Value),
+        define("const_item", "name", Kind::Value),
+        define("static_item", "name", Kind::Value),
+        when(When::HasBody, define("mod_item", "name", Kind::Module)),
+    ],
+    types: &["impl_item"],
+    functions: &["closure_expression"],
+    imports: &["use_declaration", "extern_crate_declaration", "mod_item"],
+    import: imports::rust,
+};
+
+/// Go.
+pub static GO: Grammar = Grammar {
+    names: &[
+        "identifier",
+        "type_identifier",
+        "field_identifier",
+        "package_identifier",
+    ],
+    over: &[
+        "comment",
+        "interpreted_string_literal",
+        "raw_string_literal",
+        "package_clause",
+    ],
+    defines: &[
+        define("function_declaration", "name", Kind::Function),
+        define("method_declaration", "name", Kind::Method),
+        define("method_elem", "name", Kind::Method),
+        define("type_spec", "name", Kind::Type),
+        define("type_alias", "name", Kind::Type),
+        when(When::OutsideFunctions, define("const_spec", "name", Kind::Value)),
+        when(When::OutsideFunctions, define("var_spec", "name", Kind::Value)),
+    ],
+    types: &[],
+    functions: &["func_literal"],
+    imports: &["import_spec"],
+    import: imports::go,
+};
+
+/// Java.
+pub static JAVA: Grammar = Grammar {
+    names: &["identifier", "type_identifier"],
+    over: &["line_comment", "block_comment", "string_literal", "package_declaration"],
+    defines: &[
+        define("class_declaration", "name", Kind::Type),
+        define("interface_declaration", "name", Kind::Type),
+        define("enum_declaration", "name", Kind::Type),
+        define("record_declaration", "name", Kind::Type),
+        define("annotation_type_declaration", "name", Kind::Type),
+        define("method_declaration", "name", Kind::Function),
+        define("annotation_type_element_declaration", "name", Kind::Function),
+        define("enum_constant", "name", Kind::Value),
+        when(
+            When::OutsideFunctions,
+            define("variable_declarator", "name", Kind::Value),
+        ),
+    ],
+    types: &[],
+    functions: &[
+        "lambda_expression",
+        "constructor_declaration",
+        "compact_constructor_declaration",
+        "static_initializer",
+    ],
+    imports: &["import_declaration"],
+    import: imports::java,
+};

@@ -1,0 +1,248 @@
+//! One walk over a tree, without recursion: a file decides how deep its tree is.
+
+use std::num::NonZeroU16;
+
+use tree_sitter::{Language, Node, Parser};
+
+use crate::languages::{Define, Grammar, When};
+use crate::{Definition, Imported, Kind, Outline, Span};
+
+/// What of a file is told at the most. More is data or made by a machine, and each list costs the host memory.
+const ITEMS_MAX: usize = 10_000;
+
+/// Names that are longer than this are data.
+const NAME_BYTES_MAX: usize = 128;
+
+/// What is around a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Around {
+    Nothing,
+    Function,
+    Type,
+}
+
+/// A node on the way from the root.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    around: Around,
+    depth: usize,
+}
+
+/// What a grammar says of one kind of node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rule {
+    name: bool,
+    over: bool,
+    import: bool,
+    a_type: bool,
+    a_function: bool,
+    define: Option<(&'static Define, NonZeroU16)>,
+}
+
+/// The rules by the numbers of the kinds.
+fn rules(language: &Language, grammar: &Grammar) -> Vec<Rule> {
+    let count = language.node_kind_count() as u16;
+    let rule = |id: u16| {
+        let kind = language
+            .node_kind_for_id(id)
+            .filter(|_| language.node_kind_is_named(id))?;
+        let define = grammar.defines.iter().find(|define| define.node == kind);
+        Some(Rule {
+            name: grammar.names.contains(&kind),
+            over: grammar.over.contains(&kind),
+            import: grammar.imports.contains(&kind),
+            a_type: grammar.types.contains(&kind),
+            a_function: grammar.functions.contains(&kind),
+            define: define.and_then(|define| Some((define, language.field_id_for_name(define.field)?))),
+        })
+    };
+    (0..count).map(|id| rule(id).unwrap_or_default()).collect()
+}
+
+/// Reads a file. Bytes that are not UTF-8 are faults. Nothing where the grammar is not one that this reader knows.
+pub fn read(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Outline> {
+    let mut parser = Parser::new();
+    parser.set_language(language).ok()?;
+    let tree = parser.parse(source, None)?;
+    let mut walk = Walk {
+        source,
+        grammar,
+        rules: rules(language, grammar),
+        outline: Outline::default(),
+    };
+    walk.run(tree.root_node());
+    Some(walk.finish())
+}
+
+struct Walk<'a> {
+    source: &'a [u8],
+    grammar: &'a Grammar,
+    rules: Vec<Rule>,
+    outline: Outline,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, root: Node<'_>) {
+        let mut cursor = root.walk();
+        let mut frames: Vec<Frame> = vec![Frame {
+            around: Around::Nothing,
+            depth: 0,
+        }];
+        loop {
+            let above = *frames.last().expect("the outermost frame is never taken");
+            let entered = self.enter(cursor.node(), above);
+            if let Some(frame) = entered
+                && cursor.goto_first_child()
+            {
+                frames.push(frame);
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    return;
+                }
+                frames.pop();
+            }
+        }
+    }
+
+    /// Takes note of a node. A frame where its children are to be looked at.
+    fn enter(&mut self, node: Node<'_>, above: Frame) -> Option<Frame> {
+        let rule = *self.rules.get(usize::from(node.kind_id()))?;
+        if rule.over || rule.name && node.named_child_count() == 0 || rule.import && !self.import(node) {
+            return None;
+        }
+        let mut frame = above;
+        if rule.a_type {
+            frame = inside(frame, Around::Type);
+        }
+        if rule.a_function {
+            frame.around = Around::Function;
+        }
+        if let Some((define, field)) = rule.define
+            && let Some(kind) = self.define(node, define, field, above)
+        {
+            frame = match kind {
+                Kind::Type => inside(frame, Around::Type),
+                Kind::Module => inside(frame, Around::Nothing),
+                Kind::Function | Kind::Method => inside(frame, Around::Function),
+                Kind::Value => frame,
+            };
+        }
+        Some(frame)
+    }
+
+    /// Notes a definition, where the node is one.
+    fn define(&mut self, node: Node<'_>, define: &Define, field: NonZeroU16, above: Frame) -> Option<Kind> {
+        let is_one = match define.when {
+            When::Always => true,
+            When::OutsideFunctions => above.around != Around::Function,
+            When::HasBody => node.child_by_field_name("body").is_some(),
+            When::FunctionValue => node.child_by_field_name("value").is_some_and(is_function_value),
+            When::Exported => is_exported(node, self.source),
+        };
+        if !is_one {
+            return None;
+        }
+        let kind = match define.kind {
+            Kind::Function if above.around == Around::Type => Kind::Method,
+            kind => kind,
+        };
+        let mut cursor = node.walk();
+        let mut found = false;
+        for name in node.children_by_field_id(field, &mut cursor) {
+            let Some(name) = self.leaf(name, define) else { continue };
+            found = true;
+            self.outline.definitions.push(Definition {
+                name: span(name),
+                kind,
+                line: name.start_position().row + 1,
+                end_line: last_line(node),
+                depth: above.depth,
+            });
+        }
+        found.then_some(kind)
+    }
+
+    /// The name itself: of `a.b.c = …` the last part, of a type what it is made of.
+    fn leaf<'t>(&self, mut node: Node<'t>, define: &Define) -> Option<Node<'t>> {
+        if define.when == When::Exported {
+            node = node.child_by_field_name("property")?;
+        }
+        for _ in 0..4 {
+            if self.rules.get(usize::from(node.kind_id()))?.name {
+                return Some(node);
+            }
+            if node.kind() != "type" {
+                return None;
+            }
+            node = node.named_child(0)?;
+        }
+        None
+    }
+
+    /// Notes what a statement imports. True where something else in it is to be looked at.
+    fn import(&mut self, node: Node<'_>) -> bool {
+        let before = self.outline.imports.len();
+        let goes_on = (self.grammar.import)(node, self.source, &mut self.outline.imports);
+        self.outline.imports.truncate(before.max(ITEMS_MAX));
+        goes_on
+    }
+
+    fn finish(mut self) -> Outline {
+        let fits = |span: &Span| span.end > span.start && span.end - span.start <= NAME_BYTES_MAX;
+        self.outline.definitions.retain(|definition| fits(&definition.name));
+        self.outline.definitions.truncate(ITEMS_MAX);
+        self.outline
+    }
+}
+
+fn inside(frame: Frame, around: Around) -> Frame {
+    Frame {
+        around,
+        depth: frame.depth + 1,
+    }
+}
+
+pub(crate) fn span(node: Node<'_>) -> Span {
+    Span {
+        start: node.start_byte(),
+        end: node.end_byte(),
+    }
+}
+
+/// A body that ends with its newline ends on the line before.
+fn last_line(node: Node<'_>) -> usize {
+    let end = node.end_position();
+    end.row + usize::from(end.column > 0 || end.row == node.start_position().row)
+}
+
+fn is_function_value(node: Node<'_>) -> bool {
+    matches!(
+        node.kind(),
+        "function_expression" | "arrow_function" | "generator_function" | "class"
+    )
+}
+
+/// `exports.a = …`, `module.exports.a = …`, `A.prototype.a = …`, and functions that become part of an object.
+fn is_exported(node: Node<'_>, source: &[u8]) -> bool {
+    let Some(left) = node
+        .child_by_field_name("left")
+        .filter(|left| left.kind() == "member_expression")
+    else {
+        return false;
+    };
+    let object = left
+        .child_by_field_name("object")
+        .map_or(&b""[..], |object| &source[object.byte_range()]);
+    let takes = object == b"exports" || object == b"module.exports" || object.ends_with(b".prototype");
+    takes || object != b"module" && node.child_by_field_name("right").is_some_and(is_function_value)
+}
+
+/// Notes an import with these parts.
+pub(crate) fn import_of(parts: Vec<Span>, into: &mut Vec<Imported>) {
+    into.push(Imported {
+        parts,
+        ..Imported::default()
+    });
+}
