@@ -17,7 +17,7 @@ use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::engine::Runtime;
 use super::policy::Effect;
 use super::sandbox::{self, Call, Grants, State, mebibytes};
-use super::stage::{commit, digest};
+use super::stage::{commit, digest, staged};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, taint, wasi};
 use crate::api::Receipt;
@@ -218,6 +218,8 @@ pub(super) struct Job<'a> {
     pub(super) digest: &'a str,
     pub(super) is_builtin: bool,
     pub(super) declared: &'a [Effect],
+    /// What of it the user and the repository's lock file grant.
+    pub(super) within: Vec<Effect>,
     pub(super) arguments: Value,
     pub(super) context: &'a Arc<CallContext>,
     pub(super) limits: Limits,
@@ -234,7 +236,10 @@ impl Job<'_> {
     pub(super) fn run(self) -> CallReport {
         let call = Call::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
-        let grants = Grants::new(self.context, self.declared);
+        if let Some(recorder) = &self.context.recorder {
+            call.record(recorder);
+        }
+        let grants = Grants::new(self.context, self.declared).within(&self.within);
         let result = self.outcome(&call, &grants);
         if let Ok(outcome) = &result {
             self.note_shown(&call, &outcome.text);
@@ -512,6 +517,13 @@ impl Job<'_> {
             return Ok(Vec::new());
         }
         let writes = Effect::WriteRepository;
+        if let Some(recorder) = &self.context.recorder {
+            let staged = proposal.stage.as_ref().map_or_else(|| Ok(Vec::new()), |stage| staged(stage.path()));
+            let mut paths = staged.map_err(|failure| self.failure(failure))?;
+            paths.extend(proposal.deletions);
+            recorder.staged(&paths);
+            return Ok(paths);
+        }
         if !grants.has(writes) {
             return Err(sandbox::denied(self.name, writes));
         }

@@ -18,7 +18,7 @@ use toml::Spanned;
 use super::component::CONTRACT;
 use super::policy::Effect;
 use super::registry::is_name;
-use crate::api::SkillEntry;
+use crate::api::{Problem, SkillEntry};
 use crate::limits;
 use crate::repository::{OpenError, Repository};
 
@@ -178,6 +178,14 @@ impl fmt::Display for Difference {
             Self::Extra { name } => write!(formatter, "`{name}` is there and not locked"),
         }
     }
+}
+
+/// Differences as one problem, each on a line.
+pub fn drift(differences: &[Difference]) -> Problem {
+    let lines: Vec<String> = differences.iter().map(|difference| format!("\n  {difference}")).collect();
+    let message = format!("The skills differ from `{NAME}`:{}", lines.concat());
+    let hint = "`tool skill sync` makes them what is locked, `tool skill lock` locks what they are";
+    Problem::new("config-drift", message).with_hint(hint)
 }
 
 #[derive(Serialize, Deserialize)]
