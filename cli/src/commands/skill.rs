@@ -1,5 +1,7 @@
 //! `tool skill`: list, call and manage skills.
 
+mod inspect;
+
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,7 +35,7 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             context.output.line(&format!("Removed {name}."))?;
             Ok(ExitCode::SUCCESS)
         }
-        Skill::Inspect { component } => inspect(&component, context),
+        Skill::Inspect { component } => inspect::run(&component, context),
     }
 }
 
@@ -44,28 +46,6 @@ fn registry(context: &Context) -> Result<std::sync::Arc<SkillHost>, Error> {
 
 fn refused(error: impl std::fmt::Display) -> Error {
     Error::new("skill", error.to_string())
-}
-
-/// What a file says about itself, or a skill that is there. Something that looks like a path is one.
-fn inspect(component: &Path, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
-    let is_path = component.components().count() > 1 || component.extension().is_some() || component.is_file();
-    let name = component.to_str().filter(|_| !is_path);
-    let Some(name) = name else {
-        return print_json(&registry.inspect(component).map_err(refused)?, context.output);
-    };
-    let entry = registry.entries().into_iter().find(|entry| entry.name == name);
-    match entry {
-        Some(entry) if entry.origin == "builtin" => print_json(&entry, context.output),
-        // Of a component that is not trusted yet, the component itself is asked.
-        Some(_) => print_json(&registry.inspect_installed(name).map_err(refused)?, context.output),
-        None => Err(Problem::new(
-            "not-found",
-            format!("There is neither a file nor a skill named `{name}`"),
-        )
-        .with_hint("`tool skill list` shows the skills")
-        .into()),
-    }
 }
 
 async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
