@@ -10,6 +10,8 @@ mod artifact;
 mod credentials;
 mod door;
 mod place;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -16,6 +16,7 @@ pub mod history;
 mod ids;
 pub mod journal;
 pub mod preflight;
+pub mod replay;
 pub mod report;
 mod run;
 mod running;

@@ -4,9 +4,11 @@
 //! commit something is denied and noted as asked for. So recorded calls can be those that a repository has seen.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::policy::Effect;
 use super::{CallReport, Limits};
@@ -80,13 +82,45 @@ pub struct Peak {
     pub answer_bytes_max: u64,
 }
 
+/// Cases that cannot be made again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the cases in `{}` cannot be used: {reason}", file.display())]
+pub struct CasesError {
+    file: PathBuf,
+    reason: String,
+}
+
+/// The arguments of an author's cases: each `[[case]]` of `cases.toml` in a folder has them as a table or as JSON text.
+/// What should come of them is not compared here.
+pub fn cases(folder: &Path) -> Result<Vec<Value>, CasesError> {
+    let file = folder.join("cases.toml");
+    let wrong = |reason: String| CasesError {
+        file: file.clone(),
+        reason,
+    };
+    let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+    let table: Value = toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
+    let cases = table["case"].as_array().filter(|cases| !cases.is_empty());
+    let cases = cases.ok_or_else(|| wrong("there is no `[[case]]`".to_owned()))?;
+    let arguments = cases.iter().map(|case| match &case["arguments"] {
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::String(text) => {
+            serde_json::from_str(text).map_err(|error| wrong(format!("arguments that are no JSON: {error}")))
+        }
+        arguments => Ok(arguments.clone()),
+    });
+    arguments.collect()
+}
+
 impl Recorder {
     fn note(&self, note: impl FnOnce(&mut Noted)) {
         note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(super) fn effect(&self, effect: Effect) {
-        self.note(|noted| drop(noted.effects.insert(effect)));
+        self.note(|noted| {
+            noted.effects.insert(effect);
+        });
     }
 
     pub(super) fn read(&self, path: &str) {
@@ -166,9 +200,10 @@ impl Recorder {
 
 /// Keeps a path, as long as there is room.
 fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
-    match paths.len() < limits::AUDIT_PATHS_MAX {
-        true => drop(paths.insert(path.to_owned())),
-        false => *is_cut |= !paths.contains(path),
+    if paths.len() < limits::AUDIT_PATHS_MAX {
+        paths.insert(path.to_owned());
+    } else {
+        *is_cut |= !paths.contains(path);
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 use tempfile::TempDir;
@@ -228,6 +229,11 @@ impl SkillHost {
             (name.clone(), pinned)
         });
         Ok(pinned.collect())
+    }
+
+    /// The bytes of the component that was shown.
+    pub fn component(&self, shown: &Inspection) -> Result<Arc<[u8]>, SkillHostError> {
+        Ok(self.shown_again(shown)?.wasm)
     }
 
     /// The file of a component in the team's folder, pinned or not.
