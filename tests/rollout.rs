@@ -58,7 +58,10 @@ fn a_skill_is_shown_added_called_disabled_and_removed() {
     let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
     let echo = guest("echo");
     let refused = skill(&home, &["add", text(&echo)]).expect(1);
-    holds(&refused.stderr, &["echo 1.0.0", "effects  none", "Nothing was pinned", "--yes"]);
+    holds(
+        &refused.stderr,
+        &["echo 1.0.0", "effects  none", "Nothing was pinned", "--yes"],
+    );
     assert_eq!(entry(&home, "echo"), None);
     let added = skill(&home, &["add", text(&echo), "--yes"]).expect(0);
     assert_eq!(added.stdout, "Added echo 1.0.0.\n");
@@ -106,14 +109,31 @@ fn a_skill_that_asks_for_more_is_stopped_until_that_is_confirmed() {
         let refused = skill(&home, &[&["add", text(&new)], flags].concat()).expect(1);
         holds(
             &refused.stderr,
-            &["read-repository (new)", "asks for more than before", "--allow-effects read-repository"],
+            &[
+                "read-repository (new)",
+                "asks for more than before",
+                "--allow-effects read-repository",
+            ],
         );
     }
     let wrong = skill(&home, &["add", text(&new), "--yes", "--allow-effects", "read-git"]).expect(1);
     holds(&wrong.stderr, &["--allow-effects read-repository"]);
     skill(&home, &["add", text(&new), "--yes", "--allow-effects", "root"]).expect(2);
-    assert_eq!(entry(&home, "summing").expect("it is there")["effects"], serde_json::json!([]));
-    skill(&home, &["add", text(&new), "--allow-effects", "read-repository,read-git", "--yes"]).expect(0);
+    assert_eq!(
+        entry(&home, "summing").expect("it is there")["effects"],
+        serde_json::json!([])
+    );
+    skill(
+        &home,
+        &[
+            "add",
+            text(&new),
+            "--allow-effects",
+            "read-repository,read-git",
+            "--yes",
+        ],
+    )
+    .expect(0);
     let granted = entry(&home, "summing").expect("it is there")["effects"].clone();
     assert_eq!(granted, serde_json::json!(["read-repository"]));
 }
@@ -131,13 +151,23 @@ fn a_changed_byte_is_refused_and_a_new_version_is_shown_beside_the_old() {
     let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
     skill(&home, &["add", text(&guest("echo")), "--yes"]).expect(0);
     let installed = home.path().join("skills/echo.wasm");
-    let (_folder, newer) = changed("echo", &[("Answers with its arguments.", "Answers with all arguments.")]);
+    let (_folder, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
     std::fs::copy(&newer, &installed).expect("the home is ours");
     assert_eq!(state(&home, "echo"), "changed");
     let refused = home.run(root.path(), &["skill", "call", "echo"]).expect(1);
     holds(&refused.stderr, &["has changed since it was added"]);
     let shown = skill(&home, &["trust", "echo"]).expect(1);
-    holds(&shown.stderr, &["Answers with all arguments.", "before   1.0.0", "under the same version"]);
+    holds(
+        &shown.stderr,
+        &[
+            "Answers with all arguments.",
+            "before   1.0.0",
+            "under the same version",
+        ],
+    );
     skill(&home, &["trust", "echo", "--yes"]).expect(0);
     home.run(root.path(), &["skill", "call", "echo"]).expect(0);
     // Behind the daemon's back and with the same size, a byte of the code.
@@ -176,7 +206,10 @@ fn a_skill_is_updated_from_where_it_came() {
     skill(&home, &["add", text(&file), "--yes"]).expect(0);
     let same = skill(&home, &["update", "echo"]).expect(0);
     assert_eq!(same.stdout, "echo 1.0.0 is what is there.\n");
-    let (_newer, newer) = changed("echo", &[("Answers with its arguments.", "Answers with all arguments.")]);
+    let (_newer, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
     std::fs::copy(&newer, &file).expect("the folder is writable");
     skill(&home, &["update", "echo"]).expect(1);
     let updated = skill(&home, &["update", "--all", "--yes"]).expect(0);
@@ -184,7 +217,10 @@ fn a_skill_is_updated_from_where_it_came() {
     let other = skill(&home, &["update", "echo", "--from", text(&guest("summing")), "--yes"]).expect(1);
     holds(&other.stderr, &["holds `summing`, not `echo`"]);
     std::fs::remove_file(&file).expect("it is ours");
-    holds(&skill(&home, &["update", "--all", "--yes"]).expect(1).stderr, &["echo: "]);
+    holds(
+        &skill(&home, &["update", "--all", "--yes"]).expect(1).stderr,
+        &["echo: "],
+    );
     // A pin of an earlier version knows no place.
     let path = home.path().join("skills/pins.json");
     let mut pins: Value = serde_json::from_slice(&std::fs::read(&path).expect("it is there")).expect("JSON");
@@ -226,13 +262,25 @@ fn rewrite(root: &Path, from: &str, to: &str) {
 fn a_lock_file_is_the_same_whenever_it_is_written_and_names_no_place_of_this_machine() {
     let (home, root) = locked();
     let before = lock_file(root.path());
-    holds(&before, &["name = \"echo\"", "world = \"1.0.0\"", "source = \"echo.wasm\"", "effects = []"]);
-    assert!(!before.contains(text(root.path())) && !before.contains("/target/"), "{before}");
+    holds(
+        &before,
+        &[
+            "name = \"echo\"",
+            "world = \"1.0.0\"",
+            "source = \"echo.wasm\"",
+            "effects = []",
+        ],
+    );
+    assert!(
+        !before.contains(text(root.path())) && !before.contains("/target/"),
+        "{before}"
+    );
     home.run(root.path(), &["skill", "lock"]).expect(0);
     assert_eq!(lock_file(root.path()), before);
     assert_eq!(frozen(&home, root.path()).expect(0).stdout, "2 skills are as locked.\n");
     let elsewhere = TempDir::new().expect("a temporary folder");
-    home.run(root.path(), &["skill", "lock", "--dir", text(elsewhere.path())]).expect(0);
+    home.run(root.path(), &["skill", "lock", "--dir", text(elsewhere.path())])
+        .expect(0);
     assert_eq!(lock_file(elsewhere.path()), before);
 }
 
@@ -241,14 +289,37 @@ fn frozen_finds_each_drift_and_exits_with_2() {
     let (home, root) = locked();
     let root = root.path();
     let good = lock_file(root);
-    let digest = entry(&home, "echo").expect("it is there")["digest"].as_str().expect("text").to_owned();
+    let digest = entry(&home, "echo").expect("it is there")["digest"]
+        .as_str()
+        .expect("text")
+        .to_owned();
     let drifts: [(&str, String, &str); 6] = [
-        ("name = \"echo\"", "name = \"fmt\"".to_owned(), "`fmt` is locked and not there"),
-        ("name = \"echo\"", "name = \"fmt\"".to_owned(), "`echo` is there and not locked"),
+        (
+            "name = \"echo\"",
+            "name = \"fmt\"".to_owned(),
+            "`fmt` is locked and not there",
+        ),
+        (
+            "name = \"echo\"",
+            "name = \"fmt\"".to_owned(),
+            "`echo` is there and not locked",
+        ),
         (&digest, "0".repeat(64), "`echo` is locked with the digest 000000000000"),
-        ("effects = [\"read-repository\"]", "effects = []".to_owned(), "`summing` is granted more than is locked: read-repository"),
-        ("world = \"1.0.0\"", "world = \"2.0.0\"".to_owned(), "`echo` is locked for tool:skill@2.0.0"),
-        ("version = \"1.0.0\"", "version = \"1.0.1\"".to_owned(), "`echo` is locked in version 1.0.1, and is 1.0.0"),
+        (
+            "effects = [\"read-repository\"]",
+            "effects = []".to_owned(),
+            "`summing` is granted more than is locked: read-repository",
+        ),
+        (
+            "world = \"1.0.0\"",
+            "world = \"2.0.0\"".to_owned(),
+            "`echo` is locked for tool:skill@2.0.0",
+        ),
+        (
+            "version = \"1.0.0\"",
+            "version = \"1.0.1\"".to_owned(),
+            "`echo` is locked in version 1.0.1, and is 1.0.0",
+        ),
     ];
     for (from, to, told) in drifts {
         rewrite(root, from, &to);
@@ -261,7 +332,10 @@ fn frozen_finds_each_drift_and_exits_with_2() {
         std::fs::write(root.join("skills.lock"), &good).expect("the folder is writable");
     }
     skill(&home, &["disable", "echo"]).expect(0);
-    holds(&frozen(&home, root).expect(2).stderr, &["`echo` is locked and cannot be used: it is disabled"]);
+    holds(
+        &frozen(&home, root).expect(2).stderr,
+        &["`echo` is locked and cannot be used: it is disabled"],
+    );
     skill(&home, &["enable", "echo"]).expect(0);
     home.run(root, &["skill", "call", "echo", "--frozen"]).expect(0);
     home.run(root, &["explain", ".", "--frozen"]).expect(0);
@@ -289,7 +363,16 @@ fn a_lock_file_that_nobody_understands_stops_everything_with_its_line() {
 fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
     let (home, root) = locked();
     let root = root.path();
-    let call = |flags: &[&str]| home.run(root, &[&["skill", "call", "summing", r#"{"numbers": [1], "mischief": "list"}"#], flags].concat());
+    let call = |flags: &[&str]| {
+        home.run(
+            root,
+            &[
+                &["skill", "call", "summing", r#"{"numbers": [1], "mischief": "list"}"#],
+                flags,
+            ]
+            .concat(),
+        )
+    };
     call(&[]).expect(0);
     // The file takes it away.
     rewrite(root, "effects = [\"read-repository\"]", "effects = []");
@@ -314,21 +397,33 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     holds(&asked.stderr, &["echo 1.0.0", "--yes"]);
     assert_eq!(entry(&home, "echo"), None);
     let done = home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
-    assert_eq!(done.stdout, "Pinned echo 1.0.0.\nPinned summing 1.0.0.\n2 skills are as locked.\n");
+    assert_eq!(
+        done.stdout,
+        "Pinned echo 1.0.0.\nPinned summing 1.0.0.\n2 skills are as locked.\n"
+    );
     // Fewer effects than it asks for, because fewer are locked.
     rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");
     home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
-    assert_eq!(entry(&home, "summing").expect("it is there")["effects"], serde_json::json!([]));
+    assert_eq!(
+        entry(&home, "summing").expect("it is there")["effects"],
+        serde_json::json!([])
+    );
     // More again is more than before.
     rewrite(root.path(), "source = \"summing.wasm\"", "source = \"./summing.wasm\"");
     let other = Home::offline();
-    let (_folder, forged) = changed("echo", &[("Answers with its arguments.", "Answers with all arguments.")]);
+    let (_folder, forged) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
     std::fs::copy(forged, root.path().join("echo.wasm")).expect("the folder is writable");
     let refused = other.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
     holds(&refused.stderr, &["is not the `echo` that is locked: its digest is"]);
     assert_eq!(entry(&other, "echo"), None);
     rewrite(root.path(), "source = \"echo.wasm\"", "source = \"../echo.wasm\"");
-    holds(&other.run(root.path(), &["skill", "sync", "--yes"]).expect(1).stderr, &["is not there"]);
+    holds(
+        &other.run(root.path(), &["skill", "sync", "--yes"]).expect(1).stderr,
+        &["is not there"],
+    );
 }
 
 // ---- audit ----
@@ -340,24 +435,52 @@ fn an_audit_names_what_was_needed_and_what_is_superfluous() {
     skill(&home, &["add", text(&guest("summing")), "--yes"]).expect(0);
     let audit = |flags: &[&str]| home.run(root.path(), &[&["skill", "audit", "summing", "--json"], flags].concat());
     holds(&audit(&[]).expect(1).stderr, &["No call of `summing`", "--cases"]);
-    home.run(root.path(), &["skill", "call", "summing", r#"{"numbers": [1, 2]}"#]).expect(0);
+    home.run(root.path(), &["skill", "call", "summing", r#"{"numbers": [1, 2]}"#])
+        .expect(0);
     let report: Value = serde_json::from_str(&audit(&[]).expect(0).stdout).expect("JSON");
-    assert_eq!((&report["calls"], &report["superfluous"]), (&1.into(), &serde_json::json!(["read-repository"])));
-    home.run(root.path(), &["skill", "call", "summing", r#"{"numbers": [1], "mischief": "list"}"#]).expect(0);
+    assert_eq!(
+        (&report["calls"], &report["superfluous"]),
+        (&1.into(), &serde_json::json!(["read-repository"]))
+    );
+    home.run(
+        root.path(),
+        &["skill", "call", "summing", r#"{"numbers": [1], "mischief": "list"}"#],
+    )
+    .expect(0);
     let report: Value = serde_json::from_str(&audit(&[]).expect(0).stdout).expect("JSON");
     assert_eq!(report["used"], serde_json::json!(["read-repository"]));
     assert_eq!(report["superfluous"], serde_json::json!([]));
     assert_eq!(report["listed"], serde_json::json!(["**"]));
-    assert!(report["peak"]["memory_bytes"].as_u64().is_some_and(|peak| peak > 65_536), "{report}");
+    assert!(
+        report["peak"]["memory_bytes"]
+            .as_u64()
+            .is_some_and(|peak| peak > 65_536),
+        "{report}"
+    );
     let shown = home.run(root.path(), &["skill", "audit", "summing"]).expect(0).stdout;
-    holds(&shown, &["summing: 2 calls", "used         read-repository", "listed       **", "KiB memory"]);
+    holds(
+        &shown,
+        &[
+            "summing: 2 calls",
+            "used         read-repository",
+            "listed       **",
+            "KiB memory",
+        ],
+    );
 }
 
 #[test]
 fn an_audit_of_cases_proposes_and_runs_nothing() {
     let cases = "[[case]]\nname = \"one\"\narguments = { path = \"new/file.txt\", content = \"x\\n\" }\n";
-    let (home, folder) = (Home::offline(), folder(&[("cases.toml", cases), ("fixture/a.txt", "x\n")]));
-    let shown = skill(&home, &["audit", "write_file", "--cases", text(folder.path()), "--json"]).expect(0);
+    let (home, folder) = (
+        Home::offline(),
+        folder(&[("cases.toml", cases), ("fixture/a.txt", "x\n")]),
+    );
+    let shown = skill(
+        &home,
+        &["audit", "write_file", "--cases", text(folder.path()), "--json"],
+    )
+    .expect(0);
     let report: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!(report["staged"], serde_json::json!(["new/file.txt"]));
     holds(&report["used"].to_string(), &["write-repository"]);

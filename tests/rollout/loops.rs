@@ -10,7 +10,10 @@ use crate::support::{Home, folder, guest, holds};
 fn offered(body: &Value) -> Vec<(String, String)> {
     let tools = body["tools"].as_array().expect("tools are offered");
     let named = |tool: &Value, key: &str| tool["function"][key].as_str().unwrap_or_default().to_owned();
-    tools.iter().map(|tool| (named(tool, "name"), named(tool, "description"))).collect()
+    tools
+        .iter()
+        .map(|tool| (named(tool, "name"), named(tool, "description")))
+        .collect()
 }
 
 fn add(home: &Home, name: &str) {
@@ -19,7 +22,12 @@ fn add(home: &Home, name: &str) {
 
 #[test]
 fn a_model_is_offered_the_teams_skills_named_apart_and_calls_them() {
-    for operation in [&["explain", "."][..], &["architect", "make it simpler"], &["refactor", "a.py"], &["test-gen", "a.py"]] {
+    for operation in [
+        &["explain", "."][..],
+        &["architect", "make it simpler"],
+        &["refactor", "a.py"],
+        &["test-gen", "a.py"],
+    ] {
         let root = folder(&[("a.py", "def a():\n    return 1\n")]);
         let call = ScriptedCall::new("echo", json!({"text": "of the team"}));
         let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
@@ -29,7 +37,10 @@ fn a_model_is_offered_the_teams_skills_named_apart_and_calls_them() {
         let requests = server.requests();
         let tools = offered(&requests[0].body);
         assert_eq!(tools.len(), 13, "{operation:?}");
-        let ours: Vec<_> = tools.iter().filter(|(_, told)| told.starts_with("A skill of the user's team, not built in.")).collect();
+        let ours: Vec<_> = tools
+            .iter()
+            .filter(|(_, told)| told.starts_with("A skill of the user's team, not built in."))
+            .collect();
         assert_eq!(ours.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["echo"]);
         let messages = requests[1].body["messages"].to_string();
         holds(&messages, &["of the team"]);
@@ -60,7 +71,10 @@ fn a_skill_that_is_disabled_or_not_trusted_is_not_offered() {
     let tools = offered(&requests[0].body);
     assert_eq!(tools.len(), 12, "{tools:?}");
     assert!(tools.iter().all(|(name, _)| name != "echo" && name != "summing"));
-    holds(&requests[1].body["messages"].to_string(), &["cannot be used: it is disabled"]);
+    holds(
+        &requests[1].body["messages"].to_string(),
+        &["cannot be used: it is disabled"],
+    );
 }
 
 #[test]

@@ -50,7 +50,9 @@ impl Registry {
             .stderr(Stdio::null())
             .spawn()
             .expect("docker-registry is missing: run scripts/fixtures");
-        until("the registry listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        until("the registry listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         Self { folder, port, process }
     }
 
@@ -101,12 +103,24 @@ fn a_component_is_pushed_and_pulled_by_tag_and_by_digest() {
     assert_eq!(push(&home, &guest("echo"), &place), pinned, "the same is the same");
     let asked = skill(&home, &["add", &place]).expect(1);
     let (_, digest) = pinned.split_once('@').expect("a digest");
-    holds(&asked.stderr, &["echo 1.0.0", &format!("from     {place} ({digest})"), "--yes"]);
+    holds(
+        &asked.stderr,
+        &["echo 1.0.0", &format!("from     {place} ({digest})"), "--yes"],
+    );
     skill(&home, &["add", &place, "--yes"]).expect(0);
     let pin = &pins(&home)["skills"]["echo"];
-    assert_eq!((&pin["origin"]["from"], &pin["origin"]["manifest"]), (&place.as_str().into(), &digest.into()));
+    assert_eq!(
+        (&pin["origin"]["from"], &pin["origin"]["manifest"]),
+        (&place.as_str().into(), &digest.into())
+    );
     let root = folder(&[("a.txt", "x\n")]);
-    holds(&home.run(root.path(), &["skill", "call", "echo", r#"{"text": "hi"}"#]).expect(0).stdout, &["hi"]);
+    holds(
+        &home
+            .run(root.path(), &["skill", "call", "echo", r#"{"text": "hi"}"#])
+            .expect(0)
+            .stdout,
+        &["hi"],
+    );
     // The lock file names what can never mean anything else, and is enough for somebody else.
     home.run(root.path(), &["skill", "lock"]).expect(0);
     let lock = std::fs::read_to_string(root.path().join("skills.lock")).expect("it was written");
@@ -119,19 +133,34 @@ fn a_component_is_pushed_and_pulled_by_tag_and_by_digest() {
     let third = Home::offline();
     skill(&third, &["add", &pinned, "--yes"]).expect(0);
     // What was added is pushed by its name.
-    let by_name = skill(&third, &["push", "echo", &registry.place("copy/echo:2")]).expect(0).stdout;
+    let by_name = skill(&third, &["push", "echo", &registry.place("copy/echo:2")])
+        .expect(0)
+        .stdout;
     holds(&by_name, &[digest]);
     for (wrong, told) in [
         (registry.place("team/nothing:1"), "There is no `oci://"),
         (registry.place("team/echo:2.0"), "There is no `oci://"),
-        (registry.place(&format!("team/echo@sha256:{}", "0".repeat(64))), "There is no `oci://"),
+        (
+            registry.place(&format!("team/echo@sha256:{}", "0".repeat(64))),
+            "There is no `oci://",
+        ),
     ] {
         holds(&skill(&third, &["add", &wrong, "--yes"]).expect(1).stderr, &[told]);
     }
-    for wrong in ["oci://echo", "oci://127.0.0.1:1/Upper", &format!("oci://example.org/x@{}", "0".repeat(64))] {
-        holds(&skill(&third, &["add", wrong, "--yes"]).expect(2).stderr, &["is no place in a registry"]);
+    for wrong in [
+        "oci://echo",
+        "oci://127.0.0.1:1/Upper",
+        &format!("oci://example.org/x@{}", "0".repeat(64)),
+    ] {
+        holds(
+            &skill(&third, &["add", wrong, "--yes"]).expect(2).stderr,
+            &["is no place in a registry"],
+        );
     }
-    holds(&skill(&third, &["add", "oci://127.0.0.1:1/x", "--yes"]).expect(1).stderr, &["cannot be reached"]);
+    holds(
+        &skill(&third, &["add", "oci://127.0.0.1:1/x", "--yes"]).expect(1).stderr,
+        &["cannot be reached"],
+    );
 }
 
 #[test]
@@ -142,18 +171,31 @@ fn a_tag_that_has_moved_is_refused_until_it_is_confirmed() {
     skill(&home, &["add", &place, "--yes"]).expect(0);
     let root = folder(&[("a.txt", "x\n")]);
     home.run(root.path(), &["skill", "lock"]).expect(0);
-    let (_folder, newer) = changed("echo", &[("Answers with its arguments.", "Answers with all arguments.")]);
+    let (_folder, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
     let after = push(&home, &newer, &place);
     assert_ne!(before, after);
     for command in [&["update", "echo"][..], &["update", "--all"], &["add", &place]] {
         let refused = skill(&home, command).expect(1);
-        holds(&refused.stderr, &["moved    the tag meant sha256:", "and means sha256:", "under the same version"]);
+        holds(
+            &refused.stderr,
+            &[
+                "moved    the tag meant sha256:",
+                "and means sha256:",
+                "under the same version",
+            ],
+        );
     }
     // By its digest it is still what it was; the lock file does not follow the tag.
     let other = Home::offline();
     other.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
     skill(&other, &["add", &after, "--yes"]).expect(0);
-    holds(&other.run(root.path(), &["skill", "sync", "--frozen"]).expect(2).stderr, &["is locked with the digest"]);
+    holds(
+        &other.run(root.path(), &["skill", "sync", "--frozen"]).expect(2).stderr,
+        &["is locked with the digest"],
+    );
     skill(&home, &["update", "echo", "--yes"]).expect(0);
     let shown = entry(&home, "echo").expect("it is there");
     assert_eq!(shown["description"], "Answers with all arguments.");
@@ -165,7 +207,10 @@ fn what_a_registry_forges_is_refused() {
     let place = registry.place("team/echo:1.0");
     let pinned = push(&home, &guest("echo"), &place);
     let manifest = pinned.rsplit_once(':').expect("a digest").1.to_owned();
-    let (_folder, forged) = changed("echo", &[("Answers with its arguments.", "Answers with all arguments.")]);
+    let (_folder, forged) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
     let component = skill(&home, &["inspect", text(&guest("echo")), "--json"]);
     // Without that flag it prints JSON in any case.
     let component = match component.code {
@@ -180,7 +225,9 @@ fn what_a_registry_forges_is_refused() {
         holds(&refused.stderr, &["is not what was asked for: its digest is"]);
     }
     let file = registry.blob(&manifest);
-    let changed = std::fs::read_to_string(&file).expect("it is there").replace("\"echo\"", "\"ohce\"");
+    let changed = std::fs::read_to_string(&file)
+        .expect("it is there")
+        .replace("\"echo\"", "\"ohce\"");
     std::fs::write(&file, changed).expect("the registry's files are ours");
     let refused = skill(&home, &["add", &pinned, "--yes"]).expect(1);
     holds(&refused.stderr, &["is not what was asked for: its digest is"]);
@@ -192,7 +239,10 @@ fn a_registry_that_wants_a_login_gets_the_users_and_nobody_elses() {
     let (registry, home) = (Registry::guarded(), Home::offline());
     let place = registry.place("team/echo:1.0");
     let echo = guest("echo");
-    holds(&skill(&home, &["push", text(&echo), &place]).expect(1).stderr, &["log in with `docker login`"]);
+    holds(
+        &skill(&home, &["push", text(&echo), &place]).expect(1).stderr,
+        &["log in with `docker login`"],
+    );
     let log_in = |host: &str, pair: &str| {
         std::fs::create_dir_all(home.path().join(".docker")).expect("the home is ours");
         let logins = format!(r#"{{"auths": {{"{host}": {{"auth": "{pair}"}}}}}}"#);
@@ -202,7 +252,10 @@ fn a_registry_that_wants_a_login_gets_the_users_and_nobody_elses() {
     // `ada:hunter2`, and `ada:wrong`.
     let (right, wrong) = ("YWRhOmh1bnRlcjI=", "YWRhOndyb25n");
     log_in("registry.example.org", right);
-    holds(&skill(&home, &["push", text(&echo), &place]).expect(1).stderr, &["log in with `docker login`"]);
+    holds(
+        &skill(&home, &["push", text(&echo), &place]).expect(1).stderr,
+        &["log in with `docker login`"],
+    );
     log_in(&host, wrong);
     skill(&home, &["push", text(&echo), &place]).expect(1);
     log_in(&host, right);
@@ -211,5 +264,8 @@ fn a_registry_that_wants_a_login_gets_the_users_and_nobody_elses() {
     assert!(!format!("{}{}", added.stdout, added.stderr).contains("hunter2"));
     log_in(&host, "!");
     let refused = skill(&home, &["add", &place, "--yes"]).expect(1);
-    holds(&refused.stderr, &["config.json` cannot be used", "is not a name and a password"]);
+    holds(
+        &refused.stderr,
+        &["config.json` cannot be used", "is not a name and a password"],
+    );
 }

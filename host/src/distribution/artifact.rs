@@ -166,6 +166,9 @@ mod tests {
         let artifact = of_signatures(&signatures);
         let back: Vec<_> = signature_layers(&artifact.manifest).collect();
         assert_eq!(back.len(), 2);
-        assert_eq!((back[0].0.digest.as_str(), &back[0].1[..]), (digest_of(b"one").as_str(), &b"1"[..]));
+        assert_eq!(
+            (back[0].0.digest.as_str(), &back[0].1[..]),
+            (digest_of(b"one").as_str(), &b"1"[..])
+        );
     }
 }

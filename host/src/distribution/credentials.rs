@@ -71,7 +71,9 @@ pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Cre
     };
     match parse(login) {
         Some(credentials) => Ok(Some(credentials)),
-        None => Err(wrong(format!("what it holds for `{registry}` is not a name and a password"))),
+        None => Err(wrong(format!(
+            "what it holds for `{registry}` is not a name and a password"
+        ))),
     }
 }
 
@@ -117,12 +119,20 @@ mod tests {
     #[test]
     fn a_login_is_found_by_its_host_alone() {
         let auth = base64::encode(b"ada:secret:with colon");
-        let content = format!(r#"{{"auths": {{"one.example:5000": {{"auth": "{auth}"}},
-            "https://two.example/v1/": {{"auth": "{auth}"}}, "three.example": {{}}}}, "credsStore": "sh"}}"#);
+        let content = format!(
+            r#"{{"auths": {{"one.example:5000": {{"auth": "{auth}"}},
+            "https://two.example/v1/": {{"auth": "{auth}"}}, "three.example": {{}}}}, "credsStore": "sh"}}"#
+        );
         let ada = Ok(Some(("ada".to_owned(), "secret:with colon".to_owned())));
         assert_eq!(looked(&content, "one.example:5000"), ada);
         assert_eq!(looked(&content, "two.example"), ada);
-        for other in ["one.example", "one.example:5001", "three.example", "example", "sub.two.example"] {
+        for other in [
+            "one.example",
+            "one.example:5001",
+            "three.example",
+            "example",
+            "sub.two.example",
+        ] {
             assert_eq!(looked(&content, other), Ok(None), "{other}");
         }
     }

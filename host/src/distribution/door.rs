@@ -45,7 +45,8 @@ impl Door {
     ) -> Result<Self, DistributionError> {
         let http = client(place, environment)?;
         let auth = permission(&http, place, environment, purpose).await?;
-        let oci = oci_client::Client::try_from(configuration(place, environment)).map_err(|error| told(place, error))?;
+        let oci =
+            oci_client::Client::try_from(configuration(place, environment)).map_err(|error| told(place, error))?;
         if let Some(auth) = &auth {
             oci.store_auth_if_needed(place.registry(), auth).await;
         }
@@ -118,7 +119,10 @@ pub(super) async fn body(place: &Place, mut response: Response, max: u64) -> Res
 // ---- clients ----
 
 /// What asks for manifests and tokens. It follows no redirect: none of them is anywhere else.
-#[expect(clippy::disallowed_methods, reason = "the one exception, for what a user's command names")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one exception, for what a user's command names"
+)]
 fn client(place: &Place, environment: &Environment) -> Result<Client, DistributionError> {
     use_crypto();
     let mut builder = Client::builder()
@@ -154,7 +158,12 @@ fn configuration(place: &Place, environment: &Environment) -> ClientConfig {
 
 /// A proxy of the user's environment, lower case first.
 fn proxy(environment: &Environment, name: &str) -> Option<String> {
-    let names = [name.to_owned(), name.to_uppercase(), "all_proxy".to_owned(), "ALL_PROXY".to_owned()];
+    let names = [
+        name.to_owned(),
+        name.to_uppercase(),
+        "all_proxy".to_owned(),
+        "ALL_PROXY".to_owned(),
+    ];
     names.iter().find_map(|name| environment.get(name)).map(str::to_owned)
 }
 
@@ -196,13 +205,18 @@ async fn permission(
     match response.status() {
         status if status.is_success() => return Ok(None),
         StatusCode::UNAUTHORIZED => {}
-        status => return Err(refused(place, format!("it answers {status} where registries say what they want"))),
+        status => {
+            return Err(refused(
+                place,
+                format!("it answers {status} where registries say what they want"),
+            ));
+        }
     }
     let credentials = credentials::of(place.registry(), environment)?;
     match challenge(response.headers()) {
         Some(Challenge::Basic) => {
-            let credentials =
-                credentials.ok_or_else(|| refused(place, "it wants a name and a password; log in with `docker login`"))?;
+            let credentials = credentials
+                .ok_or_else(|| refused(place, "it wants a name and a password; log in with `docker login`"))?;
             let password = credentials.password.expose().to_owned();
             Ok(Some(RegistryAuth::Basic(credentials.user, password)))
         }
@@ -243,7 +257,10 @@ async fn token(
             Some(_) => "the login that `docker login` keeps does not do",
             None => "log in with `docker login`",
         };
-        return Err(refused(place, format!("it gives no token ({}); {hint}", response.status())));
+        return Err(refused(
+            place,
+            format!("it gives no token ({}); {hint}", response.status()),
+        ));
     }
     let answer = body(place, response, limits::TOKEN_BYTES_MAX).await?;
     let token = serde_json::from_slice::<Token>(&answer).ok();
@@ -371,7 +388,10 @@ mod tests {
     fn credentials_go_to_the_registrys_own_domain_alone() {
         for (registry, realm) in [
             ("oci://ghcr.example/x", "https://ghcr.example/token"),
-            ("oci://registry.example.org/x", "https://registry.example.org:8443/token"),
+            (
+                "oci://registry.example.org/x",
+                "https://registry.example.org:8443/token",
+            ),
             ("oci://registry.example.org/x", "https://example.org/jwt/auth"),
             ("oci://registry.example.org/x", "https://auth.example.org/token"),
             ("oci://example.org/x", "https://auth.example.org/token"),
@@ -414,8 +434,17 @@ mod tests {
             one_challenge("Bearer realm=\"https://a.b/t?x=1,2\",service=\"a.b\",scope=\"s\""),
             bearer("https://a.b/t?x=1,2", Some("a.b"))
         );
-        assert_eq!(one_challenge("bearer Realm=https://a.b/t"), bearer("https://a.b/t", None));
-        for text in ["Bearer", "Bearer service=\"x\"", "Bearer realm=\"x", "Digest realm=\"x\"", ""] {
+        assert_eq!(
+            one_challenge("bearer Realm=https://a.b/t"),
+            bearer("https://a.b/t", None)
+        );
+        for text in [
+            "Bearer",
+            "Bearer service=\"x\"",
+            "Bearer realm=\"x",
+            "Digest realm=\"x\"",
+            "",
+        ] {
             assert_eq!(one_challenge(text), None, "{text}");
         }
     }

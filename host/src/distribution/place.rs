@@ -48,7 +48,11 @@ impl Place {
     #[must_use]
     pub(super) fn of_signatures(&self, digest: &str) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
-        Self(Reference::with_tag(registry, repository, format!("sha256-{digest}.sig")))
+        Self(Reference::with_tag(
+            registry,
+            repository,
+            format!("sha256-{digest}.sig"),
+        ))
     }
 
     pub(super) fn reference(&self) -> &Reference {
@@ -135,14 +139,14 @@ mod tests {
             place.pinned(&digest).to_string(),
             format!("oci://example.org/team/lint@{digest}")
         );
-        for text in [
-            "oci://localhost/x",
-            "oci://localhost:1/x",
-            "oci://127.1.2.3/x",
-        ] {
+        for text in ["oci://localhost/x", "oci://localhost:1/x", "oci://127.1.2.3/x"] {
             assert!(text.parse::<Place>().is_ok_and(|place| place.is_loopback()), "{text}");
         }
-        for text in ["oci://10.0.0.1/x", "oci://localhost.example.org/x", "oci://127.0.0.1.example.org/x"] {
+        for text in [
+            "oci://10.0.0.1/x",
+            "oci://localhost.example.org/x",
+            "oci://127.0.0.1.example.org/x",
+        ] {
             assert!(text.parse::<Place>().is_ok_and(|place| !place.is_loopback()), "{text}");
         }
     }

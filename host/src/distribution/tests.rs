@@ -64,7 +64,11 @@ fn answer(mut connection: TcpStream, answers: &Answers, asked: &Mutex<Vec<(Strin
         asked.lock().expect("not poisoned").push((path.clone(), authorization));
         let (status, headers, body) = answers(&path);
         let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
-        if connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&body)).is_err() {
+        if connection
+            .write_all(head.as_bytes())
+            .and_then(|()| connection.write_all(&body))
+            .is_err()
+        {
             return;
         }
     }
@@ -113,7 +117,10 @@ async fn a_component_is_pulled_where_all_digests_agree() {
     assert_eq!(pulled.manifest, digest_of(&manifest_of(&component)));
     let other = stub.place().pinned(&digest_of(b"something else"));
     let refused = pull(&other, &Environment::default()).await;
-    assert!(matches!(refused, Err(DistributionError::NotFound { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(DistributionError::NotFound { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -125,10 +132,16 @@ async fn other_bytes_than_the_digests_say_are_refused() {
         _ => missing(),
     });
     let refused = pull(&stub.place(), &Environment::default()).await;
-    assert!(matches!(refused, Err(DistributionError::WrongDigest { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(DistributionError::WrongDigest { .. })),
+        "{refused:?}"
+    );
     let pinned = stub.place().pinned(&digest_of(b"another manifest"));
     let refused = pull(&pinned, &Environment::default()).await;
-    assert!(matches!(refused, Err(DistributionError::WrongDigest { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(DistributionError::WrongDigest { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -139,7 +152,8 @@ async fn a_registry_says_so_much_and_no_more() {
         _ => ok(long(limits::MANIFEST_BYTES_MAX)),
     });
     let refused = resolve(&stub.place(), &Environment::default()).await;
-    let is_bounded = matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == limits::MANIFEST_BYTES_MAX);
+    let is_bounded =
+        matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == limits::MANIFEST_BYTES_MAX);
     assert!(is_bounded, "{refused:?}");
 
     let stub = Stub::serve(|path| match path {
@@ -149,7 +163,10 @@ async fn a_registry_says_so_much_and_no_more() {
     });
     let refused = pull(&stub.place(), &Environment::default()).await;
     assert!(
-        matches!(refused, Err(DistributionError::TooLarge { .. } | DistributionError::WrongDigest { .. })),
+        matches!(
+            refused,
+            Err(DistributionError::TooLarge { .. } | DistributionError::WrongDigest { .. })
+        ),
         "{refused:?}"
     );
 
@@ -157,7 +174,10 @@ async fn a_registry_says_so_much_and_no_more() {
     let port = Arc::new(Mutex::new(0));
     let known = Arc::clone(&port);
     let stub = Stub::serve(move |path| match path {
-        "/v2/" => challenge(&format!("http://127.0.0.1:{}/token", known.lock().expect("not poisoned"))),
+        "/v2/" => challenge(&format!(
+            "http://127.0.0.1:{}/token",
+            known.lock().expect("not poisoned")
+        )),
         _ => ok(long(limits::TOKEN_BYTES_MAX)),
     });
     *port.lock().expect("not poisoned") = stub.port;
@@ -192,7 +212,10 @@ async fn a_token_comes_for_the_login_and_goes_to_the_registry_alone() {
     let (port, other) = (Arc::new(Mutex::new(0)), elsewhere.port);
     let known = Arc::clone(&port);
     let stub = Stub::serve(move |path| match path {
-        "/v2/" => challenge(&format!("http://127.0.0.1:{}/token", known.lock().expect("not poisoned"))),
+        "/v2/" => challenge(&format!(
+            "http://127.0.0.1:{}/token",
+            known.lock().expect("not poisoned")
+        )),
         path if path.starts_with("/token?") => ok(r#"{"token": "s3cret"}"#),
         path if path.contains("/manifests/") => ok(manifest_of(&component)),
         _ => {
@@ -207,13 +230,20 @@ async fn a_token_comes_for_the_login_and_goes_to_the_registry_alone() {
     let asked = stub.asked();
     let of = |part: &str| asked.iter().find(|(path, _)| path.contains(part)).cloned();
     let (token, login) = of("/token?").expect("it was asked for");
-    assert!(token.contains("scope=repository%3Ateam%2Flint%3Apull&service=stub"), "{token}");
+    assert!(
+        token.contains("scope=repository%3Ateam%2Flint%3Apull&service=stub"),
+        "{token}"
+    );
     assert_eq!(login, Some(format!("Basic {}", base64::encode(b"ada:hunter2"))));
     for part in ["/manifests/", "/blobs/"] {
         let (_, sent) = of(part).expect("it was asked for");
         assert_eq!(sent.as_deref(), Some("Bearer s3cret"), "{part}");
     }
-    assert_eq!(elsewhere.asked(), [("/blob".to_owned(), None)], "a redirect takes nothing along");
+    assert_eq!(
+        elsewhere.asked(),
+        [("/blob".to_owned(), None)],
+        "a redirect takes nothing along"
+    );
 }
 
 #[tokio::test]

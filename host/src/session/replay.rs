@@ -77,7 +77,8 @@ mod tests {
     fn session(home: &Path, id: &str, root: &Path, calls: impl Iterator<Item = String>) {
         let folder = home.join("sessions").join(id);
         fs::create_dir_all(&folder).expect("the folder is writable");
-        let line = |seq: usize, entry: Value| json!({"seq": seq, "at": "2026-01-02T03:04:05Z", "entry": entry}).to_string();
+        let line =
+            |seq: usize, entry: Value| json!({"seq": seq, "at": "2026-01-02T03:04:05Z", "entry": entry}).to_string();
         let started = json!({"kind": "started", "session_id": id, "work": {"skill": "lint"}, "target": "lint",
             "repository": root, "working_directory": root, "provider": "", "model": "", "policy": {},
             "interactive": false, "version": "0"});
@@ -100,12 +101,22 @@ mod tests {
         let numbered = |from: usize, to: usize| (from..to).map(|number| json!({"number": number}).to_string());
         session(home.path(), "01", &root, numbered(0, limits::AUDIT_CALLS_MAX));
         session(home.path(), "02", Path::new("/elsewhere"), numbered(900, 910));
-        session(home.path(), "03", &root, numbered(100, 103).chain(["{\"cut".to_owned()]));
+        session(
+            home.path(),
+            "03",
+            &root,
+            numbered(100, 103).chain(["{\"cut".to_owned()]),
+        );
         session(home.path(), "04", &root, numbered(102, 103));
         let recent = recent_calls(home.path(), &root, "lint");
         assert_eq!(recent.left_out, 1);
         assert_eq!(recent.calls.len(), limits::AUDIT_CALLS_MAX);
-        let newest: Vec<u64> = recent.calls.iter().filter_map(|call| call["number"].as_u64()).take(4).collect();
+        let newest: Vec<u64> = recent
+            .calls
+            .iter()
+            .filter_map(|call| call["number"].as_u64())
+            .take(4)
+            .collect();
         assert_eq!(newest, [102, 101, 100, limits::AUDIT_CALLS_MAX as u64 - 1]);
         assert_eq!(recent_calls(home.path(), &root, "nothing"), Recent::default());
     }

@@ -240,7 +240,7 @@ impl Job<'_> {
             call.record(recorder);
         }
         let grants = Grants::new(self.context, self.declared).within(&self.within);
-        let result = self.outcome(&call, &grants);
+        let result = self.outcome(&call, &grants).map_err(|error| self.withheld(error));
         if let Ok(outcome) = &result {
             self.note_shown(&call, &outcome.text);
         }
@@ -323,6 +323,28 @@ impl Job<'_> {
         }
         drop(files);
         self.context.repository.lists(path, &self.context.cancel)
+    }
+
+    /// What helps against a denial that no flag takes away.
+    fn withheld(&self, error: CallError) -> CallError {
+        let is_withheld = |message: &str| {
+            let mut withheld = self.declared.iter().filter(|effect| !self.within.contains(effect));
+            withheld.any(|effect| message.contains(effect.name()))
+        };
+        match error {
+            CallError::Failure {
+                skill,
+                code,
+                message,
+                ..
+            } if code == "denied" && is_withheld(&message) => CallError::Failure {
+                skill,
+                code,
+                message,
+                hint: Some("the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned()),
+            },
+            error => error,
+        }
     }
 
     fn outcome(&self, call: &Arc<Call>, grants: &Grants) -> Result<CallOutcome, CallError> {
@@ -518,7 +540,10 @@ impl Job<'_> {
         }
         let writes = Effect::WriteRepository;
         if let Some(recorder) = &self.context.recorder {
-            let staged = proposal.stage.as_ref().map_or_else(|| Ok(Vec::new()), |stage| staged(stage.path()));
+            let staged = proposal
+                .stage
+                .as_ref()
+                .map_or_else(|| Ok(Vec::new()), |stage| staged(stage.path()));
             let mut paths = staged.map_err(|failure| self.failure(failure))?;
             paths.extend(proposal.deletions);
             recorder.staged(&paths);

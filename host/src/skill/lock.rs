@@ -29,7 +29,8 @@ pub const NAME: &str = "skills.lock";
 const FORM: u32 = 1;
 
 /// What every such file begins with.
-const HEAD: &str = "# The skills that this team has agreed on. `tool skill lock` writes it, `tool skill sync` compares.\n";
+const HEAD: &str =
+    "# The skills that this team has agreed on. `tool skill lock` writes it, `tool skill sync` compares.\n";
 
 /// What a file agrees on, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -169,7 +170,11 @@ impl fmt::Display for Difference {
             }
             Self::Effects { name, more } => {
                 let more: Vec<&str> = more.iter().map(|effect| effect.name()).collect();
-                write!(formatter, "`{name}` is granted more than is locked: {}", more.join(", "))
+                write!(
+                    formatter,
+                    "`{name}` is granted more than is locked: {}",
+                    more.join(", ")
+                )
             }
             Self::World { name, locked } => write!(
                 formatter,
@@ -182,7 +187,10 @@ impl fmt::Display for Difference {
 
 /// Differences as one problem, each on a line.
 pub fn drift(differences: &[Difference]) -> Problem {
-    let lines: Vec<String> = differences.iter().map(|difference| format!("\n  {difference}")).collect();
+    let lines: Vec<String> = differences
+        .iter()
+        .map(|difference| format!("\n  {difference}"))
+        .collect();
     let message = format!("The skills differ from `{NAME}`:{}", lines.concat());
     let hint = "`tool skill sync` makes them what is locked, `tool skill lock` locks what they are";
     Problem::new("config-drift", message).with_hint(hint)
@@ -265,7 +273,10 @@ impl Lock {
             let mut content = Vec::new();
             file.take(limits::LOCK_BYTES_MAX + 1).read_to_end(&mut content)?;
             match content.len() as u64 > limits::LOCK_BYTES_MAX {
-                true => Err(io::Error::other(format!("it is larger than {} bytes", limits::LOCK_BYTES_MAX))),
+                true => Err(io::Error::other(format!(
+                    "it is larger than {} bytes",
+                    limits::LOCK_BYTES_MAX
+                ))),
                 false => Ok(content),
             }
         };
@@ -304,8 +315,12 @@ impl Lock {
             if !is_name(&name) {
                 return Err(at(start, format!("`{}` is no name of a skill", name.escape_debug())));
             }
-            let digest = hexadecimal(digest)
-                .ok_or_else(|| at(row.digest.span().start, "a digest is `sha256:` and 64 digits".to_owned()))?;
+            let digest = hexadecimal(digest).ok_or_else(|| {
+                at(
+                    row.digest.span().start,
+                    "a digest is `sha256:` and 64 digits".to_owned(),
+                )
+            })?;
             let locked = Locked {
                 version: row.version,
                 digest,
@@ -527,7 +542,10 @@ mod tests {
         assert_eq!(found(&[entry("lint", 'a', &[])]), [""; 0], "less is no drift");
         assert_eq!(found(&[]), ["`lint` is locked and not there"]);
         let other = found(&[entry("lint", 'b', &["read-repository"])]);
-        assert_eq!(other, ["`lint` is locked with the digest aaaaaaaaaaaa, and is bbbbbbbbbbbb"]);
+        assert_eq!(
+            other,
+            ["`lint` is locked with the digest aaaaaaaaaaaa, and is bbbbbbbbbbbb"]
+        );
         let more = found(&[entry("lint", 'a', &["read-repository", "install"])]);
         assert_eq!(more, ["`lint` is granted more than is locked: install"]);
         let newer = SkillEntry {

@@ -343,7 +343,10 @@ pub(super) fn is_name(name: &str) -> bool {
 /// What of a skill's effects counts in this context: what the user has granted, and the repository's lock file too where
 /// it names the skill.
 fn within(skill: &Skill, context: &CallContext) -> Vec<Effect> {
-    let locked = context.locked.as_ref().filter(|_| matches!(skill.source, Source::Team(_)));
+    let locked = context
+        .locked
+        .as_ref()
+        .filter(|_| matches!(skill.source, Source::Team(_)));
     let locked = locked.and_then(|lock| lock.effects(&skill.descriptor.name));
     let is_locked = |effect: &&Effect| locked.is_none_or(|effects| effects.contains(effect));
     skill.granted.iter().filter(is_locked).copied().collect()

@@ -137,10 +137,7 @@ pub fn new_keys() -> Result<(String, String), SignatureError> {
         .to_pkcs8_pem(LineEnding::LF)
         .map_err(|error| wrong(error.to_string()))?;
     let public = secret.public_key().to_public_key_pem(LineEnding::LF);
-    Ok((
-        private.to_string(),
-        public.map_err(|error| wrong(error.to_string()))?,
-    ))
+    Ok((private.to_string(), public.map_err(|error| wrong(error.to_string()))?))
 }
 
 /// Writes a new pair of keys beside each other, `NAME.key` for its owner alone and `NAME.pub`. Nothing is overwritten.
@@ -402,7 +399,12 @@ mod tests {
     fn a_signature_counts_for_its_digest_and_its_key_alone() {
         let ((ada, adas), (_, bobs)) = (key("ada"), key("bob"));
         let signature = Signature::of(DIGEST, &ada);
-        assert_eq!(adas.check("x", DIGEST, std::slice::from_ref(&signature)).ok().as_deref(), Some("ada"));
+        assert_eq!(
+            adas.check("x", DIGEST, std::slice::from_ref(&signature))
+                .ok()
+                .as_deref(),
+            Some("ada")
+        );
         let told = |result: Result<String, SignatureError>| result.expect_err("it does not count").to_string();
         let other = "ff".repeat(32);
         assert_eq!(
@@ -460,7 +462,10 @@ mod tests {
         assert_eq!(Signature::beside(&component).ok(), Some(Some(signature)));
         for wrong in ["", "{}", "{\"payload\": \"!\", \"signature\": \"\"}"] {
             std::fs::write(&place, wrong).expect("the folder is writable");
-            assert!(matches!(Signature::beside(&component), Err(SignatureError::NoSignature { .. })), "{wrong}");
+            assert!(
+                matches!(Signature::beside(&component), Err(SignatureError::NoSignature { .. })),
+                "{wrong}"
+            );
         }
         let long = " ".repeat(usize::try_from(limits::SIGNATURE_BYTES_MAX).expect("it is small") + 1);
         std::fs::write(&place, long).expect("the folder is writable");
@@ -478,7 +483,10 @@ mod tests {
         let before = std::fs::read(&public).expect("it is there");
         assert!(write_keys(&stem).is_err());
         assert_eq!(std::fs::read(&public).expect("it is there"), before);
-        let told = PrivateKey::read(&public).err().expect("it is the public one").to_string();
+        let told = PrivateKey::read(&public)
+            .err()
+            .expect("it is the public one")
+            .to_string();
         assert!(told.contains("tool skill keys new"), "{told}");
     }
 }

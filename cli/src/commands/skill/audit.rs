@@ -62,13 +62,18 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
     let (root, _) = context.places()?;
     let recent = recent_calls(&context.backend.home, &root, name);
     if recent.left_out > 0 {
-        let message = format!("{} calls are left out: their arguments were too long to be kept.", recent.left_out);
+        let message = format!(
+            "{} calls are left out: their arguments were too long to be kept.",
+            recent.left_out
+        );
         context.output.notice(&message, None);
     }
     if recent.calls.is_empty() {
-        return Err(Problem::new("not-found", format!("No call of `{name}` in this repository is known"))
-            .with_hint("call it first, or name a folder with cases: --cases DIR")
-            .into());
+        return Err(
+            Problem::new("not-found", format!("No call of `{name}` in this repository is known"))
+                .with_hint("call it first, or name a folder with cases: --cases DIR")
+                .into(),
+        );
     }
     Ok(Calls {
         root,
@@ -111,7 +116,14 @@ fn policy() -> Result<Policy, Error> {
 }
 
 fn show(audit: &Audit, output: Output) -> Result<(), Error> {
-    let effects = |effects: &[Effect]| list(&effects.iter().map(|effect| effect.name().to_owned()).collect::<Vec<_>>());
+    let effects = |effects: &[Effect]| {
+        list(
+            &effects
+                .iter()
+                .map(|effect| effect.name().to_owned())
+                .collect::<Vec<_>>(),
+        )
+    };
     let calls = if audit.calls == 1 { "call" } else { "calls" };
     let failed = match audit.failed {
         0 => String::new(),

@@ -20,7 +20,9 @@ pub(super) fn lock(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Er
     let folder = folder(dir, context)?;
     let (lock, left_out) = registry(context)?.lock(&folder).map_err(refused)?;
     for (name, reason) in left_out {
-        context.output.notice(&format!("`{name}` is not locked: {reason}"), None);
+        context
+            .output
+            .notice(&format!("`{name}` is not locked: {reason}"), None);
     }
     let path = lock.write(&folder).map_err(wrong)?;
     let count = counted(lock.skills().len());
@@ -63,7 +65,9 @@ pub(super) async fn sync(dir: Option<&Path>, consent: &Consent, context: &Contex
             code: "skill".to_owned(),
             ..lock::drift(&left)
         }
-        .with_hint("`tool skill remove` or `enable` makes the rest what is locked, `tool skill lock` locks what is there")
+        .with_hint(
+            "`tool skill remove` or `enable` makes the rest what is locked, `tool skill lock` locks what is there",
+        )
         .into()),
     }
 }
@@ -130,20 +134,30 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
         if !Output::can_ask() {
             return Err(refusal("nobody can be asked here: add --yes after reading skills.lock"));
         }
-        context.output.ask(&format!("Pull `{name}` from {}? [y/N] ", locked.source));
+        context
+            .output
+            .ask(&format!("Pull `{name}` from {}? [y/N] ", locked.source));
         return match read_yes() {
             true => Ok(locked.source.clone()),
             false => Err(refusal("nothing was pulled")),
         };
     }
     let path = Path::new(&locked.source);
-    let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let is_below = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let file = folder.join(path);
     match is_below && file.is_file() {
         true => path_text(&file),
-        false => Err(Problem::new("skill", format!("`{name}` is locked, and `{}` is not there", file.display()))
-            .with_hint(format!("get the component from who has locked it, and `tool skill add` it: {}", locked.digest))
-            .into()),
+        false => Err(Problem::new(
+            "skill",
+            format!("`{name}` is locked, and `{}` is not there", file.display()),
+        )
+        .with_hint(format!(
+            "get the component from who has locked it, and `tool skill add` it: {}",
+            locked.digest
+        ))
+        .into()),
     }
 }
 
@@ -167,6 +181,8 @@ fn wrong(error: LockError) -> Error {
     let problem = Problem::new("config-lock", error.to_string());
     match std::error::Error::source(&error) {
         Some(source) => problem.with_hint(source.to_string()).into(),
-        None => problem.with_hint("`tool skill lock` writes it from what you have pinned").into(),
+        None => problem
+            .with_hint("`tool skill lock` writes it from what you have pinned")
+            .into(),
     }
 }

@@ -89,12 +89,7 @@ impl Offer {
         })
     }
 
-    async fn of_place(
-        source: &str,
-        registry: &SkillHost,
-        consent: &Consent,
-        context: &Context,
-    ) -> Result<Self, Error> {
+    async fn of_place(source: &str, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
         let place: Place = source
             .parse()
             .map_err(|error: distribution::PlaceError| Error::new("usage", error.to_string()))?;
@@ -102,7 +97,9 @@ impl Offer {
         let environment = &context.backend.environment;
         let pulled = distribution::pull(&place, environment).await.map_err(refused)?;
         let held = registry.hold(&pulled.component).map_err(refused)?;
-        let inspection = registry.inspect(held.path()).map_err(|error| of_place(&place, &error))?;
+        let inspection = registry
+            .inspect(held.path())
+            .map_err(|error| of_place(&place, &error))?;
         let (required, identities) = wanted(consent, context)?;
         let signatures = match required || !identities.is_empty() {
             true => {
@@ -111,7 +108,12 @@ impl Offer {
             }
             false => Vec::new(),
         };
-        if let [signature, ..] = &signatures[..] {
+        // The one that counts goes with the component, so that it can be checked again.
+        let counts = |signature: &&Signature| {
+            let one = std::slice::from_ref(*signature);
+            identities.check(&inspection.name, &inspection.digest, one).is_ok()
+        };
+        if let Some(signature) = signatures.iter().find(counts) {
             signature.write_beside(held.path()).map_err(refused)?;
         }
         Ok(Self {
@@ -136,7 +138,12 @@ impl Offer {
     }
 
     /// Shows it, asks where that is needed, and pins it.
-    pub(super) fn settle(self, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<SkillEntry, Error> {
+    pub(super) fn settle(
+        self,
+        registry: &SkillHost,
+        consent: &Consent,
+        context: &Context,
+    ) -> Result<SkillEntry, Error> {
         let mut change = registry.change(&self.inspection).map_err(refused)?;
         if let (Some(change), Some(within)) = (&mut change, &self.within) {
             change.grown.retain(|effect| within.contains(effect));
@@ -165,7 +172,10 @@ impl Offer {
             format!("  digest   {}", shown.digest),
         ];
         if let Some(origin) = &self.origin {
-            let manifest = origin.manifest.as_deref().map_or_else(String::new, |digest| format!(" ({digest})"));
+            let manifest = origin
+                .manifest
+                .as_deref()
+                .map_or_else(String::new, |digest| format!(" ({digest})"));
             lines.push(format!("  from     {}{manifest}", origin.from));
         }
         if let Some(identity) = &self.signed_by {
@@ -200,7 +210,11 @@ impl Offer {
     fn differences(&self, change: &Change) -> Vec<String> {
         let mut lines = Vec::new();
         if change.digest != self.inspection.digest {
-            let same = if change.version == self.inspection.version { ", under the same version" } else { "" };
+            let same = if change.version == self.inspection.version {
+                ", under the same version"
+            } else {
+                ""
+            };
             let digest = change.digest.get(..12).unwrap_or(&change.digest);
             lines.push(format!("  before   {}, digest {digest}{same}", change.version));
         }
@@ -246,7 +260,10 @@ impl Offer {
         }
         output.ask(&match open.is_empty() {
             true => "Allow it these effects? [y/N] ".to_owned(),
-            false => format!("It asks for more than before: {}. Allow it these effects? [y/N] ", names(&open)),
+            false => format!(
+                "It asks for more than before: {}. Allow it these effects? [y/N] ",
+                names(&open)
+            ),
         });
         match read_yes() {
             true => Ok(grown.to_vec()),
@@ -256,7 +273,11 @@ impl Offer {
 }
 
 fn names(effects: &[Effect]) -> String {
-    effects.iter().map(|effect| effect.name()).collect::<Vec<_>>().join(", ")
+    effects
+        .iter()
+        .map(|effect| effect.name())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A component that was pulled lies in no place that the user knows.

@@ -20,9 +20,11 @@ pub(super) async fn one(
 ) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let Some(pinned) = registry.pinned().map_err(refused)?.remove(name) else {
-        return Err(Problem::new("not-found", format!("There is no pinned skill named `{name}`"))
-            .with_hint("`tool skill list` shows the skills, `tool skill add` adds one")
-            .into());
+        return Err(
+            Problem::new("not-found", format!("There is no pinned skill named `{name}`"))
+                .with_hint("`tool skill list` shows the skills, `tool skill add` adds one")
+                .into(),
+        );
     };
     let known = pinned.origin.as_ref().map(|origin| origin.from.clone());
     let Some(source) = from.map(str::to_owned).or(known) else {
@@ -40,7 +42,9 @@ pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode
     let mut has_failed = false;
     for (name, pinned) in registry.pinned().map_err(refused)? {
         let Some(origin) = &pinned.origin else {
-            context.output.notice(&format!("Nobody knows where `{name}` came from."), None);
+            context
+                .output
+                .notice(&format!("Nobody knows where `{name}` came from."), None);
             continue;
         };
         match update(&pinned, &origin.from, &registry, consent, context).await {

@@ -126,6 +126,10 @@ impl SkillHost {
     /// The one of this name, without a look at the others.
     pub(super) fn one_member(&self, name: &str) -> Option<Member> {
         let path = self.installed(name).ok()?;
+        // Lists leave links out, too.
+        if path.symlink_metadata().ok()?.is_symlink() {
+            return None;
+        }
         let pins = self.pins();
         let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
         Some(self.member(&mut seen, name, &path, &pins))
@@ -133,7 +137,9 @@ impl SkillHost {
 
     /// What is pinned, read again where the file is another one than before.
     pub(super) fn pins(&self) -> Result<Arc<Pins>, SkillHostError> {
-        let stamp = fs::symlink_metadata(Pins::path(&self.folder)).ok().map(|metadata| Stamp::of(&metadata));
+        let stamp = fs::symlink_metadata(Pins::path(&self.folder))
+            .ok()
+            .map(|metadata| Stamp::of(&metadata));
         let mut known = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(stamp), Some((known, pins))) = (stamp, &*known)
             && stamp == *known
