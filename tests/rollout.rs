@@ -376,7 +376,10 @@ fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
     call(&[]).expect(0);
     // The file takes it away.
     rewrite(root, "effects = [\"read-repository\"]", "effects = []");
-    holds(&call(&[]).expect(1).stderr, &["denied"]);
+    holds(
+        &call(&["--allow", "read-repository"]).expect(1).stderr,
+        &["not granted here", "skills.lock`", "withholds it"],
+    );
     // It gives what the user has not.
     rewrite(root, "effects = []", "effects = [\"install\", \"read-repository\"]");
     less(&home, "summing");
@@ -474,7 +477,11 @@ fn an_audit_of_cases_proposes_and_runs_nothing() {
     let cases = "[[case]]\nname = \"one\"\narguments = { path = \"new/file.txt\", content = \"x\\n\" }\n";
     let (home, folder) = (
         Home::offline(),
-        folder(&[("cases.toml", cases), ("fixture/a.txt", "x\n")]),
+        folder(&[
+            ("cases.toml", cases),
+            ("fixture/a.txt", "x\n"),
+            ("fixture/pytest.ini", "[pytest]\n"),
+        ]),
     );
     let shown = skill(
         &home,

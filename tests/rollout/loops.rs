@@ -73,7 +73,7 @@ fn a_skill_that_is_disabled_or_not_trusted_is_not_offered() {
     assert!(tools.iter().all(|(name, _)| name != "echo" && name != "summing"));
     holds(
         &requests[1].body["messages"].to_string(),
-        &["cannot be used: it is disabled"],
+        &["There is no tool named `echo`"],
     );
 }
 
@@ -89,5 +89,5 @@ fn a_lock_file_narrows_what_a_model_can_do_with_a_teams_skill() {
     std::fs::write(&file, lock.replace("\"read-repository\"", "")).expect("the folder is writable");
     home.run(root.path(), &["explain", "."]);
     let messages = server.requests()[1].body["messages"].to_string();
-    holds(&messages, &["not granted"]);
+    holds(&messages, &["not granted", "withholds it"]);
 }

@@ -333,10 +333,7 @@ impl Job<'_> {
         };
         match error {
             CallError::Failure {
-                skill,
-                code,
-                message,
-                ..
+                skill, code, message, ..
             } if code == "denied" && is_withheld(&message) => CallError::Failure {
                 skill,
                 code,
