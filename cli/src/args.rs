@@ -1,10 +1,14 @@
 //! The command line as clap knows it. The doc comments are the help texts.
 
+mod author;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host::config::{Api, ProviderName};
+
+pub(crate) use author::{Author, Language};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///
@@ -638,6 +642,8 @@ Examples:
         #[command(flatten)]
         policy: PolicyFlags,
     },
+    #[command(flatten)]
+    Author(Author),
     /// Show what a component asks for; with confirmation, copy it to ~/.tool/skills and pin its digest and effects
     #[command(after_help = "\
 Examples:
@@ -669,15 +675,20 @@ Examples:
         /// Name of the skill
         name: String,
     },
-    /// Print what a component says about itself, running nothing but `describe`
+    /// Show what a component says about itself and asks for, running nothing but `describe`
+    ///
+    /// Of a component that is refused it shows what can be read without running anything, and why; exit code 1 then.
     #[command(after_help = "\
 Examples:
   tool skill inspect read_file
-  tool skill inspect ./todo.wasm")]
+  tool skill inspect ./todo.wasm --json")]
     Inspect {
         /// The component: a file, or the name of a skill that is there
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -1,6 +1,9 @@
 //! `tool skill`: list, call and manage skills.
 
+mod build;
 mod inspect;
+mod new;
+mod test;
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +15,7 @@ use serde_json::Value;
 
 use super::follow::{Follow, Waiting};
 use super::{Context, approve, cancel, notice, path_text, policy, print_json, read_yes};
-use crate::args::{PolicyFlags, Skill};
+use crate::args::{Author, PolicyFlags, Skill};
 use crate::builtins::BUILTINS;
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED, code};
@@ -35,7 +38,17 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             context.output.line(&format!("Removed {name}."))?;
             Ok(ExitCode::SUCCESS)
         }
-        Skill::Inspect { component } => inspect::run(&component, context),
+        Skill::Inspect { component, json } => inspect::run(&component, json, context),
+        Skill::Author(author) => self::author(author, context).await,
+    }
+}
+
+/// The commands of somebody who writes a skill.
+async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
+    match command {
+        Author::New { name, lang, dir } => new::run(&name, lang, dir.as_deref(), context),
+        Author::Build { folder } => build::run(&folder, context).await,
+        Author::Test { folder, json } => test::run(&folder, json, context),
     }
 }
 
@@ -44,8 +57,13 @@ fn registry(context: &Context) -> Result<std::sync::Arc<SkillHost>, Error> {
     SkillHost::new(BUILTINS, &context.backend.home).map_err(refused)
 }
 
-fn refused(error: impl std::fmt::Display) -> Error {
-    Error::new("skill", error.to_string())
+fn refused(error: impl std::error::Error) -> Error {
+    let problem = Problem::new("skill", error.to_string());
+    // Its own words name the file; what the system said of it is the cause.
+    match error.source() {
+        Some(source) => problem.with_hint(source.to_string()).into(),
+        None => problem.into(),
+    }
 }
 
 async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {

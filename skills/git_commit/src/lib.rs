@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, one_line};
-use skill_sdk::{Commit, Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Commit, Descriptor, Failure, Host, Outcome, Handler, clean_path, export_skill};
 
 /// Longest message: far beyond what anybody reads.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -30,7 +30,7 @@ struct Arguments {
     all: bool,
 }
 
-impl Skill for GitCommit {
+impl Handler for GitCommit {
     const EFFECTS: &'static [&'static str] = &["commit-git"];
 
     fn describe() -> Descriptor {

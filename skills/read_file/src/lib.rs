@@ -16,7 +16,7 @@ use std::io::Read;
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, human_size};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Descriptor, Failure, Host, Outcome, Handler, clean_path, export_skill};
 
 use decode::Content;
 use page::Page;
@@ -79,7 +79,7 @@ impl Start {
     }
 }
 
-impl Skill for ReadFile {
+impl Handler for ReadFile {
     fn describe() -> Descriptor {
         Descriptor {
             name: "read_file",
