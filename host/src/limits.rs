@@ -158,6 +158,25 @@ pub const COMPILE_MEMORY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Largest compiled component that is taken; native code is a few times larger than wasm.
 pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
 
+/// Bytes of a skill's file of cases. Texts of answers are in it; what is longer belongs into the fixture.
+pub const CASES_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Cases of a skill. Each copies the fixture and runs a call, some milliseconds.
+pub const CASES_MAX: usize = 1000;
+
+/// Files, folders and links that are copied for each case: a small repository, not a whole one.
+pub const CASE_FIXTURE_ENTRIES_MAX: usize = 10_000;
+
+/// Bytes that are copied for each case.
+pub const CASE_FIXTURE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of a text that are shown where a case fails: enough to see what differs.
+pub const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
+
+/// Time for a compiler or an installer that `tool skill build` runs: a crate with all that it depends on takes minutes on
+/// a slow machine, and so does the download of a toolchain.
+pub const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
+
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 

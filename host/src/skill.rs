@@ -9,6 +9,7 @@ pub mod attacks;
 pub(crate) mod bindings;
 mod cache;
 mod call;
+pub mod cases;
 pub mod changes;
 mod compile;
 mod component;
@@ -49,9 +50,10 @@ use changes::WrittenLate;
 use policy::{Decision, Effect, Policy};
 use taint::Taint;
 
+pub use component::{Look, look};
 pub use imports::{Publishing, installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
-pub use registry::{Embedded, Inspection, SkillHost, compiler_fingerprint, precompile};
+pub use registry::{Embedded, Inspection, SkillHost, Trial, compiler_fingerprint, precompile};
 pub use unattended::{Nobody, Unrecorded};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.

@@ -11,14 +11,14 @@ mod fixture;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::Spanned;
 
 use super::policy::{Cause, Grant, Policy};
-use super::{Arguments, CallContext, SkillHost, Trial};
+use super::{Arguments, CallContext, SessionFiles, SkillHost, Trial};
 use crate::api::{PolicyRequest, Problem, Receipt};
 use crate::config::nearest_key;
 use crate::limits;
@@ -92,7 +92,10 @@ impl Texts {
 
 /// What becomes of a file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected the text of the file, or `false` for one that is removed")]
+#[serde(
+    untagged,
+    expecting = "expected the text of the file, or `false` for one that is removed"
+)]
 enum Proposed {
     Text(String),
     /// Only `false` is meant.
@@ -179,7 +182,9 @@ pub fn read(folder: &Path) -> Result<Vec<Case>, CasesError> {
     };
     let mut text = String::new();
     let file = std::fs::File::open(&path).map_err(io)?;
-    file.take(limits::CASES_BYTES_MAX + 1).read_to_string(&mut text).map_err(io)?;
+    file.take(limits::CASES_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(io)?;
     parse(&path, &text)
 }
 
@@ -249,7 +254,9 @@ impl Case {
         if let Some(Err(error)) = self.matches.as_deref().map(regex::Regex::new) {
             let said = error.to_string();
             let last = said.lines().last().unwrap_or_default();
-            return Err(format!("`matches` of the case `{name}` is no regular expression: {last}"));
+            return Err(format!(
+                "`matches` of the case `{name}` is no regular expression: {last}"
+            ));
         }
         if self.files.values().any(|file| *file == Proposed::Removed(true)) {
             return Err(format!(
@@ -297,8 +304,11 @@ impl Case {
         let repository = repository.map_err(|error| no_repository(error.to_string()))?;
         let policy = self.policy().and_then(|policy| policy.contained(contain::available));
         let policy = policy.map_err(|problem| no_repository(in_one(&problem)))?;
-        let context = Arc::new(CallContext::unattended(repository, policy));
         let arguments = self.arguments().map_err(no_repository)?;
+        let mut context = CallContext::unattended(repository, policy);
+        // As with `tool skill call`: what the author names, nobody has to read first.
+        context.files = Mutex::new(SessionFiles::named_in(&arguments, &context.repository));
+        let context = Arc::new(context);
         let report = host.try_out(&context, trial, Arguments::Value(&arguments));
         let came = Came::new(&report, copy.root());
         let differences = compare::differences(self, &came);

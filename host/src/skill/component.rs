@@ -122,7 +122,12 @@ pub fn look(wasm: &[u8]) -> Look {
             _ => {}
         }
     }
-    let world = |name: &String| Some(format!("tool:skill@{}", name.strip_prefix("tool:skill/")?.split_once('@')?.1));
+    let world = |name: &String| {
+        Some(format!(
+            "tool:skill@{}",
+            name.strip_prefix("tool:skill/")?.split_once('@')?.1
+        ))
+    };
     look.worlds = look.imports.iter().chain(&look.exports).filter_map(world).collect();
     look.worlds.sort_unstable();
     look.worlds.dedup();

@@ -9,7 +9,7 @@ mod find;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Handler, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 use syntax::{Definition, DefinitionKind, Fault};
 
 use callees::Resolver;

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Content, Descriptor, Failure, Host, Outcome, Run, Selection, Sharded, Handler, export_skill};
+use skill_sdk::{Content, Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sharded, export_skill};
 use syntax::{Module, names};
 
 use python::Symbol;

@@ -11,7 +11,7 @@ use std::fs;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, InstallRequest, Outcome, Query, Handler, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, InstallRequest, Outcome, Query, export_skill};
 
 /// The skill.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ mod report;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, RunReport, Handler, TestRequest, code, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, RunReport, TestRequest, code, export_skill};
 
 use detect::{Chosen, Runner};
 use report::Results;

@@ -18,6 +18,8 @@ pub fn of<T: JsonSchema>() -> Value {
     });
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
     if let Value::Object(top) = &mut schema {
+        // What is said of the arguments as a whole is for people; models have the description of the skill.
+        top.remove("description");
         top.entry("properties").or_insert_with(|| json!({}));
         top.entry("required").or_insert_with(|| json!([]));
         tidy(top);
@@ -36,11 +38,21 @@ fn tidy(schema: &mut Schema) {
         }
     }
     for place in ["anyOf", "oneOf", "allOf", "prefixItems"] {
-        for inner in schema.get_mut(place).and_then(Value::as_array_mut).into_iter().flatten() {
+        for inner in schema
+            .get_mut(place)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
             inner.as_object_mut().into_iter().for_each(tidy);
         }
     }
-    for inner in schema.get_mut("$defs").and_then(Value::as_object_mut).into_iter().flatten() {
+    for inner in schema
+        .get_mut("$defs")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
+    {
         inner.1.as_object_mut().into_iter().for_each(tidy);
     }
     join_choices(schema);
@@ -173,6 +185,7 @@ mod tests {
 
     use super::of;
 
+    /// What people read.
     #[derive(JsonSchema)]
     #[expect(dead_code, reason = "only its schema is asked for")]
     struct Arguments {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use crate::{
-    Commit, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host, InstallRequest, Outcome, Page, Query, RunReport,
-    Selection, TestRequest, Visit, code,
+    Commit, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host, InstallRequest, Outcome, Page, Query,
+    RunReport, Selection, TestRequest, Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.

@@ -9,7 +9,7 @@ mod search;
 use serde::Deserialize;
 use skill_sdk::pattern::{Case, Pattern};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Run, Selection, Sharded, Handler, clean_path, code, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sharded, clean_path, code, export_skill};
 
 use answer::Found;
 

@@ -30,7 +30,10 @@ macro_rules! template {
 
 macro_rules! sdk {
     ($path:literal) => {
-        (concat!("sdk/src/", $path), include_str!(concat!("../../../../skills/sdk/src/", $path)))
+        (
+            concat!("sdk/src/", $path),
+            include_str!(concat!("../../../../skills/sdk/src/", $path)),
+        )
     };
 }
 
@@ -78,11 +81,63 @@ const JS: [File; 6] = [
 
 /// Names that no crate can have, or that one of its dependencies has.
 const NO_CRATES: [&str; 57] = [
-    "abstract", "alloc", "as", "async", "await", "become", "box", "break", "const", "continue", "core", "crate", "do",
-    "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
-    "match", "mod", "move", "mut", "override", "priv", "proc_macro", "pub", "ref", "return", "schemars", "self", "serde",
-    "skill_sdk", "static", "std", "struct", "super", "test", "trait", "true", "try", "type", "typeof", "unsafe",
-    "unsized", "use", "virtual", "where",
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "priv",
+    "proc_macro",
+    "pub",
+    "ref",
+    "return",
+    "schemars",
+    "self",
+    "serde",
+    "skill_sdk",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
 ];
 
 /// Makes the project.
@@ -109,11 +164,9 @@ fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
         fs::create_dir_all(parent).map_err(failed)?;
     }
     fs::create_dir(folder).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            Problem::new("usage", format!("`{}` is there already", folder.display()))
-                .with_hint("take another name, or another folder with --dir")
-                .into()
-        }
+        io::ErrorKind::AlreadyExists => Problem::new("usage", format!("`{}` is there already", folder.display()))
+            .with_hint("take another name, or another folder with --dir")
+            .into(),
         _ => failed(error),
     })?;
     let write = |(path, content): &(String, String)| {
@@ -148,7 +201,10 @@ fn files(name: &str, language: Language) -> Vec<(String, String)> {
         .map(|(path, text)| ((*path).to_owned(), filled(text)))
         .collect();
     if language == Language::Rust {
-        files.extend(SDK.iter().map(|(path, text)| ((*path).to_owned(), with_contract(path, text))));
+        files.extend(
+            SDK.iter()
+                .map(|(path, text)| ((*path).to_owned(), with_contract(path, text))),
+        );
         files.push(("Cargo.lock".to_owned(), lock::of_project(name)));
     }
     files
@@ -157,7 +213,11 @@ fn files(name: &str, language: Language) -> Vec<(String, String)> {
 /// A source of the crate, with the contract where it lies in the project: bindings are made from it both in the crate and,
 /// by its macros, in the skill.
 fn with_contract(path: &str, text: &str) -> String {
-    let place = if path.ends_with("component.rs") { "../wit" } else { "wit" };
+    let place = if path.ends_with("component.rs") {
+        "../wit"
+    } else {
+        "wit"
+    };
     text.replace("path: \"../../wit\"", &format!("path: \"{place}\""))
 }
 
@@ -175,7 +235,9 @@ fn type_name(name: &str) -> String {
 
 fn say(name: &str, language: Language, folder: &Path, context: &Context) -> Result<(), Error> {
     let folder = folder.display();
-    context.output.line(&format!("Made {folder}, a skill in {}.", language.name()))?;
+    context
+        .output
+        .line(&format!("Made {folder}, a skill in {}.", language.name()))?;
     context.output.line(&format!(
         "\n  cd {folder}\n  tool skill build\n  tool skill test\n  tool skill add {name}.wasm\n  tool skill call {name}"
     ))

@@ -21,6 +21,15 @@ pub(super) struct Came {
 }
 
 impl Came {
+    #[cfg(test)]
+    pub(super) fn of(verdict: &str, text: &str, files: BTreeMap<String, Option<String>>) -> Self {
+        Self {
+            verdict: verdict.to_owned(),
+            text: text.to_owned(),
+            files,
+        }
+    }
+
     pub(super) fn new(report: &CallReport, root: &Path) -> Self {
         match &report.result {
             Ok(outcome) => Self {
@@ -65,7 +74,9 @@ pub(super) fn differences(case: &Case, came: &Came) -> Vec<String> {
         let (got, said) = (&came.verdict, shown(&came.text));
         let instead = match expected {
             "ok" => format!("an answer was expected, and the call failed with `{got}`: {said}"),
-            expected if got == "ok" => format!("a failure with `{expected}` was expected, and the call answered: {said}"),
+            expected if got == "ok" => {
+                format!("a failure with `{expected}` was expected, and the call answered: {said}")
+            }
             expected => format!("a failure with `{expected}` was expected, and it is `{got}`: {said}"),
         };
         return vec![instead];
@@ -88,7 +99,10 @@ fn texts(case: &Case, text: &str) -> Vec<String> {
     let surplus = case.lacks.all().iter().filter(|part| text.contains(part.as_str()));
     differences.extend(surplus.map(|part| format!("the answer holds `{part}`: {}", shown(text))));
     // That it is one was checked when the case was read.
-    let pattern = case.matches.as_deref().and_then(|pattern| regex::Regex::new(pattern).ok());
+    let pattern = case
+        .matches
+        .as_deref()
+        .and_then(|pattern| regex::Regex::new(pattern).ok());
     if let Some(pattern) = pattern.filter(|pattern| !pattern.is_match(text)) {
         differences.push(format!("the answer does not match `{pattern}`: {}", shown(text)));
     }

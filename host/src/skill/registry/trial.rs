@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::team::Inspection;
 use super::{Skill, SkillHost, Source, is_name};
-use crate::skill::{Arguments, CallContext, CallReport, SkillHostError};
+use crate::skill::{Arguments, CallContext, CallReport, Descriptor, SkillHostError};
 
 /// A component that was checked, compiled and described, and that no list of skills knows.
 pub struct Trial {
@@ -29,7 +29,15 @@ impl std::fmt::Debug for Trial {
 impl SkillHost {
     /// Takes a component to try it out. It is held to all that [`Self::add`] would hold it to; nothing is pinned.
     pub fn trial(&self, file: &Path) -> Result<Trial, SkillHostError> {
-        let (inspection, descriptor) = self.described(file)?;
+        let inspection = self.inspect(file)?;
+        let descriptor = Descriptor {
+            name: inspection.name.clone(),
+            version: inspection.version.clone(),
+            description: inspection.description.clone(),
+            parameters: inspection.parameters.clone(),
+            // Names of effects that are none were refused.
+            effects: inspection.effects.iter().flat_map(|effect| effect.parse()).collect(),
+        };
         let source = Source::Team(file.to_owned());
         Ok(Trial {
             skill: Skill::new(descriptor, inspection.digest.clone(), source),
@@ -45,9 +53,11 @@ impl SkillHost {
     /// Whether a skill that is yet to be written can have this name. The error is the end of a sentence.
     pub fn check_new_name(&self, name: &str) -> Result<(), String> {
         match (is_name(name), self.builtins.contains_key(name)) {
-            (false, _) => Err("is not a name of a skill: it begins with a lower-case letter, goes on with lower-case \
+            (false, _) => Err(
+                "is not a name of a skill: it begins with a lower-case letter, goes on with lower-case \
                                letters, digits and `_`, and has at most 64 of them"
-                .to_owned()),
+                    .to_owned(),
+            ),
             (_, true) => Err("is the name of a built-in skill".to_owned()),
             _ => Ok(()),
         }

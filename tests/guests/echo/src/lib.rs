@@ -1,7 +1,7 @@
 //! A guest that answers with its arguments: the least that a skill can do.
 
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Handler, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 
 /// The skill.
 #[derive(Debug)]

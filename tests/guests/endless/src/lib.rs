@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Handler, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 
 /// The skill.
 #[derive(Debug)]

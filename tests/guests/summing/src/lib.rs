@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Sharded, Handler, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, Sharded, export_skill};
 
 /// The skill.
 #[derive(Debug)]

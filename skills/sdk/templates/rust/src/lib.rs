@@ -11,7 +11,7 @@ use skill_sdk::{EntryKind, Failure, Host, Outcome, Query, Skill, export_skill};
 #[derive(Debug)]
 pub struct {{type}};
 
-// The comments of the fields are what the model reads about them.
+/// The arguments. The comments of the fields are what the model reads about them.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Arguments {
     /// The mark to look for. Default: TODO.
