@@ -168,7 +168,7 @@ fn drop_noise(schema: &mut Schema) {
 
 /// Keys as people write them: the kind first, what is said of it last.
 fn order(schema: &mut Schema) {
-    const FIRST: [&str; 5] = ["type", "enum", "items", "properties", "required"];
+    const FIRST: [&str; 7] = ["type", "enum", "items", "properties", "required", "minimum", "maximum"];
     let rank = |key: &str| match key {
         "additionalProperties" => FIRST.len() + 1,
         "description" => FIRST.len() + 2,

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 fn parsed(text: &str) -> Result<Vec<Case>, CasesError> {
@@ -29,12 +31,10 @@ fn cases_are_read_with_all_that_they_may_say() {
         "#,
     )
     .expect("they are right");
-    let arguments = |at: usize| cases[at].arguments().expect("they are right").to_string();
-    assert_eq!(
-        arguments(0),
-        r#"{"path":"a","deep":{"numbers":[1,2.5,true],"day":"2026-01-02"}}"#
-    );
-    assert_eq!(arguments(1), r#"{"path":null}"#);
+    let arguments = |at: usize| cases[at].arguments().expect("they are right");
+    let deep = json!({"numbers": [1, 2.5, true], "day": "2026-01-02"});
+    assert_eq!(arguments(0), json!({"path": "a", "deep": deep}));
+    assert_eq!(arguments(1), json!({"path": null}));
     assert_eq!(cases[0].lacks.all(), ["y", "z"]);
     assert_eq!(cases[0].files["b.txt"], Proposed::Removed(false));
 }
@@ -62,7 +62,24 @@ fn what_is_wrong_is_said_with_its_line() {
     .into_iter()
     .map(refused)
     .collect();
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    `cases.toml` holds no case
+    `cases.toml` holds no case
+    `cases.toml`, line 1: unclosed array table, expected `]`
+    `cases.toml`, line 1: missing field `name`
+    `cases.toml`, line 1: the case `a` expects nothing: give it `equals`, `contains`, `lacks`, `matches`, `fails` or `files`
+    `cases.toml`, line 3: unknown field `equal`, expected one of `name`, `arguments`, `allow`, `deny`, `equals`, `contains`, `lacks`, `matches`, `fails`, `files`; did you mean `equals`?
+    `cases.toml`, line 3: invalid type: integer `1`, expected a string
+    `cases.toml`, line 3: expected a text or a list of texts
+    `cases.toml`, line 1: a case has an empty name
+    `cases.toml`, line 5: a second case is named `a`
+    `cases.toml`, line 1: `matches` of the case `a` is no regular expression: error: unclosed group
+    `cases.toml`, line 1: Unknown effect `instal`; did you mean `install`? effects are read-repository, write-repository, read-git, commit-git, run-process, install; commit-git:tainted and install:tainted go further
+    `cases.toml`, line 1: `arguments` of the case `a` is not JSON: EOF while parsing an object at line 1 column 1
+    `cases.toml`, line 1: `arguments` of the case `a` is neither a table nor the text of a JSON object
+    `cases.toml`, line 1: a file of the case `a` is `true`: give its text, or `false` where it is removed
+    `cases.toml`, line 1: unknown field `cases`, expected `case`; did you mean `case`?
+    "#);
 }
 
 #[test]
@@ -157,7 +174,66 @@ fn what_came_is_compared_with_what_is_expected() {
     let said: Vec<String> = cases
         .map(|(text, came)| format!("{text:?}\n{}\n", compare::differences(&case(text), came).join("\n")))
         .into();
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    "equals = \"one\\ntwo\""
+
+
+    "equals = \"one\\nthree\""
+    the answer is another one:
+    --- expected
+    +++ got
+    @@ -1,2 +1,2 @@
+     one
+    -three
+    +two
+
+    "contains = [\"one\", \"three\"]\nlacks = \"two\"\nmatches = \"^three\""
+    the answer lacks `three`: one
+    two
+
+    the answer holds `two`: one
+    two
+
+    the answer does not match `^three`: one
+    two
+
+
+    "fails = \"denied\""
+    a failure with `denied` was expected, and the call answered: one
+    two
+
+
+    "fails = \"denied\""
+    a failure with `denied` was expected, and it is `not-found`: no such file
+    hint: look
+
+    "fails = \"not-found\"\ncontains = \"hint: look\""
+
+
+    "contains = \"one\""
+    an answer was expected, and the call failed with `not-found`: no such file
+    hint: look
+
+    "files = { a = \"1\\n\", b = false }"
+
+
+    "files = { a = false, b = \"\", c = \"\" }"
+    `a` was expected to be removed, and is there
+    `b` was expected to be there, and was removed
+    `c` was expected to be changed, and was not
+
+    "equals = \"\""
+    `a` was changed, and the case does not say so
+    `b` was changed, and the case does not say so
+
+    "files = { a = \"2\\n\", b = false }"
+    `a` holds something else:
+    --- expected
+    +++ got
+    @@ -1,2 +1,2 @@
+    -2
+    +1
+    "#);
     let long = came("ok", &"x".repeat(limits::CASE_SHOWN_BYTES_MAX + 1), &[]);
     let said = compare::differences(&case("contains = \"y\""), &long).join("\n");
     assert!(
