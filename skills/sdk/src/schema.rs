@@ -250,7 +250,75 @@ mod tests {
 
     #[test]
     fn a_schema_says_what_a_model_needs_and_no_more() {
-        insta::assert_snapshot!(serde_json::to_string_pretty(&of::<Arguments>()).expect("it is JSON"), @"");
+        insta::assert_snapshot!(serde_json::to_string_pretty(&of::<Arguments>()).expect("it is JSON"), @r#"
+        {
+          "type": "object",
+          "properties": {
+            "path": {
+              "type": "string",
+              "minLength": 1,
+              "description": "Where to look, relative to the repository root."
+            },
+            "limit": {
+              "type": "integer",
+              "minimum": 1,
+              "maximum": 100,
+              "description": "At most so many."
+            },
+            "width": {
+              "type": "integer",
+              "minimum": 0,
+              "default": 8,
+              "description": "How many at once."
+            },
+            "mode": {
+              "type": "string",
+              "enum": [
+                "fast",
+                "slow"
+              ],
+              "description": "How to go about it. `fast`: Looks at names. `slow`: Looks at everything."
+            },
+            "kind": {
+              "type": "string",
+              "enum": [
+                "lines",
+                "words"
+              ],
+              "description": "What to count."
+            },
+            "all": {
+              "type": "boolean",
+              "description": "Also what is hidden."
+            },
+            "edits": {
+              "type": "array",
+              "items": {
+                "type": "object",
+                "properties": {
+                  "old": {
+                    "type": "string",
+                    "description": "What is there."
+                  },
+                  "new": {
+                    "type": "string",
+                    "description": "What is to be there."
+                  }
+                },
+                "required": [
+                  "old"
+                ],
+                "additionalProperties": false
+              },
+              "description": "Changes to make."
+            }
+          },
+          "required": [
+            "path"
+          ],
+          "additionalProperties": false
+        }
+        "#);
     }
 
     #[test]
