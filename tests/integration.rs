@@ -23,6 +23,7 @@ mod operations;
 mod overview;
 mod providers;
 mod rest;
+mod rollout;
 mod sandbox;
 mod search;
 mod secrets;

@@ -89,6 +89,8 @@ impl CallContext {
             files: Mutex::new(SessionFiles::default()),
             conversation: Conversation::default(),
             cancel: CancellationToken::new(),
+            locked: None,
+            recorder: None,
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),
         }
