@@ -21,5 +21,5 @@ fn the_readme_shows_the_figures_that_are_kept() {
 
 #[test]
 fn a_figure_is_of_equal_work_and_of_this_run() {
-    python(&["-m", "unittest", "discover", "--start-directory", "benches"]);
+    python(&["-m", "unittest", "discover", "--start-directory", "tests/bench"]);
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use host::api::{Operation, PolicyRequest};
@@ -13,12 +13,11 @@ use host::process::ProbeVerdict;
 use host::process::confine;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, CallContext, Conversation, Limits, SessionFiles, SkillHost};
+use host::skill::{Arguments, CallContext, Limits, SkillHost};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{Journal, Nobody, guest};
+use crate::sandbox::guest;
 use crate::support::{Home, folder, git, holds, tree};
 
 /// A host of skills whose helper is the real binary.
@@ -50,15 +49,11 @@ fn host() -> &'static Arc<SkillHost> {
 
 fn context(root: &Path) -> Arc<CallContext> {
     Arc::new(CallContext {
-        repository: Repository::open(root, &Options::default()).expect("the folder is acceptable"),
-        policy: Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is valid"),
-        approver: Arc::new(Nobody),
-        changes: Arc::new(Journal::default()),
-        files: Mutex::new(SessionFiles::default()),
-        cancel: CancellationToken::new(),
         environment: BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]),
-        progress: Arc::new(|_| ()),
-        conversation: Conversation::default(),
+        ..CallContext::unattended(
+            Repository::open(root, &Options::default()).expect("the folder is acceptable"),
+            Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is valid"),
+        )
     })
 }
 

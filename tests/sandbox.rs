@@ -12,22 +12,17 @@ mod doctor;
 mod reading;
 mod writing;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use host::api::{Operation, PolicyRequest, SkillEntry};
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{
-    Approver, Arguments, CallContext, CallReport, ChangeJournal, Conversation, Limits, PreparedChange, Question,
-    SessionFiles, SkillHost,
-};
+use host::skill::{Arguments, CallContext, CallReport, Limits, SkillHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 /// A component of the tests.
 pub(crate) fn guest(name: &str) -> PathBuf {
@@ -61,41 +56,6 @@ fn home() -> &'static Path {
     })
 }
 
-/// Nobody to ask.
-pub(crate) struct Nobody;
-
-impl Approver for Nobody {
-    fn can_ask(&self) -> bool {
-        false
-    }
-
-    fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
-        false
-    }
-}
-
-/// A journal in memory.
-#[derive(Default)]
-pub(crate) struct Journal(Mutex<Vec<PreparedChange>>);
-
-impl ChangeJournal for Journal {
-    fn prepare(&self, change: &PreparedChange) -> std::io::Result<()> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(change.clone());
-        Ok(())
-    }
-
-    fn committed(&self, _: &str) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn abandoned(&self, _: &str) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// A repository with traps in it, and a host with the guests.
 struct Arena {
     folder: TempDir,
@@ -116,17 +76,10 @@ impl Arena {
             deny: deny.iter().map(|&effect| effect.to_owned()).collect(),
             ..PolicyRequest::default()
         };
-        let context = CallContext {
-            repository: Repository::open(&folder.path().join("repo"), &options).expect("the folder is acceptable"),
-            policy: Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the effects are known"),
-            approver: Arc::new(Nobody),
-            changes: Arc::new(Journal::default()),
-            files: Mutex::new(SessionFiles::default()),
-            conversation: Conversation::default(),
-            cancel: CancellationToken::new(),
-            environment: BTreeMap::new(),
-            progress: Arc::new(|_| ()),
-        };
+        let context = CallContext::unattended(
+            Repository::open(&folder.path().join("repo"), &options).expect("the folder is acceptable"),
+            Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the effects are known"),
+        );
         Self {
             folder,
             host: SkillHost::with_limits(&[], home(), limits).expect("the engine starts"),

@@ -83,11 +83,21 @@ impl Backend {
         loop {
             let mut client = self.connect_or_start().await?;
             match client.post_events(path, body).await {
-                Err(Error::Problem(problem)) if problem.code == "stopping" && Instant::now() < patience => {
+                Err(Error::Problem(problem)) if self.is_leaving(&problem, &client) && Instant::now() < patience => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 answer => return Ok((client, answer?)),
             }
+        }
+    }
+
+    /// True where a daemon did not take a request because it was on its way out: it said so, or it closed the connection
+    /// before it had read it. It answers whatever it has begun, unless it is killed.
+    fn is_leaving(&self, problem: &Problem, client: &Client) -> bool {
+        match problem.code.as_str() {
+            "stopping" => true,
+            "backend-down" => daemon::has_left(&self.home, client.daemon.record()),
+            _ => false,
         }
     }
 

@@ -5,7 +5,8 @@
 //! sandbox is what lies between a call and its work done `natively`. `eight callers, a call each` takes as long as all
 //! eight take: eight times the single call over it is how much more gets done at once.
 
-mod common;
+#[path = "common/engine.rs"]
+mod engine;
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,11 +19,11 @@ const ECHO: &str = r#"{"text": "hello"}"#;
 
 fn calls(criterion: &mut Criterion) {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let host = common::engine(home.path(), &["echo", "hostile"]);
+    let host = engine::engine(home.path(), &["echo", "hostile"]);
     let repository = tempfile::tempdir().expect("a temporary folder");
     let file = repository.path().join("README.md");
     std::fs::write(&file, "hello").expect("the folder is writable");
-    let context = common::context(repository.path());
+    let context = engine::context(repository.path());
     let call = |skill: &str, arguments: &str| {
         let report = host.call(&context, skill, Arguments::Text(arguments));
         black_box(report).result.expect("the call works");
@@ -44,7 +45,7 @@ fn calls(criterion: &mut Criterion) {
         bench.iter(|| black_box(host.call(&context, "echo", Arguments::Text(r#"{"text": 1}"#))));
     });
     criterion.bench_function("eight callers, a call each", |bench| {
-        let contexts = [(); 8].map(|()| common::context(repository.path()));
+        let contexts = [(); 8].map(|()| engine::context(repository.path()));
         bench.iter_custom(|rounds| {
             let began = Instant::now();
             std::thread::scope(|scope| {

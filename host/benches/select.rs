@@ -6,7 +6,8 @@
 //! `select without an index` the same where every file is read and measured, and `select for an overview` what an
 //! explanation of the repository asks for. `packet of a file` chooses little and writes much.
 
-mod common;
+#[path = "common/trees.rs"]
+mod trees;
 
 use std::hint::black_box;
 use std::path::Path;
@@ -43,7 +44,7 @@ fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Oper
 fn selections(criterion: &mut Criterion) {
     let folders = [(); 3].map(|()| tempfile::tempdir().expect("a temporary folder can be made"));
     let [root, home, nowhere] = folders.each_ref().map(tempfile::TempDir::path);
-    common::write(root, &common::modules(FILES));
+    write(root, &trees::modules(FILES));
     // What changed just now is looked at again.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let options = Options {

@@ -4,7 +4,10 @@
 //! `natively` on the same folder, without guard, limits and validation, on one thread. The host gives the component a
 //! file list that it keeps and, where the skill can be split, every core, so that the component may well be faster.
 
-mod common;
+#[path = "common/engine.rs"]
+mod engine;
+#[path = "common/trees.rs"]
+mod trees;
 
 use std::hint::black_box;
 
@@ -41,9 +44,9 @@ const CASES: &[(&str, &str, Native)] = &[
 fn prices(criterion: &mut Criterion) {
     let home = tempfile::tempdir().expect("a temporary folder");
     let names: Vec<&str> = CASES.iter().map(|(name, _, _)| *name).collect();
-    let host = common::engine(home.path(), &names);
-    let folder = FakeHost::new(&common::modules(1000));
-    let context = common::context(folder.repo());
+    let host = engine::engine(home.path(), &names);
+    let folder = FakeHost::new(&trees::modules(1000));
+    let context = engine::context(folder.repo());
     for (name, arguments, native) in CASES {
         criterion.bench_function(&format!("{name} in the sandbox"), |bench| {
             bench.iter(|| {

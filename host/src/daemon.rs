@@ -35,7 +35,7 @@ use state::start_failure;
 
 pub use port::taken_hint;
 pub use start::{Announcement, start};
-pub use state::{Record, check_owner, find, read_token, token_path};
+pub use state::{Record, check_owner, find, has_left, read_token, token_path};
 pub use stop::{Proved, ended, find_staying, stop};
 
 /// What a daemon is started with.

@@ -27,6 +27,7 @@ mod sandbox;
 pub mod stage;
 pub(crate) mod taint;
 pub(crate) mod text;
+mod unattended;
 mod waiting;
 mod wasi;
 
@@ -51,6 +52,7 @@ use taint::Taint;
 pub use imports::{Publishing, installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{Embedded, Inspection, SkillHost, compiler_fingerprint, precompile};
+pub use unattended::{Nobody, Unrecorded};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
 #[derive(Debug, Clone, Copy)]

@@ -87,6 +87,16 @@ pub fn find(home: &Path) -> Option<Record> {
     record.is_alive().then_some(record)
 }
 
+/// True where the daemon of this record has ended by itself or is about to: one that was killed leaves its record as it
+/// was.
+pub fn has_left(home: &Path, record: &Record) -> bool {
+    match fs::read(record_path(home)) {
+        Ok(text) => serde_json::from_slice(&text)
+            .is_ok_and(|now: Record| now.stopping || (now.pid, now.start_ticks) != (record.pid, record.start_ticks)),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
 /// Refuses a home that is somebody else's: its daemon would work as that user, or ours would leave files there that
 /// they could not touch. One that does not exist yet is nobody's.
 pub fn check_owner(home: &Path) -> Result<(), Problem> {
@@ -213,6 +223,27 @@ pub(super) mod tests {
         publish(home.path(), &stale).expect("the folder is writable");
         assert_eq!(find(home.path()), None, "the record is of another process");
         drop(held);
+    }
+
+    #[test]
+    fn a_daemon_that_leaves_is_told_from_one_that_was_killed() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let record = record();
+        assert!(has_left(home.path(), &record), "an orderly end takes its record along");
+        publish(home.path(), &record).expect("the folder is writable");
+        assert!(!has_left(home.path(), &record), "a crash leaves its record as it was");
+        let stopping = Record {
+            stopping: true,
+            ..record.clone()
+        };
+        publish(home.path(), &stopping).expect("the folder is writable");
+        assert!(has_left(home.path(), &record));
+        let next = Record {
+            pid: record.pid + 1,
+            ..record.clone()
+        };
+        publish(home.path(), &next).expect("the folder is writable");
+        assert!(has_left(home.path(), &record), "another one is there");
     }
 
     #[test]

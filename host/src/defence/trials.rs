@@ -3,13 +3,13 @@
 //! Each has its place in `tests/counterproof.rs` as the attacks have: held as the product is, and seen to get out with
 //! its defence off. They work in temporary folders and on loopback, and are in no build but the tests'.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -28,10 +28,7 @@ use crate::redaction::Redactor;
 use crate::repository::{Options, Repository};
 use crate::session::Sessions;
 use crate::skill::policy::{Cause, Decision, Effect, Policy};
-use crate::skill::{
-    Approver, CallContext, ChangeJournal, Conversation, Outliners, PreparedChange, Question, SessionFiles, SkillHost,
-    taint::Taint,
-};
+use crate::skill::{CallContext, Conversation, Outliners, SkillHost, taint::Taint};
 
 /// One of them.
 #[derive(Clone, Copy)]
@@ -177,34 +174,6 @@ fn write_key_elsewhere() -> io::Result<Outcome> {
 
 // ---- taint ----
 
-struct Nobody;
-
-impl Approver for Nobody {
-    fn can_ask(&self) -> bool {
-        false
-    }
-
-    fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
-        false
-    }
-}
-
-struct NoJournal;
-
-impl ChangeJournal for NoJournal {
-    fn prepare(&self, _: &PreparedChange) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn committed(&self, _: &str) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn abandoned(&self, _: &str) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// A session in `root` whose user allows commits, and whatever the repository says of them.
 fn session(root: &Path) -> io::Result<CallContext> {
     let repository = Repository::open(root, &Options::default()).map_err(io::Error::other)?;
@@ -214,19 +183,13 @@ fn session(root: &Path) -> io::Result<CallContext> {
         ..PolicyRequest::default()
     };
     let policy = Policy::new(Cause::Operation(Operation::Refactor), &request);
+    let policy = policy.map_err(|problem| io::Error::other(problem.message))?;
     Ok(CallContext {
-        repository,
-        policy: policy.map_err(|problem| io::Error::other(problem.message))?,
-        approver: Arc::new(Nobody),
-        changes: Arc::new(NoJournal),
         conversation: Conversation {
             taint: Taint::new(false),
             ..Conversation::default()
         },
-        files: Mutex::new(SessionFiles::default()),
-        cancel: CancellationToken::new(),
-        environment: BTreeMap::new(),
-        progress: Arc::new(|_| ()),
+        ..CallContext::unattended(repository, policy)
     })
 }
 

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::engine::Runtime;
 use crate::limits;
 
 /// First bytes of a cache file; the number changes with its form.
@@ -39,11 +40,11 @@ impl Cache {
         }
     }
 
-    /// The component with this digest, compiled for this engine, if it is there and whole.
-    pub(super) fn load(&self, engine: &Engine, digest: &str) -> Option<Component> {
-        let path = self.path(engine, digest);
+    /// The component with this digest, compiled for this runtime, if it is there and whole.
+    pub(super) fn load(&self, runtime: &Runtime, digest: &str) -> Option<Component> {
+        let path = self.path(&runtime.engine, digest);
         match read(&path) {
-            Ok(Some(code)) => match deserialize(engine, &code) {
+            Ok(Some(code)) => match runtime.load(&code) {
                 Ok(component) => Some(component),
                 Err(error) => {
                     tracing::debug!(path = %path.display(), %error, "compiled code does not load and is made anew");
@@ -171,25 +172,25 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::skill::engine::Runtime;
 
     const DIGEST: &str = "00";
 
-    fn stored() -> (tempfile::TempDir, Cache, PathBuf, &'static Engine) {
+    fn stored() -> (tempfile::TempDir, Cache, PathBuf, &'static Runtime) {
         let home = tempfile::tempdir().expect("the temporary folder is writable");
-        let engine = &Runtime::global().expect("the engine starts").engine;
+        let runtime = Runtime::global().expect("the engine starts");
+        let engine = &runtime.engine;
         let component = Component::new(engine, b"\0asm\x0d\0\x01\0").expect("an empty component compiles");
         let cache = Cache::new(home.path());
         cache.store(engine, DIGEST, &component.serialize().expect("it is compiled"));
         let path = cache.path(engine, DIGEST);
-        (home, cache, path, engine)
+        (home, cache, path, runtime)
     }
 
     #[test]
     fn what_was_stored_is_loaded_from_a_private_folder() {
-        let (home, cache, path, engine) = stored();
-        assert!(cache.load(engine, DIGEST).is_some());
-        assert!(cache.load(engine, "01").is_none());
+        let (home, cache, path, runtime) = stored();
+        assert!(cache.load(runtime, DIGEST).is_some());
+        assert!(cache.load(runtime, "01").is_none());
         let mode = |path: &Path| path.metadata().expect("it is there").mode() & 0o777;
         assert_eq!(mode(&home.path().join("cache/skills")), 0o700);
         assert_eq!(mode(&path), 0o600);
@@ -197,42 +198,42 @@ mod tests {
 
     #[test]
     fn changed_code_is_not_loaded() {
-        let (_home, cache, path, engine) = stored();
+        let (_home, cache, path, runtime) = stored();
         let mut bytes = fs::read(&path).expect("it is there");
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
         fs::write(&path, bytes).expect("it is writable");
-        assert!(cache.load(engine, DIGEST).is_none());
+        assert!(cache.load(runtime, DIGEST).is_none());
     }
 
     #[test]
     fn code_that_others_could_have_written_is_not_loaded() {
-        let (_home, cache, path, engine) = stored();
+        let (_home, cache, path, runtime) = stored();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("it is ours");
-        assert!(cache.load(engine, DIGEST).is_none());
+        assert!(cache.load(runtime, DIGEST).is_none());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
         let folder = path.parent().expect("a file has a folder");
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("it is ours");
-        assert!(cache.load(engine, DIGEST).is_none());
+        assert!(cache.load(runtime, DIGEST).is_none());
     }
 
     #[test]
     fn a_link_is_not_followed() {
-        let (home, cache, path, engine) = stored();
+        let (home, cache, path, runtime) = stored();
         let elsewhere = home.path().join("elsewhere");
         fs::rename(&path, &elsewhere).expect("both are ours");
         std::os::unix::fs::symlink(&elsewhere, &path).expect("the folder is ours");
-        assert!(cache.load(engine, DIGEST).is_none());
+        assert!(cache.load(runtime, DIGEST).is_none());
     }
 
     #[test]
     fn a_file_larger_than_code_can_be_is_not_read() {
-        let (_home, cache, path, engine) = stored();
+        let (_home, cache, path, runtime) = stored();
         let file = fs::OpenOptions::new().write(true).open(&path).expect("it is ours");
         file.set_len(limits::COMPILED_BYTES_MAX + 1)
             .expect("a hole takes no space");
         let told = read(&path).expect_err("it is larger");
         assert_eq!(told.to_string(), "it is not a cache file");
-        assert!(cache.load(engine, DIGEST).is_none());
+        assert!(cache.load(runtime, DIGEST).is_none());
     }
 }

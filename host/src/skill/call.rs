@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
+use wasmtime::{Engine, Store};
 
 use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{self as wit, Failure};
@@ -59,9 +59,9 @@ type Merge = (Result<wit::Outcome, Failure>,);
 
 impl Loaded {
     /// Links a component. The error is the end of a sentence.
-    pub(super) fn new(runtime: &Runtime, component: &Component) -> Result<Self, String> {
+    pub(super) fn new(component: &Component) -> Result<Self, String> {
         let link = || -> wasmtime::Result<Self> {
-            let instance = linker(runtime)?.instantiate_pre(component)?;
+            let instance = linker(component.engine())?.instantiate_pre(component)?;
             Ok(Self {
                 handler: SkillIndices::new(&instance)?,
                 sharded: Self::sharded(component),
@@ -80,8 +80,8 @@ impl Loaded {
     }
 
     /// Asks the component what it is, with every capability denied.
-    pub(super) fn describe(&self, runtime: &Runtime, call: &Arc<Call>) -> Result<wit::Descriptor, CallError> {
-        self.enter(runtime, call, None, |store, instance| {
+    pub(super) fn describe(&self, call: &Arc<Call>) -> Result<wit::Descriptor, CallError> {
+        self.enter(call, None, |store, instance| {
             let skill = self.handler.load(&mut *store, instance)?;
             skill.tool_skill_handler().call_describe(store)
         })
@@ -91,12 +91,11 @@ impl Loaded {
     /// Runs something in a fresh store, and hands over what it left in its stage.
     fn enter<R>(
         &self,
-        runtime: &Runtime,
         call: &Arc<Call>,
         grants: Option<Grants>,
         work: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<R>,
     ) -> Result<(R, Option<TempDir>), CallError> {
-        let mut store = sandbox::store(runtime, call, grants);
+        let mut store = sandbox::store(self.instance.engine(), call, grants);
         let result = self
             .instance
             .instantiate(&mut store)
@@ -109,8 +108,8 @@ impl Loaded {
 }
 
 /// The linker of every component. Made for each of them: linking is rare, and keeping one costs memory for ever.
-fn linker(runtime: &Runtime) -> wasmtime::Result<Linker<State>> {
-    let mut linker = Linker::new(&runtime.engine);
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
     guard::link(&mut linker)?;
     imports::link(&mut linker)?;
@@ -363,12 +362,10 @@ impl Job<'_> {
         grants: &Grants,
         arguments: &str,
     ) -> Result<(wit::Outcome, Option<TempDir>), CallError> {
-        let (answer, stage) = self
-            .loaded
-            .enter(self.runtime, call, Some(grants.clone()), |store, instance| {
-                let skill = self.loaded.handler.load(&mut *store, instance)?;
-                skill.tool_skill_handler().call_call(store, arguments)
-            })?;
+        let (answer, stage) = self.loaded.enter(call, Some(grants.clone()), |store, instance| {
+            let skill = self.loaded.handler.load(&mut *store, instance)?;
+            skill.tool_skill_handler().call_call(store, arguments)
+        })?;
         match answer {
             Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),
             Err(failure) => Ok((said(failure), stage)),
@@ -392,12 +389,10 @@ impl Job<'_> {
         }
         let asked = (turns.len() + 1) * limits::CALL_PARTS_PER_THREAD;
         let asked = u32::try_from(asked).unwrap_or(u32::MAX);
-        let (parts, _) = self
-            .loaded
-            .enter(self.runtime, call, Some(grants.clone()), |store, instance| {
-                let split = instance.get_typed_func::<(&str, u32), Split>(&mut *store, &sharded.split)?;
-                Ok(split.call(store, (arguments, asked))?.0)
-            })?;
+        let (parts, _) = self.loaded.enter(call, Some(grants.clone()), |store, instance| {
+            let split = instance.get_typed_func::<(&str, u32), Split>(&mut *store, &sharded.split)?;
+            Ok(split.call(store, (arguments, asked))?.0)
+        })?;
         let parts = parts.map_err(|failure| self.failure(failure))?;
         if parts.len() > asked as usize {
             return Err(CallError::Trap {
@@ -460,12 +455,10 @@ impl Job<'_> {
         arguments: &str,
         outcomes: &[wit::Outcome],
     ) -> Result<wit::Outcome, CallError> {
-        let (merged, _) = self
-            .loaded
-            .enter(self.runtime, call, Some(grants.clone()), |store, instance| {
-                let merge = instance.get_typed_func::<(&str, &[wit::Outcome]), Merge>(&mut *store, &sharded.merge)?;
-                Ok(merge.call(store, (arguments, outcomes))?.0)
-            })?;
+        let (merged, _) = self.loaded.enter(call, Some(grants.clone()), |store, instance| {
+            let merge = instance.get_typed_func::<(&str, &[wit::Outcome]), Merge>(&mut *store, &sharded.merge)?;
+            Ok(merge.call(store, (arguments, outcomes))?.0)
+        })?;
         merged.map_err(|failure| self.failure(failure))
     }
 

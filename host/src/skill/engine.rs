@@ -1,4 +1,7 @@
-//! The one engine of the process, and the thread that ticks its epoch.
+//! The engine of the process, in two forms, and the thread that ticks their epochs.
+//!
+//! Both forms run the same code under the same limits and differ in where memory comes from: a pool, which makes no
+//! system calls between two calls of a skill, or the system, which takes components of every shape.
 //!
 //! The same configuration compiles the built-in components ahead of time and loads them later, on whatever x86-64
 //! machine that is, so nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose
@@ -7,9 +10,11 @@
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use wasmtime::{Config, Engine, EngineWeak};
+use wasmtime::component::Component;
+use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::SkillHostError;
+use super::cache;
 use super::sandbox::Call;
 use crate::limits;
 
@@ -27,9 +32,23 @@ const X86_64_BASELINE: [&str; 6] = [
 /// Ticks without any call after which the ticker rests.
 const TICKS_UNTIL_REST: u32 = 100;
 
+/// Linear memories of a component that the pool takes, and their tables: what compilers of languages emit.
+const POOL_MEMORIES_PER_COMPONENT: u32 = 2;
+const POOL_TABLES_PER_COMPONENT: u32 = 8;
+
+/// Components at work at once that the pool has room for: calls, what describes itself, and what reads symbols.
+const POOL_COMPONENTS: u32 = 32;
+
+/// Bytes at the beginning of a memory, or of a table, that stay with the pool and are cleared instead of given back:
+/// what a small skill touches. Giving pages back interrupts every processor that runs a thread of this process.
+const POOL_KEEPS_BYTES: usize = 512 * 1024;
+
 /// The engine with its ticker.
 pub(super) struct Runtime {
+    /// Takes memory from the system. Compiles, and runs what does not fit into the pool.
     pub(super) engine: Engine,
+    /// Takes memory from a pool. Absent where the address space for it is not to be had.
+    pool: Option<Engine>,
     ticker: Arc<Ticker>,
 }
 
@@ -45,12 +64,28 @@ impl Runtime {
 
     fn new() -> wasmtime::Result<Self> {
         let engine = Engine::new(&config(baseline_available())?)?;
+        let pool = Engine::new(config(baseline_available())?.allocation_strategy(pool()))
+            .inspect_err(|error| tracing::info!(error = format!("{error:#}"), "memory of skills comes without a pool"))
+            .ok();
         let ticker = Arc::new(Ticker::default());
-        let (weak, shared) = (engine.weak(), Arc::clone(&ticker));
+        let weak = std::iter::once(&engine)
+            .chain(&pool)
+            .map(Engine::weak)
+            .collect::<Vec<_>>();
+        let shared = Arc::clone(&ticker);
         std::thread::Builder::new()
             .name("skill-epoch".to_owned())
             .spawn(move || shared.run(&weak))?;
-        Ok(Self { engine, ticker })
+        Ok(Self { engine, pool, ticker })
+    }
+
+    /// Loads compiled code into the pool's engine, or into the other one where it does not fit there.
+    pub(super) fn load(&self, code: &[u8]) -> wasmtime::Result<Component> {
+        let pooled = self.pool.as_ref().map(|pool| cache::deserialize(pool, code));
+        match pooled {
+            Some(Ok(component)) => Ok(component),
+            _ => cache::deserialize(&self.engine, code),
+        }
     }
 
     /// Watches a call until it is dropped: its token is cancelled when its time is up.
@@ -59,10 +94,8 @@ impl Runtime {
     }
 }
 
-/// The configuration for compiling and loading. Memory is allocated on demand: a pool would save a few of the 50
-/// microseconds of a call, and would bind what a foreign component may look like (sizes and numbers of its tables,
-/// memories and instances) and reserve terabytes of address space, which some containers do not give. `baseline` is false only on a processor that lacks it: precompiled
-/// code does not load there, and components are compiled on the machine.
+/// The configuration for compiling and loading. `baseline` is false only on a processor that lacks it: precompiled code
+/// does not load there, and components are compiled on the machine.
 fn config(baseline: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     // Threads and garbage collection are not even built in: see the features in `Cargo.toml`.
@@ -87,6 +120,25 @@ fn config(baseline: bool) -> wasmtime::Result<Config> {
         }
     }
     Ok(config)
+}
+
+/// Where memory is allocated ahead of time: room for as many components as are ever at work, and address space of 4 GiB
+/// for each of their memories, because compiled code relies on it.
+fn pool() -> InstanceAllocationStrategy {
+    let mut pool = PoolingAllocationConfig::default();
+    pool.max_memories_per_component(POOL_MEMORIES_PER_COMPONENT)
+        .max_memories_per_module(POOL_MEMORIES_PER_COMPONENT)
+        .total_memories(POOL_COMPONENTS * POOL_MEMORIES_PER_COMPONENT)
+        .max_tables_per_component(POOL_TABLES_PER_COMPONENT)
+        .max_tables_per_module(POOL_TABLES_PER_COMPONENT)
+        .total_tables(POOL_COMPONENTS * POOL_TABLES_PER_COMPONENT)
+        .table_elements(usize::try_from(limits::CALL_TABLE_ELEMENTS_MAX).unwrap_or(usize::MAX))
+        .linear_memory_keep_resident(POOL_KEEPS_BYTES)
+        .table_keep_resident(POOL_KEEPS_BYTES)
+        .pagemap_scan(Enabled::Auto)
+        // Guests run on the stacks of the threads that call them.
+        .total_stacks(0);
+    InstanceAllocationStrategy::Pooling(pool)
 }
 
 /// The target of compiled code: this build's own.
@@ -125,7 +177,7 @@ pub(super) fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     Engine::new(&config(true)?)?.precompile_component(wasm)
 }
 
-/// The calls at work. The thread holds the engine weakly, so that it ends with it.
+/// The calls at work. The thread holds the engines weakly, so that it ends with them.
 #[derive(Default)]
 struct Ticker {
     calls: Mutex<Vec<Weak<Call>>>,
@@ -141,17 +193,19 @@ impl Ticker {
         }
     }
 
-    fn run(&self, engine: &EngineWeak) {
+    fn run(&self, engines: &[EngineWeak]) {
         let mut idle = 0;
         loop {
             std::thread::sleep(Duration::from_millis(limits::EPOCH_TICK_MS));
-            let Some(engine) = engine.upgrade() else { return };
-            engine.increment_epoch();
+            let Some(engines) = engines.iter().map(EngineWeak::upgrade).collect::<Option<Vec<_>>>() else {
+                return;
+            };
+            engines.iter().for_each(Engine::increment_epoch);
             let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
             calls.retain(|call| call.upgrade().is_some_and(|call| call.tick()));
             idle = if calls.is_empty() { idle + 1 } else { 0 };
             if idle >= TICKS_UNTIL_REST {
-                drop(engine);
+                drop(engines);
                 let rest = self.wake.wait_while(calls, |calls| calls.is_empty());
                 drop(rest.unwrap_or_else(PoisonError::into_inner));
                 idle = 0;

@@ -14,7 +14,7 @@ use wasmtime::component::{Component, InstancePre, Linker};
 
 use super::engine::Runtime;
 use super::sandbox::{self, Call, State};
-use super::{CallError, Limits, cache, guard, wasi};
+use super::{CallError, Limits, guard, wasi};
 use crate::context::symbols::{Form, Named, Outline, Place, Span, Syntax};
 use crate::limits;
 
@@ -221,13 +221,13 @@ impl Outliners {
 impl Loaded {
     fn new(embedded: &EmbeddedOutliner) -> Result<Self, String> {
         let runtime = Runtime::global().map_err(|error| error.to_string())?;
-        let component = cache::deserialize(&runtime.engine, embedded.compiled).map_err(|error| format!("{error:#}"))?;
+        let component = runtime.load(embedded.compiled).map_err(|error| format!("{error:#}"))?;
         Self::linked(runtime, &component).map_err(|error| format!("{error:#}"))
     }
 
     /// Links what every component carries along of WASI, which answers that there is nothing, and no more.
     fn linked(runtime: &'static Runtime, component: &Component) -> wasmtime::Result<Self> {
-        let mut linker = Linker::new(&runtime.engine);
+        let mut linker = Linker::new(component.engine());
         wasi::link(&mut linker)?;
         guard::link(&mut linker)?;
         let instance = linker.instantiate_pre(component)?;
@@ -241,7 +241,7 @@ impl Loaded {
     fn read(&self, bounds: Bounds, language: Language, text: &str) -> Result<Option<Answer>, CallError> {
         let call = Call::new(language.component(), bounds.limits(), &CancellationToken::new());
         self.runtime.watch(&call);
-        let mut store = sandbox::store(self.runtime, &call, None);
+        let mut store = sandbox::store(self.instance.engine(), &call, None);
         let answer = self.instance.instantiate(&mut store).and_then(|instance| {
             let face = self.face.load(&mut store, &instance)?;
             face.tool_symbols_outline()
@@ -295,7 +295,7 @@ fn span(span: wit::Span) -> Span {
 pub fn precompile_outliner(wasm: &[u8]) -> Result<Vec<u8>, String> {
     let compiled = super::engine::precompile(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
     let runtime = Runtime::global().map_err(|error| error.to_string())?;
-    let link = || Loaded::linked(runtime, &cache::deserialize(&runtime.engine, &compiled)?);
+    let link = || Loaded::linked(runtime, &runtime.load(&compiled)?);
     link().map_err(|error| format!("it does not link: {error:#}"))?;
     Ok(compiled)
 }

@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
-use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
 
-use super::engine::Runtime;
 use super::guard::Stage;
 use super::imports::Globs;
 use super::policy::{Decision, Effect};
@@ -296,6 +295,9 @@ impl Call {
             let (limit, verdict) = (format!("{} handles", self.limits.handles), "handles");
             return CallError::Limit { skill, limit, verdict };
         }
+        if error.is::<wasmtime::PoolConcurrencyLimitError>() {
+            return CallError::Busy { skill };
+        }
         // A guest that was refused memory nearly always ends itself with a trap; the refusal is the reason.
         if self.memory_refused.load(Ordering::Relaxed) {
             let (limit, verdict) = (format!("{} of memory", mebibytes(self.limits.memory_bytes)), "memory");
@@ -504,8 +506,8 @@ impl ResourceLimiter for State {
 }
 
 /// A fresh store for one instance of a call.
-pub(super) fn store(runtime: &Runtime, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
-    let mut store = Store::new(&runtime.engine, State::new(call, grants));
+pub(super) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
+    let mut store = Store::new(engine, State::new(call, grants));
     store.limiter(|state| state);
     store.set_hostcall_fuel(bound(Defence::HostCallBytes, call.limits.host_call_bytes));
     store.set_max_component_handles(bound(Defence::Handles, call.limits.handles));

@@ -12,7 +12,7 @@ use super::journal::Entry;
 use super::*;
 use crate::repository::Options;
 use crate::skill::changes::dying_at;
-use crate::skill::{Approver, CallContext, ChangeJournal, Conversation, Publishing, Question, SessionFiles, stage};
+use crate::skill::{CallContext, ChangeJournal, Publishing, SessionFiles, stage};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.
 struct Scene {
@@ -39,18 +39,6 @@ const AFTER: [(&str, &str); 4] = [
 fn tree(files: [(&str, &str); 4]) -> Tree {
     let owned = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
     owned.into_iter().collect()
-}
-
-struct Nobody;
-
-impl Approver for Nobody {
-    fn can_ask(&self) -> bool {
-        false
-    }
-
-    fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
-        false
-    }
 }
 
 impl Scene {
@@ -118,18 +106,15 @@ impl Scene {
         let recorder = Recorder::create(folder, start).expect("it can be made");
         let seen = BEFORE.map(|(path, text)| (path.to_owned(), stage::digest(text.as_bytes())));
         let context = CallContext {
-            repository: Repository::open(&self.root(), &Options::default()).expect("it can be opened"),
-            policy: Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
-            approver: Arc::new(Nobody),
             changes: Arc::clone(&recorder) as _,
-            conversation: Conversation::default(),
             files: Mutex::new(SessionFiles {
                 seen: seen.into_iter().collect(),
                 ..SessionFiles::default()
             }),
-            cancel: CancellationToken::new(),
-            environment: BTreeMap::new(),
-            progress: Arc::new(|_| ()),
+            ..CallContext::unattended(
+                Repository::open(&self.root(), &Options::default()).expect("it can be opened"),
+                Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
+            )
         };
         let staged = tempfile::tempdir().expect("a temporary folder");
         for (path, text) in AFTER {

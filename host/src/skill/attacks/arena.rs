@@ -5,21 +5,17 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 use super::Attack;
 use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
 use crate::skill::policy::{Cause, Policy};
-use crate::skill::{
-    Approver, Builtin, CallContext, ChangeJournal, Conversation, Limits, PreparedChange, Question, SessionFiles,
-    SkillHost,
-};
+use crate::skill::{Builtin, CallContext, Limits, SkillHost};
 
 /// In every file that must be told by nobody.
 pub(super) const SECRET: &str = "SECRET";
@@ -75,36 +71,6 @@ const HARD_LINKS: [(&str, &str); 3] = [
     ("node_modules/p/.npmrc", "hard-skipped"),
 ];
 
-/// Nobody to ask.
-struct Nobody;
-
-impl Approver for Nobody {
-    fn can_ask(&self) -> bool {
-        false
-    }
-
-    fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
-        false
-    }
-}
-
-/// Nothing here has to survive a crash.
-struct NoJournal;
-
-impl ChangeJournal for NoJournal {
-    fn prepare(&self, _: &PreparedChange) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn committed(&self, _: &str) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn abandoned(&self, _: &str) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Traps, a host that knows the hostile guest alone, and a session.
 pub(super) struct Arena {
     _folder: TempDir,
@@ -131,17 +97,12 @@ impl Arena {
             deny: attack.denied.iter().map(|&effect| effect.to_owned()).collect(),
             ..PolicyRequest::default()
         };
+        let repository = Repository::open(&base.join("repo"), &options).map_err(io::Error::other)?;
+        let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
+            .map_err(|problem| io::Error::other(problem.message))?;
         let context = CallContext {
-            repository: Repository::open(&base.join("repo"), &options).map_err(io::Error::other)?,
-            policy: Policy::new(Cause::Operation(Operation::Refactor), &request)
-                .map_err(|problem| io::Error::other(problem.message))?,
-            approver: Arc::new(Nobody),
-            changes: Arc::new(NoJournal),
-            conversation: Conversation::default(),
-            files: Mutex::new(SessionFiles::default()),
-            cancel: CancellationToken::new(),
             environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),
-            progress: Arc::new(|_| ()),
+            ..CallContext::unattended(repository, policy)
         };
         let mut limits = Limits::default();
         (attack.bounds)(&mut limits);

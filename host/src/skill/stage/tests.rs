@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::api::{Operation, PolicyRequest};
 use crate::repository::{Options, Repository};
+use crate::skill::ChangeJournal;
 use crate::skill::changes::{LeftAlone, UndoReport, WrittenLate, recover, undo};
 use crate::skill::policy::{Cause, Policy};
-use crate::skill::{Approver, ChangeJournal, Conversation, Question};
 
 /// Records what it is told, fails where a test says so, and may do something between `prepare` and the change.
 #[derive(Default)]
@@ -68,18 +67,6 @@ impl ChangeJournal for Journal {
     }
 }
 
-struct Nobody;
-
-impl Approver for Nobody {
-    fn can_ask(&self) -> bool {
-        false
-    }
-
-    fn ask(&self, _question: &Question, _cancel: &CancellationToken) -> bool {
-        false
-    }
-}
-
 /// A repository, a stage and a session.
 struct Bench {
     folder: TempDir,
@@ -105,15 +92,11 @@ impl Bench {
         };
         let journal = Arc::new(Journal::default());
         let context = CallContext {
-            repository: Repository::open(&folder.path().join("root"), &options).expect("the root is accepted"),
-            policy: Policy::new(Cause::Operation(operation), request).expect("the request is valid"),
-            approver: Arc::new(Nobody),
             changes: Arc::clone(&journal) as Arc<dyn ChangeJournal>,
-            files: Mutex::default(),
-            conversation: Conversation::default(),
-            cancel: CancellationToken::new(),
-            environment: BTreeMap::new(),
-            progress: Arc::new(|_| {}),
+            ..CallContext::unattended(
+                Repository::open(&folder.path().join("root"), &options).expect("the root is accepted"),
+                Policy::new(Cause::Operation(operation), request).expect("the request is valid"),
+            )
         };
         Self {
             folder,

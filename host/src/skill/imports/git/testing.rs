@@ -12,9 +12,7 @@ use crate::api::{Operation, PolicyRequest};
 use crate::process::contain;
 use crate::repository::{Options, Repository};
 use crate::skill::policy::{Cause, Policy};
-use crate::skill::{
-    Approver, CallContext, ChangeJournal, ChangeKind, Conversation, PreparedChange, Question, SessionFiles,
-};
+use crate::skill::{Approver, CallContext, ChangeKind, Question};
 
 /// Answers every question the same way, after doing something, and remembers what it was asked.
 pub(in crate::skill::imports) struct Answer {
@@ -53,22 +51,6 @@ impl Approver for Answer {
     }
 }
 
-struct NoJournal;
-
-impl ChangeJournal for NoJournal {
-    fn prepare(&self, _change: &PreparedChange) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn committed(&self, _id: &str) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn abandoned(&self, _id: &str) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// A session on `root` in which `allowed` effects are allowed and the others of a refactoring are asked.
 pub(in crate::skill::imports) fn context(root: &Path, allowed: &[&str], approver: Arc<dyn Approver>) -> CallContext {
     let request = PolicyRequest {
@@ -83,15 +65,12 @@ pub(in crate::skill::imports) fn context(root: &Path, allowed: &[&str], approver
     let policy = policy.and_then(|policy| policy.unsandboxed_by(&request)?.contained(contain::available));
     let policy = policy.expect("the effects are known");
     CallContext {
-        repository: Repository::open(root, &Options::default()).expect("the folder is there"),
-        policy,
         approver,
-        changes: Arc::new(NoJournal),
-        files: Mutex::new(SessionFiles::default()),
-        conversation: Conversation::default(),
-        cancel: CancellationToken::new(),
         environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-        progress: Arc::new(|_| {}),
+        ..CallContext::unattended(
+            Repository::open(root, &Options::default()).expect("the folder is there"),
+            policy,
+        )
     }
 }
 

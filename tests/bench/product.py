@@ -10,7 +10,7 @@ from pathlib import Path
 
 from timing import Cost, Failed, run
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 # Like cargo when it runs in the project: a relative folder is one of the project.
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -1,7 +1,7 @@
 """What the benchmarks must not do: pass off unequal work as equal, take old figures for new ones, or end where one is
 missing.
 
-`python3 -B -m unittest discover --start-directory benches` runs it, and so does `scripts/test`."""
+`python3 -B -m unittest discover --start-directory tests/bench` runs it, and so does `scripts/test`."""
 
 import json
 import os

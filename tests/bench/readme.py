@@ -7,10 +7,10 @@ import sys
 from product import ROOT
 
 README = ROOT / "README.md"
-MEASURED = ROOT / "benches/measured.json"
+MEASURED = ROOT / "tests/bench/measured.json"
 BEGIN = "<!-- figures: written by scripts/bench --readme -->\n"
 END = "<!-- end of figures -->\n"
-HINT = "hint: scripts/bench --readme --from benches/measured.json"
+HINT = "hint: scripts/bench --readme --from tests/bench/measured.json"
 
 
 def shown(value, unit):

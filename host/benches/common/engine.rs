@@ -1,0 +1,41 @@
+//! A host with the product's own components, and a call's surroundings.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use host::api::PolicyRequest;
+use host::repository::{Options, Repository};
+use host::skill::policy::{Cause, Policy};
+use host::skill::{Builtin, CallContext, SkillHost, precompile};
+
+/// The surroundings of a call on the folder `root`.
+pub(crate) fn context(root: &Path) -> Arc<CallContext> {
+    Arc::new(CallContext::unattended(
+        Repository::open(root, &Options::default()).expect("the folder is acceptable"),
+        Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid"),
+    ))
+}
+
+/// A guest as the product embeds its skills.
+fn embedded(name: &'static str) -> Builtin {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("it lies in the target folder");
+    let path = target.join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
+    let embedded = precompile(&path).expect("the guest is built: run scripts/build");
+    Builtin {
+        name,
+        digest: embedded.digest.leak(),
+        wasm: &[],
+        compiled: embedded.compiled.leak(),
+        descriptor: serde_json::to_string(&embedded.descriptor)
+            .expect("it is plain data")
+            .leak(),
+    }
+}
+
+/// An engine with these components.
+pub(crate) fn engine(home: &Path, names: &[&'static str]) -> Arc<SkillHost> {
+    let skills: Vec<Builtin> = names.iter().copied().map(embedded).collect();
+    SkillHost::new(skills.leak(), home).expect("the engine starts")
+}

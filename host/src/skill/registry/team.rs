@@ -1,0 +1,363 @@
+//! A team's components: looked at, added and pinned, and taken away.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::describe::describe;
+use super::pins::{Pin, Pins};
+use super::{Skill, SkillHost, Source, digest, is_name, names, ready_entry};
+use crate::api::SkillEntry;
+use crate::limits;
+use crate::skill::{Descriptor, SkillHostError, component};
+
+/// Components of a team that are looked at.
+const TEAM_SKILLS_MAX: usize = 128;
+
+/// A component in the team's folder, as it was when it was last read.
+#[derive(Clone)]
+pub(super) struct Seen {
+    stamp: Stamp,
+    digest: String,
+    /// Set once it was found to be pinned, so that its code is loaded once.
+    skill: Option<Arc<Skill>>,
+}
+
+/// Tells whether a file is still the one that was hashed. The change time cannot be set back by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// A component of the team with its state.
+pub(super) enum Member {
+    Ready(Arc<Skill>),
+    Waiting {
+        digest: String,
+        state: &'static str,
+        reason: String,
+    },
+}
+
+/// What a component says about itself and asks for, before it is trusted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Inspection {
+    /// Name that would call it.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it does.
+    pub description: String,
+    /// Names of the effects that it would get.
+    pub effects: Vec<String>,
+    /// SHA-256 of the file, hexadecimal.
+    pub digest: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+impl Inspection {
+    fn new(path: &Path, wasm: &[u8], descriptor: &Descriptor) -> Self {
+        Self {
+            name: descriptor.name.clone(),
+            version: descriptor.version.clone(),
+            description: descriptor.description.clone(),
+            effects: names(&descriptor.effects),
+            digest: digest(wasm),
+            size: wasm.len() as u64,
+            path: path.to_owned(),
+            parameters: descriptor.parameters.clone(),
+        }
+    }
+}
+
+/// A component that was looked at, with what is needed to keep it.
+struct Inspected {
+    inspection: Inspection,
+    descriptor: Descriptor,
+    wasm: Arc<[u8]>,
+}
+
+impl SkillHost {
+    /// What lies in the team's folder, by name.
+    pub(super) fn members(&self) -> BTreeMap<String, Member> {
+        let files = component_files(&self.folder);
+        if files.is_empty() {
+            return BTreeMap::new();
+        }
+        let pins = Pins::read(&self.folder);
+        let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|name, _| files.iter().any(|(known, _)| known == name));
+        files
+            .into_iter()
+            .map(|(name, path)| {
+                let member = self.member(&mut seen, &name, &path, pins.as_ref());
+                (name, member)
+            })
+            .collect()
+    }
+
+    fn member(
+        &self,
+        seen: &mut BTreeMap<String, Seen>,
+        name: &str,
+        path: &Path,
+        pins: Result<&Pins, &SkillHostError>,
+    ) -> Member {
+        let waiting = |digest: &str, state, reason: String| Member::Waiting {
+            digest: digest.to_owned(),
+            state,
+            reason,
+        };
+        if self.builtins.contains_key(name) {
+            return waiting("", "refused", "its name is that of a built-in skill".to_owned());
+        }
+        let seen = match look(seen, name, path) {
+            Ok(seen) => seen,
+            Err(error) => return waiting("", "refused", format!("it cannot be read: {error}")),
+        };
+        let pin = match pins {
+            Ok(pins) => pins.skills.get(name),
+            Err(error) => return waiting(&seen.digest, "refused", error.to_string()),
+        };
+        match pin {
+            None => {
+                let reason = format!("nobody has added it; `tool skill trust {name}` shows what it asks for");
+                waiting(&seen.digest, "untrusted", reason)
+            }
+            Some(pin) if pin.digest != seen.digest => {
+                let reason = format!("its file has changed since it was added; `tool skill trust {name}` looks again");
+                waiting(&seen.digest, "changed", reason)
+            }
+            Some(pin) => {
+                let fits = |skill: &&Arc<Skill>| skill.descriptor == pin.descriptor;
+                if let Some(skill) = seen.skill.as_ref().filter(fits) {
+                    return Member::Ready(Arc::clone(skill));
+                }
+                let source = Source::Team(path.to_owned());
+                let skill = Skill::new(pin.descriptor.clone(), pin.digest.clone(), source);
+                seen.skill = Some(Arc::clone(&skill));
+                Member::Ready(skill)
+            }
+        }
+    }
+
+    /// Looks at a component without trusting it: it is checked, compiled, and asked to describe itself with every
+    /// capability denied.
+    pub fn inspect(&self, file: &Path) -> Result<Inspection, SkillHostError> {
+        Ok(self.inspected(file)?.inspection)
+    }
+
+    /// The same for a component that lies in the team's folder.
+    pub fn inspect_installed(&self, name: &str) -> Result<Inspection, SkillHostError> {
+        let path = self.installed(name)?;
+        let inspection = self.inspect(&path)?;
+        match inspection.name == name {
+            true => Ok(inspection),
+            false => Err(SkillHostError::Refused {
+                path,
+                reason: format!("it calls itself `{0}`; name the file `{0}.wasm`", inspection.name),
+            }),
+        }
+    }
+
+    fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
+        let wasm = read_component(file).map_err(|source| io(file, "read", source))?;
+        let refused = |reason| SkillHostError::Refused {
+            path: file.to_owned(),
+            reason,
+        };
+        let surface = component::inspect(&wasm).map_err(refused)?;
+        let component = self
+            .compiled(
+                &digest(&wasm),
+                Arc::clone(&wasm),
+                &file.display().to_string(),
+                &|_| (),
+                &CancellationToken::new(),
+            )
+            .map_err(refused)?;
+        let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
+        if self.builtins.contains_key(descriptor.name.as_str()) {
+            let reason = format!("its name, `{}`, is that of a built-in skill", descriptor.name);
+            return Err(refused(reason));
+        }
+        Ok(Inspected {
+            inspection: Inspection::new(file, &wasm, &descriptor),
+            descriptor,
+            wasm,
+        })
+    }
+
+    /// Adds the component that was shown: copies it into the team's folder and pins its digest and descriptor. Refused
+    /// where the file is no longer the one that was shown.
+    pub fn add(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
+        let inspected = self.shown_again(shown)?;
+        let target = self.component_path(&inspected.descriptor.name);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
+            .map_err(|source| io(&self.folder, "made", source))?;
+        write(&target, &inspected.wasm)?;
+        self.pin(inspected)
+    }
+
+    /// Trusts the component that was shown where it lies: in the team's folder.
+    pub fn trust(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
+        let inspected = self.shown_again(shown)?;
+        if self.installed(&inspected.descriptor.name)? != shown.path {
+            return Err(SkillHostError::Refused {
+                path: shown.path.clone(),
+                reason: "it does not lie in the folder of skills under its own name".to_owned(),
+            });
+        }
+        self.pin(inspected)
+    }
+
+    fn shown_again(&self, shown: &Inspection) -> Result<Inspected, SkillHostError> {
+        let inspected = self.inspected(&shown.path)?;
+        match inspected.inspection.digest == shown.digest {
+            true => Ok(inspected),
+            false => Err(SkillHostError::Changed {
+                path: shown.path.clone(),
+                shown: shown.digest.clone(),
+                found: inspected.inspection.digest,
+            }),
+        }
+    }
+
+    /// Takes a team's component away: its pin and its file.
+    pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
+        let path = self.installed(name)?;
+        let mut pins = Pins::read(&self.folder)?;
+        if pins.skills.remove(name).is_some() {
+            pins.write(&self.folder)?;
+        }
+        fs::remove_file(&path).map_err(|source| io(&path, "removed", source))
+    }
+
+    /// The file of a component in the team's folder.
+    fn installed(&self, name: &str) -> Result<PathBuf, SkillHostError> {
+        let path = self.component_path(name);
+        match is_name(name) && path.is_file() {
+            true => Ok(path),
+            false => Err(SkillHostError::Unknown { name: name.to_owned() }),
+        }
+    }
+
+    fn component_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.wasm"))
+    }
+
+    fn pin(&self, inspected: Inspected) -> Result<SkillEntry, SkillHostError> {
+        let Inspected {
+            inspection, descriptor, ..
+        } = inspected;
+        let mut pins = Pins::read(&self.folder)?;
+        let pin = Pin {
+            digest: inspection.digest.clone(),
+            descriptor: descriptor.clone(),
+        };
+        pins.skills.insert(inspection.name, pin);
+        pins.write(&self.folder)?;
+        let skill = Skill::new(descriptor, inspection.digest, Source::Team(inspection.path));
+        Ok(ready_entry(&skill, "team"))
+    }
+}
+
+/// Replaces a file as a whole, with mode 0600.
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), SkillHostError> {
+    let attempt = || -> std::io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    attempt().map_err(|source| io(path, "written", source))
+}
+
+pub(super) fn io(path: &Path, action: &'static str, source: std::io::Error) -> SkillHostError {
+    SkillHostError::Io {
+        path: path.to_owned(),
+        action,
+        source,
+    }
+}
+
+/// The components in a folder, by the name that their files give them.
+fn component_files(folder: &Path) -> BTreeMap<String, PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return BTreeMap::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.path();
+            let name = path.file_name()?.to_str()?.strip_suffix(".wasm")?.to_owned();
+            (is_name(&name) && entry.file_type().ok()?.is_file()).then_some((name, path))
+        })
+        .take(TEAM_SKILLS_MAX)
+        .collect()
+}
+
+/// Hashes a component, unless it is still the one that was hashed before.
+fn look<'a>(seen: &'a mut BTreeMap<String, Seen>, name: &str, path: &Path) -> std::io::Result<&'a mut Seen> {
+    let stamp = Stamp::of(&fs::symlink_metadata(path)?);
+    if seen.get(name).is_none_or(|seen| seen.stamp != stamp) {
+        let digest = digest(&read_component(path)?);
+        let skill = None;
+        seen.insert(name.to_owned(), Seen { stamp, digest, skill });
+    }
+    seen.get_mut(name).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+}
+
+/// Reads a component of bounded size; never waits on a FIFO.
+pub(super) fn read_component(path: &Path) -> std::io::Result<Arc<[u8]>> {
+    let flags = rustix::fs::OFlags::NONBLOCK;
+    let file: File = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    let mut wasm = Vec::new();
+    file.take(limits::COMPONENT_BYTES_MAX + 1).read_to_end(&mut wasm)?;
+    match wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
+        true => Err(std::io::Error::other(format!(
+            "it is larger than {} bytes",
+            limits::COMPONENT_BYTES_MAX
+        ))),
+        false => Ok(wasm.into()),
+    }
+}
