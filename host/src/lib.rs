@@ -19,6 +19,7 @@
 //! - [`defence`]: the names of what stands in an attack's way, for the test that takes it away.
 //! - [`daemon`]: lock, state file, token, start and stop.
 //! - [`http`]: routes by resource behind one gate.
+//! - `mcp`: the skills as tools for other agents, over lines and over HTTP.
 //! - [`session`]: the owner of a request, its journal and what is made of it.
 //! - [`operation`]: the four operations: their targets, their prompts, and what their answers cite and propose.
 //! - [`context`]: which files matter, and what of them goes to the model.
@@ -35,7 +36,7 @@
 //! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections, and for
 //! installations [`process`], by a proxy that reaches package registries. Only [`process`] and the daemon's start
 //! spawn a process. Only [`config`] reads the environment. Nothing here prints. Dependencies point one way: `http`,
-//! `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
+//! `mcp`, `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
 
 pub mod api;
 pub mod config;
@@ -46,6 +47,7 @@ pub mod defence;
 pub mod fuzz;
 pub mod http;
 pub mod limits;
+mod mcp;
 pub mod operation;
 pub mod process;
 pub mod provider;

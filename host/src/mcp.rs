@@ -33,10 +33,10 @@ use crate::session::Sessions;
 use call::Pending;
 use roots::Roots;
 
-pub use serve::{Connecting, Mcp};
+pub(crate) use serve::{Connecting, Mcp};
 
 /// A session under way with its place among those that may be.
-struct Line {
+pub(crate) struct Line {
     connection: Connection,
     /// Calls at once.
     calls: Arc<Semaphore>,
@@ -53,6 +53,11 @@ impl Line {
             pending: Mutex::default(),
             _place: place,
         })
+    }
+
+    /// Identifier of its session.
+    pub(crate) fn session(&self) -> &str {
+        self.connection.id()
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<String, Pending>> {

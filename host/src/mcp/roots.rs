@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rmcp::model::{ProtocolVersion, Root};
+use rmcp::model::ProtocolVersion;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Mutex;
 
@@ -46,13 +46,13 @@ fn has_roots(capabilities: &rmcp::model::ClientCapabilities) -> bool {
     capabilities.roots.is_some()
 }
 
-/// The client's roots.
+/// The client's roots, as URIs.
 #[expect(deprecated, reason = "roots are a part of every revision that clients speak so far")]
-async fn asked(context: &RequestContext<RoleServer>) -> Result<Vec<Root>, Problem> {
+async fn asked(context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
     let patience = limits::seconds(limits::MCP_ROOTS_SECONDS_MAX);
     let answer = tokio::time::timeout(patience, context.peer.list_roots());
     match answer.await {
-        Ok(Ok(answer)) => Ok(answer.roots),
+        Ok(Ok(answer)) => Ok(answer.roots.into_iter().map(|root| root.uri).collect()),
         Ok(Err(_)) | Err(_) => Err(Problem::new(
             "roots-unknown",
             "The client says that it has roots, and does not answer which",
@@ -62,13 +62,13 @@ async fn asked(context: &RequestContext<RoleServer>) -> Result<Vec<Root>, Proble
 }
 
 /// An error unless a directory is or lies in one of the roots.
-fn lies_in(repository: &Path, roots: &[Root]) -> Result<(), Problem> {
+fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
     let is_around = |root: &PathBuf| root.canonicalize().is_ok_and(|root| repository.starts_with(root));
-    let places: Vec<PathBuf> = roots.iter().filter_map(|root| place(&root.uri)).collect();
+    let places: Vec<PathBuf> = roots.iter().filter_map(|root| place(root)).collect();
     if places.iter().any(is_around) {
         return Ok(());
     }
-    let named: Vec<String> = roots.iter().take(ROOTS_NAMED).map(|root| format!("`{}`", root.uri)).collect();
+    let named: Vec<String> = roots.iter().take(ROOTS_NAMED).map(|root| format!("`{root}`")).collect();
     let message = format!(
         "The repository `{}` lies in none of the client's roots ({})",
         repository.display(),
@@ -123,9 +123,9 @@ mod tests {
         let root = place.path().canonicalize().expect("it is there");
         let inner = root.join("inner");
         std::fs::create_dir(&inner).expect("the folder is writable");
-        let of = |path: &Path| Root::new(format!("file://{}", path.display()));
+        let of = |path: &Path| format!("file://{}", path.display());
         assert!(lies_in(&inner, &[of(&inner)]).is_ok());
-        assert!(lies_in(&inner, &[Root::new("file:///nowhere"), of(&root)]).is_ok());
+        assert!(lies_in(&inner, &["file:///nowhere".to_owned(), of(&root)]).is_ok());
         let refused = lies_in(&root, &[of(&inner)]).expect_err("it is around the root");
         assert_eq!(refused.code, "outside-roots");
         assert!(refused.message.contains("lies in none of the client's roots (`file:///"), "{refused}");

@@ -52,6 +52,11 @@ pub(crate) struct Connecting {
 }
 
 impl Connecting {
+    /// A connection that begins at once.
+    pub(crate) async fn line(&self) -> Result<Arc<Line>, Problem> {
+        self.own().await
+    }
+
     /// A session of its own.
     pub(super) async fn own(&self) -> Result<Arc<Line>, Problem> {
         let place = Arc::clone(&self.mcp.places).try_acquire_owned().map_err(|_| {

@@ -82,11 +82,21 @@ impl Connection {
         &self.root
     }
 
-    /// Runs a call to its end; nothing where the session has ended.
-    pub async fn call(&self, call: Call) -> Option<CallAnswer> {
-        let (answer, answered) = oneshot::channel();
-        self.calls.send(Incoming { call, answer }).await.ok()?;
-        answered.await.ok()
+    /// Runs a call to its end; nothing where the session has ended. It begins when it is first asked how it stands.
+    pub fn call(&self, call: Call) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
+        let calls = self.calls.clone();
+        async move {
+            let (answer, answered) = oneshot::channel();
+            calls.send(Incoming { call, answer }).await.ok()?;
+            // A call that waits for its user must not keep a session alive whose client has gone.
+            drop(calls);
+            answered.await.ok()
+        }
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.calls.is_closed()
     }
 
     /// Writes into the journal who is at the other end.

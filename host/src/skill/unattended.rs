@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::policy::Policy;
-use super::{Approver, CallContext, ChangeJournal, Conversation, PreparedChange, Question, SessionFiles};
+use super::{Approver, CallContext, ChangeJournal, PreparedChange, Question};
 use crate::repository::Repository;
 
 /// Nobody to ask.
@@ -50,8 +50,8 @@ impl CallContext {
             policy,
             approver: Arc::new(Nobody),
             changes: Arc::new(Unrecorded),
-            files: Mutex::new(SessionFiles::default()),
-            conversation: Conversation::default(),
+            files: Arc::default(),
+            conversation: Arc::default(),
             cancel: CancellationToken::new(),
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),

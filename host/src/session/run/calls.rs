@@ -18,7 +18,7 @@ use super::{Job, Outcome};
 use crate::api::{Event, Problem};
 use crate::provider::ToolCall;
 use crate::session::connection::{Call, CallAnswer, Incoming, Meanwhile};
-use crate::skill::{Approver, CallContext, SessionFiles};
+use crate::skill::{CallContext, ChangeJournal};
 use crate::turn::bounded_text;
 
 /// The calls of a connection, as they come.
@@ -35,7 +35,7 @@ pub(super) async fn serve(job: &Job, calls: &Calls) -> Result<Outcome, Problem> 
     let mut incoming = calls.0.lock().await;
     let serving = Serving {
         job,
-        tools: SessionTools::of_files(job, SessionFiles::default()),
+        tools: SessionTools::of_connection(job),
         gone: job.cancel.child_token(),
         order: Mutex::default(),
         count: AtomicUsize::new(0),
@@ -101,7 +101,7 @@ impl Serving<'_> {
             true => context.cancel.run_until_cancelled(self.order.lock()).await,
             false => None,
         };
-        let report = self.tools.perform_for_client(context, call).await;
+        let report = self.tools.call_for_client(context, call).await;
         let text = bounded_text(result_of(call, &report).text);
         CallAnswer {
             result: report.result,
@@ -121,8 +121,14 @@ impl Serving<'_> {
             let _ = meanwhile.try_send(Meanwhile::Line(line));
         };
         let approver = self.job.approver.relayed(call.can_ask, call.meanwhile.clone());
-        let approver: Arc<dyn Approver> = Arc::new(approver);
-        self.tools
-            .context_of_call(approver, self.gone.child_token(), Arc::new(progress))
+        let changes: Arc<dyn ChangeJournal> = Arc::clone(&self.job.recorder) as _;
+        self.tools.context_of_call(CallContext {
+            approver: Arc::new(approver),
+            changes,
+            cancel: self.gone.child_token(),
+            environment: self.job.environment.clone(),
+            progress: Arc::new(progress),
+            ..CallContext::unattended(Arc::clone(&self.job.repository), self.job.policy.clone())
+        })
     }
 }
