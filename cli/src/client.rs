@@ -14,7 +14,7 @@ use host::daemon::{self, Proved, Record};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::upgrade::Upgraded;
+use hyper::upgrade::{Parts, Upgraded};
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -98,7 +98,7 @@ impl Backend {
         path: &str,
         protocol: &'static str,
         body: &impl Serialize,
-    ) -> Result<(Client, Upgraded), Error> {
+    ) -> Result<(Client, Carrier), Error> {
         let patience = Instant::now() + START_TIME;
         loop {
             let mut client = self.connect_or_start().await?;
@@ -353,6 +353,27 @@ async fn send(
     }
 }
 
+/// A connection that carries another protocol from here on, for whoever reads and writes on threads of its own.
+#[derive(Debug)]
+pub(crate) struct Carrier {
+    pub(crate) stream: std::net::TcpStream,
+    /// What has arrived of it already.
+    pub(crate) received: Bytes,
+}
+
+impl Carrier {
+    fn of(upgraded: Upgraded) -> std::io::Result<Self> {
+        let parts = upgraded.downcast::<TokioIo<TcpStream>>();
+        let Parts { io, read_buf, .. } = parts.map_err(|_| std::io::Error::other("it is none of ours"))?;
+        let stream = io.into_inner().into_std()?;
+        stream.set_nonblocking(false)?;
+        Ok(Self {
+            stream,
+            received: read_buf,
+        })
+    }
+}
+
 /// A kept connection to a daemon that has proved to be ours.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -441,7 +462,7 @@ impl Client {
     }
 
     /// POST in JSON that turns the connection into one of another protocol.
-    async fn upgrade(&mut self, path: &str, protocol: &'static str, body: &impl Serialize) -> Result<Upgraded, Error> {
+    async fn upgrade(&mut self, path: &str, protocol: &'static str, body: &impl Serialize) -> Result<Carrier, Error> {
         let (address, bearer) = (self.address(), format!("Bearer {}", self.token));
         let mut request = request(address, Method::POST, path, Some(encode(body)?), Some(&bearer))?;
         let headers = request.headers_mut();
@@ -455,7 +476,10 @@ impl Client {
             Err(error) => return Err(lost(address, &error).await),
         };
         match response.status() {
-            StatusCode::SWITCHING_PROTOCOLS => hyper::upgrade::on(response).await.map_err(|error| broken(&error)),
+            StatusCode::SWITCHING_PROTOCOLS => {
+                let upgraded = hyper::upgrade::on(response).await.map_err(|error| broken(&error))?;
+                Carrier::of(upgraded).map_err(|error| broken(&error))
+            }
             _ => Err(problem_of(response).await),
         }
     }

@@ -5,17 +5,18 @@
 
 mod install;
 
+use std::io::{self, BufRead, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use host::api::{ConnectRequest, Overrides, Problem};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt;
 
 use super::{Context, path_text, policy};
 use crate::args::{Mcp, McpCommand};
-use crate::client::Client;
+use crate::client::{Carrier, Client};
 use crate::error::Error;
 
 /// Serves, or says how another agent is told to let us serve.
@@ -54,34 +55,61 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
     bridge(connection, &client).await
 }
 
-/// Copies both ways until standard input ends, and then what is still under way of the answers.
-async fn bridge(connection: Upgraded, client: &Client) -> Result<ExitCode, Error> {
-    let (mut incoming, mut outgoing) = tokio::io::split(TokioIo::new(connection));
-    let sending = async {
-        let sent = tokio::io::copy(&mut tokio::io::stdin(), &mut outgoing).await;
-        // Where this fails, the other direction knows why.
-        let _ = outgoing.shutdown().await;
-        sent
+/// Copies both ways until standard input ends, and then what is still under way of the answers. A thread for each way:
+/// every message goes through here twice, and a runtime between the two would wake one thread more each time.
+async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error> {
+    let Carrier { stream, received } = connection;
+    let outgoing = stream.try_clone().map_err(|error| Error::new("mcp", error.to_string()))?;
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let input_ended = Arc::clone(&has_ended);
+    let sending = tokio::task::spawn_blocking(move || send(outgoing, &input_ended));
+    let mut receiving = tokio::task::spawn_blocking(move || receive(stream, &received));
+    let received = tokio::select! {
+        received = &mut receiving => received,
+        _ = sending => receiving.await,
     };
-    let mut receiving = std::pin::pin!(async {
-        let mut output = tokio::io::stdout();
-        let received = tokio::io::copy(&mut incoming, &mut output).await;
-        output.flush().await.and(received)
-    });
-    let has_input_ended = tokio::select! {
-        sent = sending => sent.is_ok(),
-        received = &mut receiving => return Err(ended(received, client).await),
-    };
-    match receiving.await {
-        Ok(_) if has_input_ended => Ok(ExitCode::SUCCESS),
-        received => Err(ended(received, client).await),
+    match received {
+        // Nobody is left to answer: this is the end that was asked for.
+        Ok(Ok(())) if has_ended.load(Ordering::SeqCst) => Ok(ExitCode::SUCCESS),
+        received => Err(ended(received.ok(), client).await),
+    }
+}
+
+/// Standard input to the daemon. Where this fails, the other direction knows why.
+fn send(mut stream: TcpStream, has_ended: &AtomicBool) {
+    let mut input = io::stdin().lock();
+    while let Ok(read) = input.fill_buf() {
+        let taken = read.len();
+        if taken == 0 || stream.write_all(read).is_err() {
+            has_ended.store(taken == 0, Ordering::SeqCst);
+            break;
+        }
+        input.consume(taken);
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+}
+
+/// The daemon to standard output.
+fn receive(mut stream: TcpStream, received: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(received)?;
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        output.flush()?;
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => output.write_all(&piece[..length])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The daemon has gone: that is the end, and no failure of the output.
+            Err(_) => return Ok(()),
+        }
     }
 }
 
 /// What to say where the daemon ended it.
-async fn ended(received: std::io::Result<u64>, client: &Client) -> Error {
+async fn ended(received: Option<io::Result<()>>, client: &Client) -> Error {
     match received {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Error::OutputClosed,
+        Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Error::OutputClosed,
         _ => {
             let cancelled = Problem::new("cancelled", "The session of this connection was cancelled")
                 .with_hint("let the other agent start `tool mcp` again");

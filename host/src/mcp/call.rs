@@ -73,7 +73,7 @@ fn begun(
         ));
     };
     let cancel = CancellationToken::new();
-    let (watcher, meanwhile) = mpsc::channel(limits::MCP_PROGRESS_LINES_MAX);
+    let (watcher, meanwhile) = watch();
     let call = Call {
         name: request.name.to_string(),
         arguments: Value::Object(request.arguments.unwrap_or_default()),
@@ -89,6 +89,11 @@ fn begun(
         _cancel: cancel.drop_guard(),
         _permit: permit,
     }))
+}
+
+/// Who tells what happens while a call runs, and who is told.
+fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
+    mpsc::channel(limits::MCP_PROGRESS_LINES_MAX)
 }
 
 /// The call that waits for this answer.
@@ -165,4 +170,22 @@ fn ended() -> ErrorData {
         "The session of this connection has ended: it was cancelled, or the backend is stopping. Connect again",
         Some(json!({"code": "session-ended"})),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_keep_up_misses_lines() {
+        let (watcher, mut meanwhile) = watch();
+        let told = (0..1_000).filter(|number| watcher.try_send(Meanwhile::Line(number.to_string())).is_ok());
+        assert_eq!(told.count(), limits::MCP_PROGRESS_LINES_MAX);
+        drop(watcher);
+        let mut taken = 0;
+        while meanwhile.recv().await.is_some() {
+            taken += 1;
+        }
+        assert_eq!(taken, limits::MCP_PROGRESS_LINES_MAX, "what waits is not lost");
+    }
 }

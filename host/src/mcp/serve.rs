@@ -162,3 +162,50 @@ impl Mcp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Overrides, PolicyRequest};
+    use crate::session::history::Filter;
+    use crate::session::tests::fakes::FakeEngine;
+
+    /// A place for sessions, and what makes one of them.
+    fn connecting(home: &tempfile::TempDir) -> Arc<Connecting> {
+        let root = home.path().join("repository");
+        std::fs::create_dir(&root).expect("the folder is writable");
+        let state = home.path().join("home");
+        let sessions = Sessions::with_engine(&state, FakeEngine::new(Vec::new()), None).expect("it can be opened");
+        Arc::new(Connecting {
+            mcp: Mcp::new(sessions),
+            request: ConnectRequest {
+                repo_path: root.to_string_lossy().into_owned(),
+                policy: PolicyRequest::default(),
+                overrides: Overrides::default(),
+            },
+            settings: PolicySettings::default(),
+            keys: Vec::new(),
+            environment: BTreeMap::new(),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_session_that_nobody_uses_any_more_ends() {
+        let _hurried = limits::pace::hurried(u32::try_from(limits::MCP_IDLE_SECONDS_MAX * 10).expect("it is small"));
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let connecting = connecting(&home);
+        let line = connecting.shared("a client".to_owned()).await.expect("there is room");
+        let again = connecting.shared("a client".to_owned()).await.expect("it is there");
+        assert_eq!(line.session(), again.session());
+        let other = connecting.shared("another".to_owned()).await.expect("there is room");
+        assert_ne!(line.session(), other.session());
+        drop((line, again, other));
+        let sessions = &connecting.mcp.sessions;
+        let patience = Instant::now() + std::time::Duration::from_secs(20);
+        while sessions.history(&Filter::default()).sessions.len() < 2 {
+            assert!(Instant::now() < patience, "they have ended");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert!(connecting.mcp.shared.lock().await.is_empty());
+    }
+}

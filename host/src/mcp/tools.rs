@@ -7,6 +7,7 @@ use crate::api::{Problem, SkillEntry};
 use crate::session::connection::CallAnswer;
 use crate::skill::policy::Effect;
 use crate::skill::{CallError, CallOutcome};
+use crate::turn::bounded_text;
 
 /// A skill as a tool; nothing where its schema is none of an object.
 pub(super) fn tool(skill: &SkillEntry) -> Option<Tool> {
@@ -60,7 +61,7 @@ pub(super) fn result(answer: CallAnswer) -> CallToolResult {
 /// What a program wants to know of an answer. The text is a part of it: clients that take this form pass the other over.
 fn structured(outcome: &CallOutcome) -> Value {
     json!({
-        "text": outcome.text,
+        "text": bounded_text(outcome.text.clone()),
         "truncated": outcome.truncated,
         "cursor": outcome.cursor,
         "files_modified": outcome.files_modified,

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -54,6 +54,16 @@ impl Job {
 
     /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
     pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
+        self.call_with(context, name, move || arguments).await
+    }
+
+    /// The same with arguments that are made there: one thread less to wake for each call.
+    async fn call_with(
+        &self,
+        context: &Arc<CallContext>,
+        name: &str,
+        arguments: impl FnOnce() -> OwnedArguments + Send + 'static,
+    ) -> CallReport {
         // Nobody closes the semaphore: the other answer is the cancellation.
         let permit = context.cancel.run_until_cancelled(self.calls.acquire()).await;
         let Some(_permit) = permit else {
@@ -61,7 +71,7 @@ impl Job {
         };
         let (engine, context) = (Arc::clone(&self.engine), Arc::clone(context));
         let skill = name.to_owned();
-        let called = tokio::task::spawn_blocking(move || match &arguments {
+        let called = tokio::task::spawn_blocking(move || match &arguments() {
             OwnedArguments::Text(text) => engine.call(&context, &skill, Arguments::Text(text)),
             OwnedArguments::Value(value) => engine.call(&context, &skill, Arguments::Value(value)),
         });
@@ -238,14 +248,17 @@ impl<'a> SessionTools<'a> {
         let writes = Kind::of(&self.effects(&call.name)) == Kind::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
         let repository = Arc::clone(&self.job.repository);
-        let prepared =
-            tokio::task::spawn_blocking(move || Named::of(&arguments, &repository, &redactor).arguments(writes));
-        let (arguments, file) = prepared.await.unwrap_or_else(|_| (call.arguments.clone(), None));
-        let mut report = self
-            .job
-            .call(context, &call.name, OwnedArguments::Text(arguments))
-            .await;
-        redact(&mut report, &self.job.redactor, file.as_deref());
+        let about = Arc::new(OnceLock::new());
+        let prepared = Arc::clone(&about);
+        let restored = move || {
+            let (arguments, file) = Named::of(&arguments, &repository, &redactor).arguments(writes);
+            // Set here and nowhere else.
+            let _ = prepared.set(file);
+            OwnedArguments::Text(arguments)
+        };
+        let mut report = self.job.call_with(context, &call.name, restored).await;
+        let file = about.get().and_then(Option::as_deref);
+        redact(&mut report, &self.job.redactor, file);
         if let Some(receipt) = &mut report.receipt {
             receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
         }
