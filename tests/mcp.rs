@@ -65,7 +65,11 @@ impl Agent {
 
     pub(crate) fn spawn(home: &Home, root: &Path, flags: &[&str]) -> Self {
         let mut command = home.tool(root, &["mcp"]);
-        command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary runs");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
         let (sender, lines) = channel();
@@ -88,7 +92,10 @@ impl Agent {
 
     pub(crate) fn write(&mut self, line: &str) {
         let input = self.input.as_mut().expect("it is open");
-        input.write_all(line.as_bytes()).and_then(|()| input.write_all(b"\n")).expect("it is taken");
+        input
+            .write_all(line.as_bytes())
+            .and_then(|()| input.write_all(b"\n"))
+            .expect("it is taken");
         input.flush().expect("it is taken");
     }
 
@@ -177,9 +184,15 @@ pub(crate) fn text(result: &Value) -> &str {
 /// The entries of the newest session's journal.
 pub(crate) fn journal(home: &Home) -> Vec<Value> {
     let sessions = std::fs::read_dir(home.path().join("sessions")).expect("there is one");
-    let newest = sessions.flatten().map(|entry| entry.path()).max().expect("there is one");
+    let newest = sessions
+        .flatten()
+        .map(|entry| entry.path())
+        .max()
+        .expect("there is one");
     let text = std::fs::read_to_string(newest.join("journal.jsonl")).expect("it is written");
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
     lines.map(|line| line["entry"].clone()).collect()
 }
 
@@ -188,6 +201,12 @@ pub(crate) fn calls(home: &Home) -> Vec<(String, String, bool)> {
     let calls = journal(home).into_iter().filter(|entry| entry["kind"] == "tool");
     let field = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
     calls
-        .map(|entry| (field(&entry, "name"), field(&entry, "verdict"), entry["receipt"].is_object()))
+        .map(|entry| {
+            (
+                field(&entry, "name"),
+                field(&entry, "verdict"),
+                entry["receipt"].is_object(),
+            )
+        })
         .collect()
 }

@@ -28,8 +28,8 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use crate::api::Problem;
 use crate::limits;
-use crate::session::connection::Connection;
 use crate::session::Sessions;
+use crate::session::connection::Connection;
 use call::Pending;
 use roots::Roots;
 

@@ -24,7 +24,7 @@ ARGUMENTS = {
     "explain_function": {"name": "f"},
     "write_file": {"path": "new.py", "content": "y = 2\n"},
     "git_commit": {"message": "Say y"},
-    "install_package": {"name": "left-pad"},
+    "install_package": {"names": ["left-pad"]},
     "read_logs": {},
 }
 

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::TOOLS;
+use super::lines::slow;
 use crate::contain::{processes, repository};
 use crate::support::{Finished, Home, finish, fixture_path, git, until};
 
@@ -21,11 +22,17 @@ const APP: (&str, &str) = ("app.py", "def f(x):\n    return x\n");
 
 /// A repository with git, and a suite that is quick but for what `slow` holds.
 fn repository_of(mark: &str) -> TempDir {
-    let slow = format!("import time\ndef test_slow():\n    time.sleep(60) # {mark}\n");
+    let slow = slow(mark);
     let quick = "def test_quick():\n    assert True\n";
     let ignore = (".gitignore", ".venv\n");
     let settings = ("pytest.ini", "[pytest]\ntestpaths = quick\n");
-    let files = [APP, ignore, settings, ("quick/test_quick.py", quick), ("slow/test_slow.py", &slow)];
+    let files = [
+        APP,
+        ignore,
+        settings,
+        ("quick/test_quick.py", quick),
+        ("slow/test_slow.py", &slow),
+    ];
     let repository = repository(&files);
     git(repository.path(), &["init", "--quiet", "--initial-branch=main"]);
     git(repository.path(), &["config", "user.name", "Ada"]);
@@ -51,9 +58,18 @@ fn run(home: &Home, program: PathBuf, arguments: &[&str]) -> Finished {
 
 fn agent(home: &Home, arguments: &[&str]) -> Value {
     let venv = fixture_path("mcp-python").join(".venv");
-    assert!(venv.join("ready").exists(), "{} is not complete: run scripts/fixtures", venv.display());
+    assert!(
+        venv.join("ready").exists(),
+        "{} is not complete: run scripts/fixtures",
+        venv.display()
+    );
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/clients/agent.py");
-    let said = run(home, venv.join("bin/python"), &[&["-I", "-B", script], arguments].concat()).expect(0);
+    let said = run(
+        home,
+        venv.join("bin/python"),
+        &[&["-I", "-B", script], arguments].concat(),
+    )
+    .expect(0);
     serde_json::from_str(&said.stdout).expect("it prints JSON")
 }
 
@@ -65,7 +81,11 @@ fn check(said: &Value, protocol: &str, writes: &str) {
     assert!(tools.keys().eq(TOOLS.iter()), "{tools:?}");
     let mut expected: BTreeMap<&str, &str> = TOOLS.iter().map(|name| (*name, "ok")).collect();
     // One has no package manager to ask, one finds no logs, and two are called on their own.
-    expected.extend([("install_package", "denied"), ("read_logs", "not-found"), ("write_file", writes)]);
+    expected.extend([
+        ("install_package", "denied"),
+        ("read_logs", "not-found"),
+        ("write_file", writes),
+    ]);
     expected.remove("run_tests");
     expected.remove("git_commit");
     assert_eq!(said["calls"], json!(expected), "{said}");
@@ -78,14 +98,38 @@ fn the_official_python_client_uses_the_skills_over_lines() {
         let (home, repository) = (Home::offline(), repository_of(&mark));
         let root = repository.path().to_str().expect("it is UTF-8");
         let tool = env!("CARGO_BIN_EXE_tool");
-        let flags = ["--allow", "run-process", "--allow", "commit-git", "--allow", "write-repository", "--untrusted"];
-        let said = agent(&home, &[&[mode, "stdio", tool, "mcp", "--root", root][..], &flags].concat());
+        let flags = [
+            "--allow",
+            "run-process",
+            "--allow",
+            "commit-git",
+            "--allow",
+            "write-repository",
+            "--untrusted",
+        ];
+        let said = agent(
+            &home,
+            &[&[mode, "stdio", tool, "mcp", "--root", root][..], &flags].concat(),
+        );
         check(&said, protocol, "ok");
-        assert!(said["tests"].as_str().is_some_and(|text| text.starts_with("PASSED: 1 passed")), "{said}");
+        assert!(
+            said["tests"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("PASSED: 1 passed")),
+            "{said}"
+        );
         assert!(said["progress"].as_u64() > Some(0) && said["rises"] == true, "{said}");
-        assert!(said["commit"].as_str().is_some_and(|text| text.starts_with("Committed ")), "{said}");
+        assert!(
+            said["commit"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("Committed ")),
+            "{said}"
+        );
         let asked = said["asked"].as_array().expect("a list");
-        assert!(asked.len() == 1 && asked[0].as_str().is_some_and(|text| text.contains("+y = 2")), "{said}");
+        assert!(
+            asked.len() == 1 && asked[0].as_str().is_some_and(|text| text.contains("+y = 2")),
+            "{said}"
+        );
         assert_eq!(said["cancelled"], true, "{said}");
         assert!(said["after_ms"].as_u64() < Some(2_000), "{said}");
         until("nothing of it is left", || processes(&mark).is_empty());
@@ -111,7 +155,11 @@ fn the_official_python_client_uses_the_skills_over_http() {
 /// A program of the protocol's own that runs in Node.
 fn node(home: &Home, program: &str, arguments: &[&str]) -> Finished {
     let packages = fixture_path("mcp-node").join("node_modules");
-    assert!(packages.join("ready").exists(), "{} is not complete: run scripts/fixtures", packages.display());
+    assert!(
+        packages.join("ready").exists(),
+        "{} is not complete: run scripts/fixtures",
+        packages.display()
+    );
     let architecture = match std::env::consts::ARCH {
         "aarch64" => "arm64",
         _ => "x64",
@@ -130,18 +178,32 @@ fn the_inspector_lists_and_calls_the_skills() {
     // It starts servers with little of an environment.
     let place = format!("TOOL_HOME={}", home.path().display());
     let tool = env!("CARGO_BIN_EXE_tool");
-    for target in [&[url.as_str()][..], &["-e", &place, "--", tool, "mcp", "--root", root]] {
+    for target in [&[url.as_str()][..], &["-e", &place, tool, "mcp", "--root", root]] {
         let inspect = |arguments: &[&str]| {
-            // What follows `--` is the server's.
-            let arguments = [&["--cli"], arguments, target].concat();
+            let arguments = [&["--cli"], target, arguments].concat();
             let said = node(&home, "inspector/clients/launcher/build/index.js", &arguments).expect(0);
             serde_json::from_str::<Value>(&said.stdout).unwrap_or_else(|error| panic!("{error}: {}", said.stdout))
         };
         let listed = inspect(&["--method", "tools/list"]);
-        let names: Vec<&str> = listed["tools"].as_array().expect("a list").iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let names: Vec<&str> = listed["tools"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|tool| tool["name"].as_str())
+            .collect();
         assert_eq!(names, TOOLS);
-        let called = inspect(&["--method", "tools/call", "--tool-name", "read_file", "--tool-arg", "path=app.py"]);
-        assert_eq!(called["structuredContent"]["text"], "     1\tdef f(x):\n     2\t    return x", "{called}");
+        let called = inspect(&[
+            "--method",
+            "tools/call",
+            "--tool-name",
+            "read_file",
+            "--tool-arg",
+            "path=app.py",
+        ]);
+        assert_eq!(
+            called["structuredContent"]["text"], "     1\tdef f(x):\n     2\t    return x",
+            "{called}"
+        );
     }
 }
 

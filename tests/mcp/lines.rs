@@ -33,9 +33,15 @@ fn another_agent_lists_and_calls_the_skills() {
     insta::assert_snapshot!(hints("install_package"), @r#"{"readOnlyHint":false,"destructiveHint":true,"openWorldHint":true}"#);
 
     let result = agent.call("read_file", json!({"path": "app.py"}));
-    assert_eq!((text(&result), &result["isError"]), ("     1\tdef f(x):\n     2\t    return x", &json!(false)));
+    assert_eq!(
+        (text(&result), &result["isError"]),
+        ("     1\tdef f(x):\n     2\t    return x", &json!(false))
+    );
     let told = &result["structuredContent"];
-    assert_eq!((&told["truncated"], &told["cursor"], &told["files_modified"]), (&json!(false), &Value::Null, &json!([])));
+    assert_eq!(
+        (&told["truncated"], &told["cursor"], &told["files_modified"]),
+        (&json!(false), &Value::Null, &json!([]))
+    );
     assert_eq!(result["_meta"]["receipt"]["verdict"], "ok");
 
     let result = agent.call("read_file", json!({"path": 7}));
@@ -50,15 +56,33 @@ fn another_agent_lists_and_calls_the_skills() {
     assert_eq!(formless["error"]["code"], -32_602, "{formless}");
     assert_eq!(agent.ask("no/such", json!({}))["error"]["code"], -32_601);
 
-    let listed = home.run(repository.path(), &["history", "--operation", "mcp", "--status", "running"]).expect(0).stdout;
+    let listed = home
+        .run(
+            repository.path(),
+            &["history", "--operation", "mcp", "--status", "running"],
+        )
+        .expect(0)
+        .stdout;
     holds(&listed, &["  mcp        running  "]);
     let ended = agent.end().expect(0);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
-    let listed = home.run(repository.path(), &["history", "--operation", "mcp"]).expect(0).stdout;
+    let listed = home
+        .run(repository.path(), &["history", "--operation", "mcp"])
+        .expect(0)
+        .stdout;
     holds(&listed, &["  mcp        complete "]);
-    let expected = [("read_file", "ok", true), ("read_file", "invalid-arguments", false), ("write_file", "denied", true)];
-    assert_eq!(calls(&home), expected.map(|(name, verdict, has)| (name.to_owned(), verdict.to_owned(), has)));
-    let told = journal(&home).iter().any(|entry| entry["event"]["message"] == "The client is a test 1 (protocol 2025-11-25).");
+    let expected = [
+        ("read_file", "ok", true),
+        ("read_file", "invalid-arguments", false),
+        ("write_file", "denied", true),
+    ];
+    assert_eq!(
+        calls(&home),
+        expected.map(|(name, verdict, has)| (name.to_owned(), verdict.to_owned(), has))
+    );
+    let told = journal(&home)
+        .iter()
+        .any(|entry| entry["event"]["message"] == "The client is a test 1 (protocol 2025-11-25).");
     assert!(told, "{:?}", journal(&home));
 }
 
@@ -71,7 +95,11 @@ fn a_granted_write_needs_the_file_to_be_read_and_can_be_undone() {
     assert_eq!(result["isError"], true, "it was not read: {result}");
     agent.call("read_file", json!({"path": "app.py"}));
     let result = agent.call("write_file", change);
-    assert_eq!(result["structuredContent"]["files_modified"], json!(["app.py"]), "{result}");
+    assert_eq!(
+        result["structuredContent"]["files_modified"],
+        json!(["app.py"]),
+        "{result}"
+    );
     agent.end().expect(0);
     home.run(repository.path(), &["undo"]).expect(0);
     let now = std::fs::read_to_string(repository.path().join("app.py")).expect("it is there");
@@ -85,7 +113,10 @@ fn a_key_reaches_no_client() {
     let (home, repository) = (Home::offline(), folder(&[("settings.py", &line)]));
     let mut agent = Agent::start(&home, repository.path(), &[], &json!({}));
     let result = agent.call("read_file", json!({"path": "settings.py"}));
-    assert!(text(&result).contains("TOKEN") && !result.to_string().contains(&key), "{result}");
+    assert!(
+        text(&result).contains("TOKEN") && !result.to_string().contains(&key),
+        "{result}"
+    );
     agent.end().expect(0);
 }
 
@@ -98,20 +129,34 @@ fn what_is_no_message_costs_no_connection() {
     assert_eq!(refused["error"]["code"], -32_700, "{refused}");
     agent.write(&"x".repeat(limits::MCP_MESSAGE_BYTES_MAX + 1));
     let refused = agent.wait("refusal", |message| message["error"].is_object());
-    assert_eq!(refused["error"]["message"], "A message is at most 4 MiB long; this one was not read");
+    assert_eq!(
+        refused["error"]["message"],
+        "A message is at most 4 MiB long; this one was not read"
+    );
     agent.write("");
     agent.write(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#);
     let refused = agent.wait("refusal", |message| message["error"].is_object());
-    assert_eq!(refused["error"]["message"], "One message a line: lists of them are not taken");
+    assert_eq!(
+        refused["error"]["message"],
+        "One message a line: lists of them are not taken"
+    );
     assert_eq!(agent.ask("ping", json!({}))["result"], json!({}));
     // One that breaks off before its end was never sent.
-    agent.input.as_mut().map(|input| std::io::Write::write_all(input, b"{\"jsonrpc\"")).expect("it is open").expect("it is taken");
+    agent
+        .input
+        .as_mut()
+        .map(|input| std::io::Write::write_all(input, b"{\"jsonrpc\""))
+        .expect("it is open")
+        .expect("it is taken");
     agent.end().expect(0);
 }
 
-/// A suite that says something, and then nothing for a minute.
-fn slow(mark: &str) -> String {
-    format!("import time\ndef test_slow():\n    print('begun', flush=True)\n    time.sleep(60) # {mark}\n")
+/// A suite that says something, and then nothing for a minute. What it starts can be found by the mark.
+pub(super) fn slow(mark: &str) -> String {
+    format!(
+        "import subprocess, sys\ndef test_slow():\n    print('begun', flush=True)\n    \
+         subprocess.run([sys.executable, '-c', 'import time; time.sleep(60) # {mark}'])\n"
+    )
 }
 
 #[test]
@@ -124,7 +169,10 @@ fn output_arrives_as_progress_and_a_cancelled_call_ends_at_once() {
         json!({"name": "run_tests", "arguments": {}, "_meta": {"progressToken": "p"}}),
     );
     let progress = agent.asked("notifications/progress");
-    assert_eq!((&progress["params"]["progressToken"], &progress["params"]["progress"]), (&json!("p"), &json!(1.0)));
+    assert_eq!(
+        (&progress["params"]["progressToken"], &progress["params"]["progress"]),
+        (&json!("p"), &json!(1.0))
+    );
     assert!(progress["params"]["message"].is_string(), "{progress}");
     // Another call is not kept waiting.
     let result = agent.call("read_file", json!({"path": "app.py"}));
@@ -132,12 +180,19 @@ fn output_arrives_as_progress_and_a_cancelled_call_ends_at_once() {
     until("the suite runs", || !processes(&mark).is_empty());
     let begun = Instant::now();
     agent.tell("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
-    until("it has ended", || calls(&home).iter().any(|(name, verdict, _)| name == "run_tests" && verdict == "cancelled"));
+    until("it has ended", || {
+        calls(&home)
+            .iter()
+            .any(|(name, verdict, _)| name == "run_tests" && verdict == "cancelled")
+    });
     let took = begun.elapsed();
     assert!(took < Duration::from_millis(500), "{took:?}");
     until("nothing of it is left", || processes(&mark).is_empty());
     agent.call("read_file", json!({"path": "app.py"}));
-    assert!(agent.early.iter().all(|message| message["id"] != id), "a cancelled call is not answered");
+    assert!(
+        agent.early.iter().all(|message| message["id"] != id),
+        "a cancelled call is not answered"
+    );
     // Whoever goes away ends what is under way.
     agent.send_call("run_tests", json!({}));
     until("the suite runs again", || !processes(&mark).is_empty());
@@ -172,14 +227,24 @@ fn what_the_policy_asks_is_asked_by_elicitation() {
         let id = agent.send_call("git_commit", json!({"message": "Say y"}));
         let asked = agent.asked("elicitation/create");
         let message = asked["params"]["message"].as_str().expect("a text");
-        holds(message, &["Commit 1 file", "+y = 2", "Say y", "this repository is not trusted"]);
+        holds(
+            message,
+            &["Commit 1 file", "+y = 2", "Say y", "this repository is not trusted"],
+        );
         assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["approve"]));
         agent.reply(&asked, answer);
         let result = agent.answer(id)["result"].clone();
-        assert_eq!(result["structuredContent"]["code"].as_str().unwrap_or("ok"), verdict, "{result}");
+        assert_eq!(
+            result["structuredContent"]["code"].as_str().unwrap_or("ok"),
+            verdict,
+            "{result}"
+        );
     }
     agent.end().expect(0);
-    let answers: Vec<Value> = journal(&home).into_iter().filter(|entry| entry["kind"] == "answered").collect();
+    let answers: Vec<Value> = journal(&home)
+        .into_iter()
+        .filter(|entry| entry["kind"] == "answered")
+        .collect();
     let answers: Vec<&str> = answers.iter().filter_map(|entry| entry["answer"].as_str()).collect();
     assert_eq!(answers, ["refused", "refused", "approved"]);
     holds(&git(repository.path(), &["log", "--format=%s"]), &["Say y\none"]);
@@ -190,7 +255,10 @@ fn where_nobody_can_be_asked_what_would_be_asked_is_denied() {
     let (home, repository) = (Home::offline(), with_git());
     for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
         let mut agent = Agent::start(&home, repository.path(), &ASKING, &capabilities);
-        agent.call("write_file", json!({"path": "new.py", "content": format!("y = '{capabilities}'\n")}));
+        agent.call(
+            "write_file",
+            json!({"path": "new.py", "content": format!("y = '{capabilities}'\n")}),
+        );
         let result = agent.call("git_commit", json!({"message": "Say y"}));
         assert_eq!(result["structuredContent"]["code"], "denied", "{result}");
         agent.end().expect(0);
@@ -216,7 +284,10 @@ fn the_newest_revision_needs_no_handshake_and_asks_by_a_result() {
     let versions = found["result"]["supportedVersions"].as_array().expect("a list");
     assert!(versions.contains(&json!("2026-07-28")), "{found}");
     let call = |name: &str, arguments: Value| modern(json!({"name": name, "arguments": arguments}));
-    let written = agent.ask("tools/call", call("write_file", json!({"path": "new.py", "content": "y = 2\n"})));
+    let written = agent.ask(
+        "tools/call",
+        call("write_file", json!({"path": "new.py", "content": "y = 2\n"})),
+    );
     assert_eq!(written["result"]["resultType"], "complete", "{written}");
     let commit = call("git_commit", json!({"message": "Say y"}));
     let asked = agent.ask("tools/call", commit.clone());
@@ -231,7 +302,11 @@ fn the_newest_revision_needs_no_handshake_and_asks_by_a_result() {
     assert_eq!(agent.ask("tools/call", other)["error"]["code"], -32_602);
     let done = agent.ask("tools/call", again.clone());
     holds(text(&done["result"]), &["Committed"]);
-    assert_eq!(agent.ask("tools/call", again)["error"]["code"], -32_602, "an answer counts once");
+    assert_eq!(
+        agent.ask("tools/call", again)["error"]["code"],
+        -32_602,
+        "an answer counts once"
+    );
     agent.end().expect(0);
 }
 
@@ -241,14 +316,30 @@ fn the_repository_lies_in_a_root_of_the_client() {
     let place = repository.path().canonicalize().expect("it is there");
     let mut agent = Agent::start(&home, repository.path(), &[], &json!({"roots": {"listChanged": true}}));
     let around = place.parent().expect("it lies somewhere").display().to_string();
-    for (root, lies_in) in [(place.display().to_string(), true), ("/etc".to_owned(), false), (around, true)] {
-        let id = agent.send_call("read_file", json!({"path": "app.py"}));
-        let asked = agent.asked("roots/list");
+    for (root, lies_in) in [
+        (place.display().to_string(), true),
+        ("/etc".to_owned(), false),
+        (around, true),
+    ] {
+        // That they have changed is news, which a call may overtake.
+        let (id, asked) = loop {
+            let id = agent.send_call("read_file", json!({"path": "app.py"}));
+            let next = agent.wait("question", |message| {
+                message["method"] == "roots/list" || message["id"] == id
+            });
+            match next.get("method") {
+                Some(_) => break (id, next),
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
         agent.reply(&asked, json!({"roots": [{"uri": format!("file://{root}")}]}));
         let result = agent.answer(id)["result"].clone();
         assert_eq!(result["isError"], !lies_in, "{result}");
         if !lies_in {
-            let said = format!("The repository `{}` lies in none of the client's roots (`file:///etc`)", place.display());
+            let said = format!(
+                "The repository `{}` lies in none of the client's roots (`file:///etc`)",
+                place.display()
+            );
             assert_eq!(result["structuredContent"]["message"], said);
         }
         // What it was told is not asked again, until it changes.
@@ -266,7 +357,11 @@ fn a_client_that_does_not_say_its_roots_is_waited_for_within_a_bound() {
     let result = agent.call("read_file", json!({"path": "app.py"}));
     assert_eq!(result["structuredContent"]["code"], "roots-unknown", "{result}");
     let bound = Duration::from_secs(limits::MCP_ROOTS_SECONDS_MAX);
-    assert!(begun.elapsed() >= bound && begun.elapsed() < bound * 2, "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() >= bound && begun.elapsed() < bound * 2,
+        "{:?}",
+        begun.elapsed()
+    );
     agent.end().expect(0);
 }
 
@@ -276,10 +371,15 @@ fn a_bounded_number_of_calls_is_under_way() {
     let (home, repository) = (Home::offline(), repository(&[FILES[0], ("test_slow.py", &slow(&mark))]));
     let mut agent = Agent::start(&home, repository.path(), &["--allow", "run-process"], &json!({}));
     // Those that change something wait for each other, so that all but one cost nothing.
-    let ids: Vec<u64> = (0..limits::MCP_CALLS_MAX).map(|_| agent.send_call("run_tests", json!({}))).collect();
+    let ids: Vec<u64> = (0..limits::MCP_CALLS_MAX)
+        .map(|_| agent.send_call("run_tests", json!({})))
+        .collect();
     until("the first one runs", || !processes(&mark).is_empty());
     let result = agent.call("read_file", json!({"path": "app.py"}));
-    assert_eq!(result["structuredContent"]["message"], "32 calls of this connection are under way", "{result}");
+    assert_eq!(
+        result["structuredContent"]["message"], "32 calls of this connection are under way",
+        "{result}"
+    );
     for id in ids {
         agent.tell("notifications/cancelled", json!({"requestId": id}));
     }
@@ -325,24 +425,30 @@ fn what_cannot_be_served_is_said_on_standard_error() {
     holds(&refused.stderr, &["[error] Unknown effect `everything`"]);
 }
 
-/// What a call costs beside what its receipt says that the skill took.
+/// What a call costs beside what its receipt says that the skill took. Other tests run beside this one: what counts is
+/// the best of ten runs of a hundred calls.
 #[test]
 fn a_call_over_lines_costs_little_more_than_the_skill() {
     let (home, repository) = (Home::offline(), folder(FILES));
     let mut agent = Agent::start(&home, repository.path(), &[], &json!({}));
-    let mut overheads = Vec::new();
-    for _ in 0..1_000 {
+    let mut overhead = || {
         let begun = Instant::now();
         let result = agent.call("read_file", json!({"path": "app.py"}));
         let took = begun.elapsed();
-        let skill = Duration::from_micros(result["_meta"]["receipt"]["wall_us"].as_u64().expect("a number"));
-        overheads.push(took.saturating_sub(skill));
+        let skill = result["_meta"]["receipt"]["wall_us"].as_u64().expect("a number");
+        took.saturating_sub(Duration::from_micros(skill))
+    };
+    let mut medians = Vec::new();
+    for _ in 0..10 {
+        let mut overheads: Vec<Duration> = (0..100).map(|_| overhead()).collect();
+        overheads.sort();
+        medians.push(overheads[50]);
     }
     agent.end().expect(0);
-    overheads.sort();
-    let [quick, median, slow] = [100, 500, 950].map(|at| overheads[at]);
-    say(&format!("overhead of a call over lines: p10 {quick:?}, p50 {median:?}, p95 {slow:?}"));
+    medians.sort();
+    say(&format!(
+        "overhead of a call over lines, medians of a hundred: {medians:?}"
+    ));
     assert_eq!(calls(&home).len(), 1_000);
-    // The median is the machine's as well: other tests run beside this one.
-    assert!(quick < Duration::from_millis(1), "{quick:?}");
+    assert!(medians[0] < Duration::from_millis(1), "{medians:?}");
 }

@@ -59,7 +59,9 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
 /// every message goes through here twice, and a runtime between the two would wake one thread more each time.
 async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error> {
     let Carrier { stream, received } = connection;
-    let outgoing = stream.try_clone().map_err(|error| Error::new("mcp", error.to_string()))?;
+    let outgoing = stream
+        .try_clone()
+        .map_err(|error| Error::new("mcp", error.to_string()))?;
     let has_ended = Arc::new(AtomicBool::new(false));
     let input_ended = Arc::clone(&has_ended);
     let sending = tokio::task::spawn_blocking(move || send(outgoing, &input_ended));

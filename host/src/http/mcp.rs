@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::auth::Caller;
 use super::body::{JsonBody, QueryOf, bounded, no_query};
-use super::error::{ApiError, Answer};
+use super::error::{Answer, ApiError};
 use super::sessions::MaybePeer;
 use super::{AppState, check_reach, visible_to_recipes};
 use crate::api::{ConnectRequest, Overrides, PolicyRequest, Problem};
@@ -34,9 +34,10 @@ const ROOT: &str = "x-tool-root";
 /// These routes. What they take and answer is the protocol's, not ours, so that they are not in the description.
 pub(super) fn routes() -> Router<AppState> {
     let methods = MethodFilter::GET.or(MethodFilter::POST).or(MethodFilter::DELETE);
-    Router::new()
-        .route("/mcp", on(methods, streamable))
-        .route("/mcp/connect", post(connect).route_layer(axum::middleware::from_fn(no_query)))
+    Router::new().route("/mcp", on(methods, streamable)).route(
+        "/mcp/connect",
+        post(connect).route_layer(axum::middleware::from_fn(no_query)),
+    )
 }
 
 /// Begins a session and turns the connection into lines of the protocol.
@@ -84,7 +85,10 @@ fn connecting(state: &AppState, caller: Option<Caller>, request: ConnectRequest)
     let environment = state.environment(&request.overrides);
     let settings = state.common(&environment)?.policy;
     // Without a provider there is no key of one.
-    let key = state.settings(&environment).ok().and_then(|settings| settings.provider.api_key);
+    let key = state
+        .settings(&environment)
+        .ok()
+        .and_then(|settings| settings.provider.api_key);
     Ok(Arc::new(Connecting {
         mcp: Arc::clone(state.mcp()),
         request,

@@ -81,7 +81,9 @@ impl Served {
             .max_headers(limits::HEADERS_MAX)
             .max_header_size(limits::HEAD_BYTES_MAX)
             .header_read_timeout(None);
-        let serving = builder.serve_connection(TokioIo::new(connection), service).with_upgrades();
+        let serving = builder
+            .serve_connection(TokioIo::new(connection), service)
+            .with_upgrades();
         tokio::pin!(serving);
         let ended = tokio::select! {
             ended = serving.as_mut() => ended,

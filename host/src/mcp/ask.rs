@@ -1,8 +1,8 @@
 //! Approvals by elicitation: what is asked, exactly, and what counts as a yes.
 
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, InputRequests,
-    InputRequiredResult, InputResponses, ProtocolVersion,
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
+    InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
 };
 use rmcp::service::{RequestContext, RoleServer};
 
@@ -32,7 +32,9 @@ pub(super) fn goes_with_result(context: &RequestContext<RoleServer>) -> bool {
 /// Asks, and waits for the answer. Anything but a yes is a no.
 pub(super) async fn elicit(context: &RequestContext<RoleServer>, asking: &Asking) -> bool {
     let patience = std::time::Duration::from_secs(limits::APPROVAL_SECONDS_MAX.unsigned_abs());
-    let answer = context.peer.create_elicitation_with_timeout(form(asking), Some(patience));
+    let answer = context
+        .peer
+        .create_elicitation_with_timeout(form(asking), Some(patience));
     answer.await.is_ok_and(|answer| is_yes(&answer))
 }
 

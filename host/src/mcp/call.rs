@@ -4,9 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, ProgressNotificationParam, ProgressToken,
-};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -99,7 +97,9 @@ fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
 /// The call that waits for this answer.
 fn resumed(line: &Line, state: &str, request: &CallToolRequestParams) -> Result<UnderWay, ErrorData> {
     let mut pending = line.pending();
-    let waits = pending.get(state).is_some_and(|waiting| waiting.under_way.name == request.name);
+    let waits = pending
+        .get(state)
+        .is_some_and(|waiting| waiting.under_way.name == request.name);
     let Some(Pending { under_way, asking }) = pending.remove(state).filter(|_| waits) else {
         let message = "No call waits for this answer: it was given already, or too late. Call again without it";
         return Err(ErrorData::invalid_params(message, None));

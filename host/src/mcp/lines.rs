@@ -114,7 +114,10 @@ where
                     Err(ServerJsonRpcMessage::error(error, Some(request.id.clone())))
                 };
                 if open.len() >= limits::MCP_REQUESTS_OPEN_MAX {
-                    return refuse(format!("{} requests are not answered yet", limits::MCP_REQUESTS_OPEN_MAX));
+                    return refuse(format!(
+                        "{} requests are not answered yet",
+                        limits::MCP_REQUESTS_OPEN_MAX
+                    ));
                 }
                 match open.insert(request.id.clone()) {
                     true => Ok(()),
@@ -187,7 +190,10 @@ where
     }
 }
 
-async fn write<W: AsyncWrite + Unpin>(writer: &tokio::sync::Mutex<W>, message: &ServerJsonRpcMessage) -> io::Result<()> {
+async fn write<W: AsyncWrite + Unpin>(
+    writer: &tokio::sync::Mutex<W>,
+    message: &ServerJsonRpcMessage,
+) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let mut writer = writer.lock().await;
@@ -227,7 +233,10 @@ fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, ServerJsonRpcMessag
 
 fn too_long() -> ServerJsonRpcMessage {
     let size = limits::MCP_MESSAGE_BYTES_MAX / (1024 * 1024);
-    let error = ErrorData::invalid_request(format!("A message is at most {size} MiB long; this one was not read"), None);
+    let error = ErrorData::invalid_request(
+        format!("A message is at most {size} MiB long; this one was not read"),
+        None,
+    );
     ServerJsonRpcMessage::error(error, None)
 }
 
@@ -262,8 +271,12 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_message_is_answered_and_the_next_line_is_read() {
         let (mut lines, (reader, mut writer)) = pair();
-        let said = "\n{\"broken\n[1]\n{\"id\":7,\"method\":3}\n{\"jsonrpc\":\"2.0\",\"method\":\"$/other\"}\n".to_owned();
-        writer.write_all((said + &list(1)).as_bytes()).await.expect("there is room");
+        let said =
+            "\n{\"broken\n[1]\n{\"id\":7,\"method\":3}\n{\"jsonrpc\":\"2.0\",\"method\":\"$/other\"}\n".to_owned();
+        writer
+            .write_all((said + &list(1)).as_bytes())
+            .await
+            .expect("there is room");
         let message = lines.receive().await.expect("the last one is right");
         assert!(matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::Number(1)));
         let mut reader = BufReader::new(reader);
@@ -273,7 +286,10 @@ mod tests {
             told.push((answer["error"]["code"].as_i64(), answer["id"].as_u64()));
         }
         told.sort();
-        assert_eq!(told, [(Some(-32_700), None), (Some(-32_600), None), (Some(-32_600), Some(7))]);
+        assert_eq!(
+            told,
+            [(Some(-32_700), None), (Some(-32_600), None), (Some(-32_600), Some(7))]
+        );
     }
 
     #[tokio::test]
@@ -290,7 +306,10 @@ mod tests {
         assert!(matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::Number(2)));
         assert!(lines.line.capacity() < 1024 * 1024, "its room is given back");
         let told = answer(&mut BufReader::new(reader)).await;
-        assert_eq!(told["error"]["message"], "A message is at most 4 MiB long; this one was not read");
+        assert_eq!(
+            told["error"]["message"],
+            "A message is at most 4 MiB long; this one was not read"
+        );
         sent.await.expect("it was sent");
     }
 
@@ -306,11 +325,20 @@ mod tests {
         }
         // One that is cancelled, and one that is answered, make room.
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}});
-        writer.write_all(format!("{cancel}\n").as_bytes()).await.expect("there is room");
-        assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Notification(_))), "one more was refused");
+        writer
+            .write_all(format!("{cancel}\n").as_bytes())
+            .await
+            .expect("there is room");
+        assert!(
+            matches!(lines.receive().await, Some(JsonRpcMessage::Notification(_))),
+            "one more was refused"
+        );
         let mut reader = BufReader::new(reader);
         let refused = answer(&mut reader).await;
-        assert_eq!((refused["id"].as_u64(), &refused["error"]["message"]), (Some(max), &json!("64 requests are not answered yet")));
+        assert_eq!(
+            (refused["id"].as_u64(), &refused["error"]["message"]),
+            (Some(max), &json!("64 requests are not answered yet"))
+        );
         let done = ServerJsonRpcMessage::error(ErrorData::internal_error("x", None), Some(RequestId::Number(1)));
         lines.send(done).await.expect("it is written");
         for id in [max + 1, max + 2, max + 2] {
@@ -322,6 +350,9 @@ mod tests {
         drop(writer);
         assert!(lines.receive().await.is_none());
         answer(&mut reader).await;
-        assert!(answer(&mut reader).await["error"].is_object(), "one too many, whatever its id");
+        assert!(
+            answer(&mut reader).await["error"].is_object(),
+            "one too many, whatever its id"
+        );
     }
 }

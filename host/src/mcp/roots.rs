@@ -112,7 +112,14 @@ mod tests {
         let is = |uri: &str| place(uri).map(|place| place.to_string_lossy().into_owned());
         assert_eq!(is("file:///home/a%20b"), Some("/home/a b".to_owned()));
         assert_eq!(is("file://localhost/r"), Some("/r".to_owned()));
-        for wrong in ["file://elsewhere/r", "http:///r", "/r", "file:///%zz", "file:///%ff", "file:///%2"] {
+        for wrong in [
+            "file://elsewhere/r",
+            "http:///r",
+            "/r",
+            "file:///%zz",
+            "file:///%ff",
+            "file:///%2",
+        ] {
             assert_eq!(is(wrong), None, "{wrong}");
         }
     }
@@ -128,9 +135,17 @@ mod tests {
         assert!(lies_in(&inner, &["file:///nowhere".to_owned(), of(&root)]).is_ok());
         let refused = lies_in(&root, &[of(&inner)]).expect_err("it is around the root");
         assert_eq!(refused.code, "outside-roots");
-        assert!(refused.message.contains("lies in none of the client's roots (`file:///"), "{refused}");
+        assert!(
+            refused
+                .message
+                .contains("lies in none of the client's roots (`file:///"),
+            "{refused}"
+        );
         assert!(lies_in(&root, &[]).is_ok(), "there is none");
         std::os::unix::fs::symlink(&root, inner.join("link")).expect("the folder is writable");
-        assert!(lies_in(&root, &[of(&inner.join("link"))]).is_ok(), "where it really is counts");
+        assert!(
+            lies_in(&root, &[of(&inner.join("link"))]).is_ok(),
+            "where it really is counts"
+        );
     }
 }

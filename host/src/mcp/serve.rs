@@ -65,7 +65,9 @@ impl Connecting {
         })?;
         let (settings, keys) = (self.settings.clone(), self.keys.clone());
         let sessions = &self.mcp.sessions;
-        let connection = sessions.connect(&self.request, settings, keys, self.environment.clone()).await?;
+        let connection = sessions
+            .connect(&self.request, settings, keys, self.environment.clone())
+            .await?;
         Ok(Line::new(connection, place))
     }
 
@@ -78,7 +80,8 @@ impl Connecting {
             return Ok(Arc::clone(&known.line));
         }
         let line = self.own().await?;
-        line.connection.note_client(&format!("{} (without a connection)", key.1));
+        line.connection
+            .note_client(&format!("{} (without a connection)", key.1));
         let known = Shared {
             line: Arc::clone(&line),
             used: Instant::now(),

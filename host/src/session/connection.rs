@@ -170,7 +170,9 @@ impl Sessions {
         let offered = self.engine.specs();
         let is_offered = |entry: &SkillEntry| offered.iter().any(|spec| spec.name == entry.name);
         let entries = self.engine.entries().into_iter();
-        entries.filter(|entry| entry.state == "ready" && is_offered(entry)).collect()
+        entries
+            .filter(|entry| entry.state == "ready" && is_offered(entry))
+            .collect()
     }
 
     /// What to say of a skill that is not there; nothing where it is.

@@ -76,7 +76,9 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error
     }
     let home = environment.get("HOME").map(PathBuf::from);
     let at_home = |path: &str| home.as_ref().map(|home| home.join(path));
-    let folder = root.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy());
+    let folder = root
+        .file_name()
+        .map_or_else(|| "root".into(), |name| name.to_string_lossy());
     // A file of the user's serves every repository: each gets an entry of its own.
     let own = format!("tool-{folder}");
     let here = |path: &str| Some(root.join(path));
@@ -130,7 +132,9 @@ impl Form {
             text => serde_json::from_str(text)
                 .map_err(|error| self.unreadable(&format!("it is no JSON, or has comments ({error})")))?,
         };
-        let fields = document.as_object_mut().ok_or_else(|| self.unreadable("it is no object"))?;
+        let fields = document
+            .as_object_mut()
+            .ok_or_else(|| self.unreadable("it is no object"))?;
         let servers = fields.entry(self.servers).or_insert_with(|| Value::Object(Map::new()));
         let servers = servers
             .as_object_mut()
@@ -164,7 +168,9 @@ impl Form {
     }
 
     fn file(&self) -> String {
-        self.place.as_ref().map_or_else(String::new, |place| place.display().to_string())
+        self.place
+            .as_ref()
+            .map_or_else(String::new, |place| place.display().to_string())
     }
 
     fn unreadable(&self, why: &str) -> Error {
@@ -176,9 +182,7 @@ impl Form {
 
     fn taken(&self) -> Error {
         let message = format!("`{}` has another `{}` in `{}`", self.file(), self.name, self.servers);
-        Problem::new("usage", message)
-            .with_hint("`--yes` replaces it")
-            .into()
+        Problem::new("usage", message).with_hint("`--yes` replaces it").into()
     }
 }
 
@@ -222,11 +226,13 @@ fn same(there: &Item, entry: &Table) -> bool {
         None => vec![item.as_str().map(str::to_owned)],
     };
     there.len() == entry.len()
-        && entry.iter().all(|(name, item)| match (there.get(name), item.as_table()) {
-            (Some(there), Some(table)) => same(there, table),
-            (Some(there), None) => texts(there) == texts(item),
-            (None, _) => false,
-        })
+        && entry
+            .iter()
+            .all(|(name, item)| match (there.get(name), item.as_table()) {
+                (Some(there), Some(table)) => same(there, table),
+                (Some(there), None) => texts(there) == texts(item),
+                (None, _) => false,
+            })
 }
 
 fn difference(place: &Path, before: Option<Vec<u8>>, after: &str) -> String {
@@ -279,7 +285,11 @@ mod tests {
             "{\n\t\"theme\": \"dark\",\n\t\"mcpServers\": {\n\t\t\"other\": {\n\t\t\t\"command\": \"x\"\n\t\t},\n\t\t\"tool\": {\n\t\t\t\
              \"command\": \"/bin/tool\",\n\t\t\t\"args\": [\n\t\t\t\t\"mcp\",\n\t\t\t\t\"--root\",\n\t\t\t\t\"/r\"\n\t\t\t]\n\t\t}\n\t}\n}\n"
         );
-        assert_eq!(form(false).merged(&after, false).expect("it is there"), after, "nothing is done twice");
+        assert_eq!(
+            form(false).merged(&after, false).expect("it is there"),
+            after,
+            "nothing is done twice"
+        );
     }
 
     #[test]
@@ -292,7 +302,10 @@ mod tests {
         );
         assert_eq!(form(true).merged(&after, false).expect("it is there"), after);
         let refused = said(form(false).merged("{\n  // mine\n  \"a\": 1\n}\n", true));
-        assert!(refused.starts_with("`/home/me/file` is left alone: it is no JSON, or has comments"), "{refused}");
+        assert!(
+            refused.starts_with("`/home/me/file` is left alone: it is no JSON, or has comments"),
+            "{refused}"
+        );
         assert!(said(form(true).merged("a = = 1", true)).contains("it is no TOML"));
     }
 
@@ -302,11 +315,17 @@ mod tests {
         let toml = "[mcp_servers.tool]\ncommand = \"x\"\n";
         for (is_toml, text) in [(false, json), (true, toml)] {
             let refused = said(form(is_toml).merged(text, false));
-            assert!(refused.starts_with("`/home/me/file` has another `tool` in `mcp"), "{refused}");
+            assert!(
+                refused.starts_with("`/home/me/file` has another `tool` in `mcp"),
+                "{refused}"
+            );
             let after = form(is_toml).merged(text, true).expect("it is replaced");
             assert!(after.contains("/bin/tool") && !after.contains("\"x\""), "{after}");
         }
-        assert_eq!(said(form(false).merged("[]", true)), "`/home/me/file` is left alone: it is no object");
+        assert_eq!(
+            said(form(false).merged("[]", true)),
+            "`/home/me/file` is left alone: it is no object"
+        );
         assert_eq!(
             said(form(false).merged("{\"mcpServers\": 7}", true)),
             "`/home/me/file` is left alone: its `mcpServers` is no object"
