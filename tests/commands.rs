@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use host::provider::script::{ModelServer, Round, ScriptedCall, Step};
 use serde_json::{Value, json};
@@ -643,25 +643,42 @@ fn exit_codes() {
     Home::empty().run(here, &["explain", "."]).expect(2);
 }
 
-#[test]
-fn an_interruption_is_130_and_cancels() {
-    let (_server, home) = scripted([Round::new([Step::Text("Begun.".into()), Step::Gate("never".into())])]);
-    let repository = small_repository();
-    let child = home
-        .tool(repository.path(), &["explain", ".", "--output", "A.md"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let running = || json_of(&home.run(repository.path(), &["service", "status", "--json"]))["sessions_running"] == 1;
-    while !home.path().join("backend.json").exists() || !running() {
+/// True while one session is under way.
+fn is_running(home: &Home, here: &Path) -> bool {
+    json_of(&home.run(here, &["service", "status", "--json"]))["sessions_running"] == 1
+}
+
+/// A command whose session is under way.
+fn begun(home: &Home, here: &Path, arguments: &[&str]) -> Child {
+    let mut command = home.tool(here, arguments);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the binary runs");
+    while !home.path().join("backend.json").exists() || !is_running(home, here) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     // The stream is open a moment after the session has begun.
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let pid = rustix::process::Pid::from_child(&child);
+    child
+}
+
+/// What a terminal does to a command on Ctrl-C.
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-    let finished = finish(child.wait_with_output().expect("it ends")).expect(130);
+}
+
+/// A command that was interrupted once its session was under way.
+fn interrupted(home: &Home, here: &Path, arguments: &[&str]) -> Finished {
+    let child = begun(home, here, arguments);
+    interrupt(&child);
+    finish(child.wait_with_output().expect("it ends")).expect(130)
+}
+
+#[test]
+fn an_interruption_is_130_and_cancels() {
+    let (_server, home) = scripted([Round::new([Step::Text("Begun.".into()), Step::Gate("never".into())])]);
+    let repository = small_repository();
+    let finished = interrupted(&home, repository.path(), &["explain", ".", "--output", "A.md"]);
     assert!(finished.stderr.contains("cancelling"), "{}", finished.stderr);
     assert!(
         finished.stderr.contains("The session was cancelled."),
@@ -718,27 +735,14 @@ fn a_detached_session_outlives_its_command() {
         Step::Text("It counts crates (README.md:3).".into()),
     ])]);
     let repository = small_repository();
-    let child = home
-        .tool(repository.path(), &["explain", ".", "--detach"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let running = || json_of(&home.run(repository.path(), &["service", "status", "--json"]))["sessions_running"] == 1;
-    while !home.path().join("backend.json").exists() || !running() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-    let finished = finish(child.wait_with_output().expect("it ends")).expect(130);
+    let finished = interrupted(&home, repository.path(), &["explain", ".", "--detach"]);
     let (_, rest) = finished.stderr.split_once("The session ").expect("it is named");
     let id = rest.split_once(" runs on.").expect("it says so").0.to_owned();
     // Longer than a session that nobody follows would be left, were it not detached.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
-    assert!(running(), "nobody follows it");
+    assert!(is_running(&home, repository.path()), "nobody follows it");
     server.release("go on");
-    while running() {
+    while is_running(&home, repository.path()) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let result = home.run(repository.path(), &["results", &id]).expect(0);
@@ -826,19 +830,8 @@ fn an_interrupted_command_ends_after_its_session() {
     std::fs::create_dir(&reports).expect("the folder is writable");
     let writer = std::fs::File::create(reports.join(".session_history.lock")).expect("the folder is writable");
     rustix::fs::flock(&writer, rustix::fs::FlockOperation::LockExclusive).expect("nobody else writes yet");
-    let child = home
-        .tool(repository.path(), &["explain", "."])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let running = || json_of(&home.run(repository.path(), &["service", "status", "--json"]))["sessions_running"] == 1;
-    while !home.path().join("backend.json").exists() || !running() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let child = begun(&home, repository.path(), &["explain", "."]);
+    interrupt(&child);
     let letting_go = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(1_500));
         drop(writer);

@@ -197,6 +197,17 @@ impl Recorder {
         self.collected(&mut state, is_first);
     }
 
+    /// What is missing behind the answer so far for a new paragraph.
+    pub fn paragraph(&self) -> &'static str {
+        let mut state = self.lock();
+        state.take_in_collected();
+        match state.output.as_str() {
+            output if output.trim().is_empty() || output.ends_with("\n\n") => "",
+            output if output.ends_with('\n') => "\n",
+            _ => "\n\n",
+        }
+    }
+
     /// Adds a piece of thinking, which streams do not show.
     pub fn reasoning(&self, piece: &str) {
         let mut state = self.lock();

@@ -21,8 +21,7 @@ impl Architect {
             Ok(checked) => checked,
             Err(why) => return Next::End(Closing::saying(why)),
         };
-        let start = answer.text.len() - answer.turn.text.len();
-        let latest = start..answer.text.len();
+        let latest = answer.latest..answer.text.len();
         match self.was_asked {
             false => self.proposals.take_in(answer.text, latest, &checked),
             true => self.proposals.correct(answer.text, latest, &checked),

@@ -43,12 +43,14 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     let facts = review.before(&desk).await?;
     let begin = begin(&job.redactor, &prepared.message, &facts);
     let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
-    let mut text = report.text.clone();
+    // An answer may be long: there is one of it, and whoever looks at it beside us shares it.
+    let (mut text, mut latest) = (Arc::new(std::mem::take(&mut report.text)), 0);
     // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
     let closing = loop {
         let answer = Answer {
             turn: &report,
             text: &text,
+            latest,
             may_ask: may_ask(&desk, &report),
         };
         let may_ask = answer.may_ask;
@@ -70,8 +72,10 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
             job.recorder.notice("The model had nothing to add to its answer.", None);
             report.end = Ok(TurnEnd::Complete);
         }
-        text.push_str("\n\n");
-        text.push_str(&report.text);
+        let whole = Arc::make_mut(&mut text);
+        whole.push_str("\n\n");
+        latest = whole.len();
+        whole.push_str(&std::mem::take(&mut report.text));
     };
     desk.say(&closing.text);
     let reader = if is_analyst(task) {

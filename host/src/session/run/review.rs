@@ -42,10 +42,12 @@ pub(super) struct Desk<'a> {
 
 /// What the model has answered so far.
 pub(super) struct Answer<'a> {
-    /// The last turn: how it ended, and its own text.
+    /// How the last turn ended.
     pub(super) turn: &'a TurnReport,
     /// All answer text of the session, earlier turns included, without the host's words.
-    pub(super) text: &'a str,
+    pub(super) text: &'a Arc<String>,
+    /// Where the text of the last turn begins in it.
+    pub(super) latest: usize,
     /// False where the model cannot be asked again: it did not end properly, or the budget is spent.
     pub(super) may_ask: bool,
 }
@@ -137,14 +139,14 @@ impl Desk<'_> {
         if !text.is_empty() {
             // Diffs and results of tests are the files' words, and an answer is kept and sent on.
             let text = self.job.redactor.text(text, None);
-            self.write(format!("{}---\n\n{text}\n", self.paragraph()));
+            self.write(format!("{}---\n\n{text}\n", self.job.recorder.paragraph()));
         }
     }
 
     /// Prepares for more words of the model, below a heading of the host where there is one.
     pub(super) fn announce(&self, heading: &str) {
         self.say(heading);
-        self.write(self.paragraph().to_owned());
+        self.write(self.job.recorder.paragraph().to_owned());
     }
 
     /// An event of its own, at once: collected text could come too late for the report.
@@ -154,18 +156,9 @@ impl Desk<'_> {
         }
     }
 
-    /// What is missing for a new paragraph.
-    fn paragraph(&self) -> &'static str {
-        match self.job.recorder.output() {
-            output if output.trim().is_empty() || output.ends_with("\n\n") => "",
-            output if output.ends_with('\n') => "\n",
-            _ => "\n\n",
-        }
-    }
-
     /// Looks up what a text cites, on a blocking thread and for a bounded time. The error is a sentence for the user.
-    pub(super) async fn check_citations(&self, text: &str) -> Result<Checked, String> {
-        let (text, repository) = (text.to_owned(), Arc::clone(&self.job.repository));
+    pub(super) async fn check_citations(&self, text: &Arc<String>) -> Result<Checked, String> {
+        let (text, repository) = (Arc::clone(text), Arc::clone(&self.job.repository));
         let cancel = self.job.cancel.child_token();
         let _guard = cancel.clone().drop_guard();
         let check = tokio::task::spawn_blocking(move || verify::check(&text, &repository, &cancel));
