@@ -2,6 +2,7 @@
 //! protocol's own tools.
 
 mod clients;
+mod install;
 mod lines;
 mod web;
 
