@@ -18,6 +18,7 @@ mod installs;
 mod lifecycle;
 mod limits;
 mod localise;
+mod mcp;
 mod openapi;
 mod operations;
 mod overview;

@@ -1055,6 +1055,30 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
 
+// ---- other agents ----
+
+/// Bytes of one message of another agent. The largest honest one writes a file: [`ARGUMENT_BYTES_MAX`], which the escapes
+/// of JSON may double.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Other agents that are connected at a time, a quarter of the sessions that may be under way: a user has a handful.
+pub const MCP_CONNECTIONS_MAX: usize = 64;
+
+/// Calls of one connection at a time. A model asks for some dozens at once at most, and eight of them work.
+pub const MCP_CALLS_MAX: usize = 32;
+
+/// Requests of one connection that are not answered yet, calls included: each holds a message in memory.
+pub const MCP_REQUESTS_OPEN_MAX: usize = 64;
+
+/// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
+pub const MCP_PROGRESS_LINES_MAX: usize = 256;
+
+/// How long a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
+pub const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
+
+/// How long a client may take to say which its roots are: it knows them, and a call waits.
+pub const MCP_ROOTS_SECONDS_MAX: u64 = 10;
+
 /// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
 #[cfg(test)]
 pub(crate) mod pace {

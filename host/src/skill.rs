@@ -250,9 +250,9 @@ pub struct CallContext {
     /// Where changes are recorded before they happen.
     pub changes: Arc<dyn ChangeJournal>,
     /// What the model has seen and what the session has changed.
-    pub files: Mutex<SessionFiles>,
+    pub files: Arc<Mutex<SessionFiles>>,
     /// What may leave for the model, and what of others has come from it.
-    pub conversation: Conversation,
+    pub conversation: Arc<Conversation>,
     /// Ends the session, and with it every call.
     pub cancel: CancellationToken,
     /// What the repository's lock file grants the skills of a team, where it has one.
