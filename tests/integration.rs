@@ -15,6 +15,7 @@ mod door;
 mod edges;
 mod help;
 mod installs;
+mod languages;
 mod lifecycle;
 mod limits;
 mod localise;
