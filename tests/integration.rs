@@ -1,6 +1,7 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
 mod answers;
+mod authoring;
 mod automation;
 mod benchmarks;
 mod browser;
@@ -14,9 +15,11 @@ mod door;
 mod edges;
 mod help;
 mod installs;
+mod languages;
 mod lifecycle;
 mod limits;
 mod localise;
+mod mcp;
 mod openapi;
 mod operations;
 mod overview;

@@ -1,5 +1,6 @@
 //! The command line as clap knows it. The doc comments are the help texts.
 
+mod author;
 mod rollout;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host::config::{Api, ProviderName};
 
+pub(crate) use author::{Author, Language};
 pub(crate) use rollout::{Consent, Keys, Rollout};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
@@ -239,6 +241,19 @@ Examples:
     )]
     Skill(Skill),
 
+    /// Let another agent use the skills: a Model Context Protocol server on standard input and output
+    ///
+    /// Each connection is one session with its own receipts, listed by `tool history` and ended by `tool cancel`. Skills may
+    /// read; what else they may cause, the flags grant. An agent whose user can be asked is asked where the policy asks. The
+    /// backend serves the same over HTTP, at /mcp?root=/ABSOLUTE/PATH.
+    #[command(after_help = "\
+Examples:
+  tool mcp                                   what another agent runs
+  tool mcp --root ~/project --allow run-process
+  tool mcp install claude-code               what it wants in its configuration
+  tool mcp install codex --write             puts it there")]
+    Mcp(Mcp),
+
     /// Start, stop, restart or look at the backend
     ///
     /// Commands that need the backend start it by themselves, on port 8000 or TOOL_BACKEND_PORT, and it keeps running;
@@ -379,6 +394,7 @@ pub(crate) enum OperationName {
     Architect,
     Refactor,
     TestGen,
+    Mcp,
 }
 
 impl OperationName {
@@ -389,6 +405,7 @@ impl OperationName {
             Self::Architect => "architect",
             Self::Refactor => "refactor",
             Self::TestGen => "test-gen",
+            Self::Mcp => "mcp",
         }
     }
 }
@@ -581,6 +598,66 @@ pub(crate) struct PolicyFlags {
     pub(crate) frozen: bool,
 }
 
+/// `tool mcp`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Mcp {
+    /// Repository that the skills work on, wherever the agent is; the same as --repo
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Print what another agent wants in its configuration, or put it there
+    ///
+    /// `--write` merges it into the file and shows the difference; all else in the file stays. JSON with comments is never
+    /// written.
+    #[command(after_help = "\
+Examples:
+  tool mcp install vscode
+  tool mcp install claude-desktop --root ~/project --write
+  tool mcp install json                      for any other client")]
+    Install(Install),
+}
+
+/// `tool mcp install`.
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// The agent
+    #[arg(value_enum)]
+    pub(crate) client: McpClient,
+    /// Repository that the skills are to work on; the same as --repo
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Grant an effect to that agent, as `tool mcp --allow` does
+    #[arg(long, value_name = "EFFECT")]
+    pub(crate) allow: Vec<String>,
+    /// Write it into the agent's file instead of printing it
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Replace an entry of the same name that says something else
+    #[arg(long, requires = "write")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum McpClient {
+    ClaudeDesktop,
+    ClaudeCode,
+    Cursor,
+    Vscode,
+    Zed,
+    Codex,
+    Gemini,
+    /// The form that most clients read
+    Json,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     /// Start the backend
@@ -646,16 +723,23 @@ Examples:
         policy: PolicyFlags,
     },
     #[command(flatten)]
+    Author(Author),
+    #[command(flatten)]
     Rollout(Rollout),
-    /// Print what a component says about itself, running nothing but `describe`
+    /// Show what a component says about itself and asks for, running nothing but `describe`
+    ///
+    /// Of a component that is refused it shows what can be read without running anything, and why; exit code 1 then.
     #[command(after_help = "\
 Examples:
   tool skill inspect read_file
-  tool skill inspect ./todo.wasm")]
+  tool skill inspect ./todo.wasm --json")]
     Inspect {
         /// The component: a file, or the name of a skill that is there
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -420,6 +420,11 @@ impl Environment {
         Self(all)
     }
 
+    /// All variables: for a program that the user runs by name on work of their own, such as a compiler.
+    pub fn variables(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
     /// A variable; an empty one counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())

@@ -19,6 +19,7 @@
 //! - [`defence`]: the names of what stands in an attack's way, for the test that takes it away.
 //! - [`daemon`]: lock, state file, token, start and stop.
 //! - [`http`]: routes by resource behind one gate.
+//! - `mcp`: the skills as tools for other agents, over lines and over HTTP.
 //! - [`session`]: the owner of a request, its journal and what is made of it.
 //! - [`operation`]: the four operations: their targets, their prompts, and what their answers cite and propose.
 //! - [`context`]: which files matter, and what of them goes to the model.
@@ -37,7 +38,7 @@
 //! installations [`process`], by a proxy that reaches package registries, and [`distribution`] where a command of the
 //! user's names a registry of skills. Only [`process`] and the daemon's start
 //! spawn a process. Only [`config`] reads the environment. Nothing here prints. Dependencies point one way: `http`,
-//! `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
+//! `mcp`, `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
 
 pub mod api;
 mod base64;
@@ -50,6 +51,7 @@ pub mod distribution;
 pub mod fuzz;
 pub mod http;
 pub mod limits;
+mod mcp;
 pub mod operation;
 pub mod process;
 pub mod provider;

@@ -158,6 +158,25 @@ pub const COMPILE_MEMORY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Largest compiled component that is taken; native code is a few times larger than wasm.
 pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
 
+/// Bytes of a skill's file of cases. Texts of answers are in it; what is longer belongs into the fixture.
+pub const CASES_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Cases of a skill. Each copies the fixture and runs a call, some milliseconds.
+pub const CASES_MAX: usize = 1000;
+
+/// Files, folders and links that are copied for each case: a small repository, not a whole one.
+pub const CASE_FIXTURE_ENTRIES_MAX: usize = 10_000;
+
+/// Bytes that are copied for each case.
+pub const CASE_FIXTURE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of a text that are shown where a case fails: enough to see what differs.
+pub const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
+
+/// Time for a compiler or an installer that `tool skill build` runs: a crate with all that it depends on takes minutes on
+/// a slow machine, and so does the download of a toolchain.
+pub const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
+
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
@@ -1035,6 +1054,30 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+
+// ---- other agents ----
+
+/// Bytes of one message of another agent. The largest honest one writes a file: [`ARGUMENT_BYTES_MAX`], which the escapes
+/// of JSON may double.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Other agents that are connected at a time, a quarter of the sessions that may be under way: a user has a handful.
+pub const MCP_CONNECTIONS_MAX: usize = 64;
+
+/// Calls of one connection at a time. A model asks for some dozens at once at most, and eight of them work.
+pub const MCP_CALLS_MAX: usize = 32;
+
+/// Requests of one connection that are not answered yet, calls included: each holds a message in memory.
+pub const MCP_REQUESTS_OPEN_MAX: usize = 64;
+
+/// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
+pub const MCP_PROGRESS_LINES_MAX: usize = 256;
+
+/// How long a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
+pub const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
+
+/// How long a client may take to say which its roots are: it knows them, and a call waits.
+pub const MCP_ROOTS_SECONDS_MAX: u64 = 10;
 
 /// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 pub mod approvals;
 mod checks;
+pub mod connection;
 mod days;
 mod engine;
 pub mod feed;

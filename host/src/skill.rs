@@ -10,6 +10,7 @@ pub mod audit;
 pub(crate) mod bindings;
 mod cache;
 mod call;
+pub mod cases;
 pub mod changes;
 mod compile;
 mod component;
@@ -52,10 +53,11 @@ use changes::WrittenLate;
 use policy::{Decision, Effect, Policy};
 use taint::Taint;
 
+pub use component::{Look, look};
 pub use imports::{Publishing, installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{
-    Change, Embedded, Held, Inspection, Origin, Pinned, SkillHost, Terms, compiler_fingerprint, precompile,
+    Change, Embedded, Held, Inspection, Origin, Pinned, SkillHost, Terms, Trial, compiler_fingerprint, precompile,
 };
 pub use unattended::{Nobody, Unrecorded};
 
@@ -248,9 +250,9 @@ pub struct CallContext {
     /// Where changes are recorded before they happen.
     pub changes: Arc<dyn ChangeJournal>,
     /// What the model has seen and what the session has changed.
-    pub files: Mutex<SessionFiles>,
+    pub files: Arc<Mutex<SessionFiles>>,
     /// What may leave for the model, and what of others has come from it.
-    pub conversation: Conversation,
+    pub conversation: Arc<Conversation>,
     /// Ends the session, and with it every call.
     pub cancel: CancellationToken,
     /// What the repository's lock file grants the skills of a team, where it has one.

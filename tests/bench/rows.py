@@ -452,7 +452,44 @@ def estimate(criterion, name, since):
         return None
 
 
+MCP_CALLS = 1_000
+
+
+def mcp(bench):
+    """What a call over `tool mcp` costs beside what its receipt says that the skill took."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "app.py").write_text("x = 1\n")
+        with Product(bench.program) as tool:
+            command = [str(tool.program), "mcp", "--root", folder]
+            with subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=tool.variables
+            ) as agent:
+                taken = sorted(overheads(agent))
+    note = f"1,000 calls of read_file over one connection; p95 {taken[len(taken) * 95 // 100]:.0f} µs"
+    bench.add(Row("mcp", "a call over MCP, beside the skill", "µs", median(taken), wanted="1 ms", note=note))
+
+
+def overheads(agent):
+    """Microseconds of each call that are not the skill's own."""
+    def ask(number, method, params):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        agent.stdin.write(json.dumps(message).encode() + b"\n")
+        agent.stdin.flush()
+        return json.loads(agent.stdout.readline())
+
+    ask(0, "initialize", {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"},
+    })
+    call = {"name": "read_file", "arguments": {"path": "app.py"}}
+    for number in range(1, MCP_CALLS + 1):
+        began = time.perf_counter()
+        answer = ask(number, "tools/call", call)
+        took = (time.perf_counter() - began) * 1_000_000
+        yield took - answer["result"]["_meta"]["receipt"]["wall_us"]
+    agent.stdin.close()
+
+
 GROUPS = {
     "search": search, "scan": scan, "index": index, "start": start, "team": team, "analyst": analyst, "explain": explain,
-    "stream": stream, "calls": calls,
+    "stream": stream, "calls": calls, "mcp": mcp,
 }

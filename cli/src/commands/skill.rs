@@ -2,11 +2,14 @@
 
 mod add;
 mod audit;
+mod build;
 mod inspect;
 mod lock;
+mod new;
 mod offer;
 mod push;
 mod sign;
+mod test;
 mod update;
 
 use std::io::Read;
@@ -18,7 +21,7 @@ use serde_json::Value;
 
 use super::follow::{Follow, Waiting};
 use super::{Context, approve, cancel, notice, path_text, policy, print_json};
-use crate::args::{Keys, PolicyFlags, Rollout, Skill};
+use crate::args::{Author, Keys, PolicyFlags, Rollout, Skill};
 use crate::builtins::BUILTINS;
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED, code};
@@ -35,7 +38,17 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             policy,
         } => call(&name, &arguments, receipt, &policy, context).await,
         Skill::Rollout(rollout) => self::rollout(rollout, context).await,
-        Skill::Inspect { component } => inspect::run(&component, context),
+        Skill::Inspect { component, json } => inspect::run(&component, json, context),
+        Skill::Author(author) => self::author(author, context).await,
+    }
+}
+
+/// The commands of somebody who writes a skill.
+async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
+    match command {
+        Author::New { name, lang, dir } => new::run(&name, lang, dir.as_deref(), context),
+        Author::Build { folder } => build::run(&folder, context).await,
+        Author::Test { folder, json } => test::run(&folder, json, context),
     }
 }
 
@@ -73,8 +86,13 @@ fn registry(context: &Context) -> Result<std::sync::Arc<SkillHost>, Error> {
     SkillHost::new(BUILTINS, &context.backend.home).map_err(refused)
 }
 
-fn refused(error: impl std::fmt::Display) -> Error {
-    Error::new("skill", error.to_string())
+fn refused(error: impl std::error::Error) -> Error {
+    let problem = Problem::new("skill", error.to_string());
+    // Its own words name the file; what the system said of it is the cause.
+    match error.source() {
+        Some(source) => problem.with_hint(source.to_string()).into(),
+        None => problem.into(),
+    }
 }
 
 async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {

@@ -10,6 +10,7 @@ mod describe;
 mod pins;
 mod rollout;
 mod team;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use pins::Pins;
 pub use rollout::{Change, Held, Pinned, Terms};
 pub use team::Inspection;
 use team::{Member, Seen, Stamp, read_component};
+pub use trial::Trial;
 
 /// A name may be this unlike a known one and still be taken for a slip.
 const NEAREST_SIMILARITY: f64 = 0.6;
@@ -201,15 +203,23 @@ impl SkillHost {
 
     /// Calls a skill and waits for its end. Blocks: call it on a thread that may.
     pub fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+        match self.find(name) {
+            Ok(skill) => self.called(context, &skill, &arguments),
+            Err(error) => nothing_ran(error),
+        }
+    }
+
+    /// Calls a skill that was found.
+    fn called(&self, context: &Arc<CallContext>, skill: &Skill, arguments: &Arguments<'_>) -> CallReport {
+        let name = skill.descriptor.name.as_str();
         let work = || -> Result<CallReport, CallError> {
-            let skill = self.find(name)?;
             let not_ready = |reason| CallError::NotReady {
                 skill: name.to_owned(),
                 reason,
             };
             let schema = skill.schema().map_err(not_ready)?;
-            let arguments = arguments::check(name, schema, &arguments)?;
-            let loaded = self.loaded(&skill, context.progress.as_ref(), &context.cancel);
+            let arguments = arguments::check(name, schema, arguments)?;
+            let loaded = self.loaded(skill, context.progress.as_ref(), &context.cancel);
             let loaded = loaded.map_err(|reason| match context.cancel.is_cancelled() {
                 true => CallError::Cancelled { skill: name.to_owned() },
                 false => not_ready(reason),
@@ -230,11 +240,7 @@ impl SkillHost {
             }
             .run())
         };
-        work().unwrap_or_else(|error| CallReport {
-            result: Err(error),
-            receipt: None,
-            foreign: Vec::new(),
-        })
+        work().unwrap_or_else(nothing_ran)
     }
 
     fn find(&self, name: &str) -> Result<Arc<Skill>, CallError> {
@@ -325,6 +331,14 @@ impl SkillHost {
             .map_err(|error| format!("its compiled code does not load: {error:#}"))?;
         self.cache.store(&self.runtime.engine, digest, &code);
         Ok(component)
+    }
+}
+
+fn nothing_ran(error: CallError) -> CallReport {
+    CallReport {
+        result: Err(error),
+        receipt: None,
+        foreign: Vec::new(),
     }
 }
 
