@@ -233,7 +233,7 @@ impl SkillHost {
                 digest: &skill.digest,
                 is_builtin: self.is_ours && self.builtins.contains_key(name),
                 declared: &skill.descriptor.effects,
-                within: within(&skill, context),
+                within: within(skill, context),
                 arguments,
                 context,
                 limits: self.limits,

@@ -40,7 +40,7 @@ impl SkillHost {
         };
         let source = Source::Team(file.to_owned());
         Ok(Trial {
-            skill: Skill::new(descriptor, inspection.digest.clone(), source),
+            skill: Skill::new(descriptor.clone(), descriptor.effects, inspection.digest.clone(), source),
             inspection,
         })
     }
