@@ -149,11 +149,11 @@ impl Sessions {
             place,
             repository,
             policy,
-            locked,
             environment,
             redactor: Arc::new(redactor),
             task: Task::Calls(Calls::new(incoming)),
             attached: false,
+            locked,
         };
         let started = self.launch(start, launch).await?;
         let live = self.live(&started.session_id);

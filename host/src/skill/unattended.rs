@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::policy::Policy;
 use super::stage::digest;
-use super::{Approver, CallContext, ChangeJournal, PreparedChange, Question};
+use super::{Approver, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles};
 use crate::limits;
 use crate::repository::{EntryKind, Repository};
 
