@@ -903,7 +903,11 @@ fn a_pipe_gets_markdown_as_it_was_written_and_no_status_line() {
 #[test]
 fn inspect_takes_a_name_as_well() {
     let home = Home::offline();
-    let built_in = json_of(&home.run(Path::new("/"), &["skill", "inspect", "read_file"]).expect(0));
+    let built_in = json_of(
+        &home
+            .run(Path::new("/"), &["skill", "inspect", "read_file", "--json"])
+            .expect(0),
+    );
     assert_eq!(
         (&built_in["origin"], &built_in["state"]),
         (&json!("builtin"), &json!("ready"))

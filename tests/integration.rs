@@ -1,6 +1,7 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
 mod answers;
+mod authoring;
 mod automation;
 mod benchmarks;
 mod browser;
@@ -14,6 +15,7 @@ mod door;
 mod edges;
 mod help;
 mod installs;
+mod languages;
 mod lifecycle;
 mod limits;
 mod localise;
@@ -23,6 +25,7 @@ mod operations;
 mod overview;
 mod providers;
 mod rest;
+mod rollout;
 mod sandbox;
 mod search;
 mod secrets;

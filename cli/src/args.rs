@@ -1,10 +1,16 @@
 //! The command line as clap knows it. The doc comments are the help texts.
 
+mod author;
+mod rollout;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host::config::{Api, ProviderName};
+
+pub(crate) use author::{Author, Language};
+pub(crate) use rollout::{Consent, Keys, Rollout};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///
@@ -587,6 +593,9 @@ pub(crate) struct PolicyFlags {
     /// Allow changing one protected path, exact and relative to the root
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,
+    /// Fail where your team's skills differ from the repository's skills.lock, and ask nothing
+    #[arg(long)]
+    pub(crate) frozen: bool,
 }
 
 /// `tool mcp`.
@@ -713,46 +722,24 @@ Examples:
         #[command(flatten)]
         policy: PolicyFlags,
     },
-    /// Show what a component asks for; with confirmation, copy it to ~/.tool/skills and pin its digest and effects
-    #[command(after_help = "\
-Examples:
-  tool skill add target/wasm32-wasip2/release/todo.wasm
-  tool skill add todo.wasm --yes")]
-    Add {
-        /// The component
-        file: PathBuf,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Pin the digest and the effects of a component that lies in ~/.tool/skills
-    #[command(after_help = "\
-Examples:
-  tool skill trust todo")]
-    Trust {
-        /// Name of the skill
-        name: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Remove a component from ~/.tool/skills
-    #[command(after_help = "\
-Examples:
-  tool skill remove todo")]
-    Remove {
-        /// Name of the skill
-        name: String,
-    },
-    /// Print what a component says about itself, running nothing but `describe`
+    #[command(flatten)]
+    Author(Author),
+    #[command(flatten)]
+    Rollout(Rollout),
+    /// Show what a component says about itself and asks for, running nothing but `describe`
+    ///
+    /// Of a component that is refused it shows what can be read without running anything, and why; exit code 1 then.
     #[command(after_help = "\
 Examples:
   tool skill inspect read_file
-  tool skill inspect ./todo.wasm")]
+  tool skill inspect ./todo.wasm --json")]
     Inspect {
         /// The component: a file, or the name of a skill that is there
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -106,6 +106,7 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         require_sandbox: flags.require_sandbox,
         unsandboxed: flags.unsandboxed,
         untrusted: flags.untrusted,
+        frozen: flags.frozen,
     }
 }
 

@@ -41,6 +41,14 @@ fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Oper
     .expect("there is something to choose from")
 }
 
+fn write(root: &Path, files: &[(String, String)]) {
+    for (path, text) in files {
+        let place = root.join(path);
+        std::fs::create_dir_all(place.parent().expect("a file has a parent")).expect("the folder is ours");
+        std::fs::write(place, text).expect("the folder is ours");
+    }
+}
+
 fn selections(criterion: &mut Criterion) {
     let folders = [(); 3].map(|()| tempfile::tempdir().expect("a temporary folder can be made"));
     let [root, home, nowhere] = folders.each_ref().map(tempfile::TempDir::path);

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use host::skill::Arguments;
 use skill_sdk::testing::FakeHost;
-use skill_sdk::{Failure, Host, Outcome, Skill};
+use skill_sdk::{Failure, Handler, Host, Outcome};
 
 type Native = fn(&dyn Host, &str) -> Result<Outcome, Failure>;
 

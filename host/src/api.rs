@@ -379,6 +379,11 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub untrusted: bool,
+    /// The team's skills must be exactly those that the repository's `skills.lock` names; any difference is an error
+    /// that lists them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub frozen: bool,
 }
 
 impl PolicyRequest {
@@ -583,8 +588,8 @@ pub struct SkillEntry {
     /// `builtin` or `team`.
     #[schema(pattern = "^(builtin|team)$")]
     pub origin: String,
-    /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one) or `refused`.
-    #[schema(pattern = "^(ready|untrusted|changed|refused)$")]
+    /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one), `disabled` or `refused`.
+    #[schema(pattern = "^(ready|untrusted|changed|disabled|refused)$")]
     pub state: String,
     /// Why it is not ready; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,6 +24,7 @@
 //! - [`operation`]: the four operations: their targets, their prompts, and what their answers cite and propose.
 //! - [`context`]: which files matter, and what of them goes to the model.
 //! - [`turn`]: the tool-call loop, which knows neither HTTP nor wasmtime.
+//! - [`distribution`]: skills in OCI registries, pushed and pulled by digest.
 //! - [`provider`]: one neutral event model over every wire, and the embedded analyst.
 //! - [`skill`]: the sandbox boundary: components, guard, limits, policy, proposals and their commit.
 //! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
@@ -33,16 +34,19 @@
 //!
 //! # What is nowhere else
 //!
-//! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections, and for
-//! installations [`process`], by a proxy that reaches package registries. Only [`process`] and the daemon's start
+//! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections, for
+//! installations [`process`], by a proxy that reaches package registries, and [`distribution`] where a command of the
+//! user's names a registry of skills. Only [`process`] and the daemon's start
 //! spawn a process. Only [`config`] reads the environment. Nothing here prints. Dependencies point one way: `http`,
 //! `mcp`, `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
 
 pub mod api;
+mod base64;
 pub mod config;
 pub mod context;
 pub mod daemon;
 pub mod defence;
+pub mod distribution;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod http;

@@ -158,6 +158,25 @@ pub const COMPILE_MEMORY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Largest compiled component that is taken; native code is a few times larger than wasm.
 pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
 
+/// Bytes of a skill's file of cases. Texts of answers are in it; what is longer belongs into the fixture.
+pub const CASES_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Cases of a skill. Each copies the fixture and runs a call, some milliseconds.
+pub const CASES_MAX: usize = 1000;
+
+/// Files, folders and links that are copied for each case: a small repository, not a whole one.
+pub const CASE_FIXTURE_ENTRIES_MAX: usize = 10_000;
+
+/// Bytes that are copied for each case.
+pub const CASE_FIXTURE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of a text that are shown where a case fails: enough to see what differs.
+pub const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
+
+/// Time for a compiler or an installer that `tool skill build` runs: a crate with all that it depends on takes minutes on
+/// a slow machine, and so does the download of a toolchain.
+pub const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
+
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
@@ -226,6 +245,39 @@ pub const ROOT_FILE_BYTES_MAX: u64 = 64 * 1024;
 pub const ROOT_FILE_PATTERNS_MAX: usize = 128;
 /// See [`ROOT_FILE_PATTERNS_MAX`].
 pub const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
+
+// ---- skills of a team ----
+
+/// Components of a team that are looked at, and that a lock file names. Each costs a look at its file whenever skills are
+/// listed, and a model that is offered more tools than that chooses badly.
+pub const TEAM_SKILLS_MAX: usize = 128;
+
+/// Bytes of a lock file: [`TEAM_SKILLS_MAX`] rows have some 50 kilobytes.
+pub const LOCK_BYTES_MAX: u64 = 256 * 1024;
+
+/// Bytes of a key, and of what was signed: a key has 250, a text in cosign's form 300.
+pub const SIGNATURE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Signatures of one component that are looked at. Each costs a request and some checks, and strangers may add them.
+pub const SIGNATURES_MAX: usize = 16;
+
+/// Time for one exchange with a registry, all requests of it together. The largest component takes as long at 5 Mbit/s.
+pub const REGISTRY_SECONDS_MAX: u64 = 120;
+
+/// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
+pub const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
+
+/// Bytes of the answer to a question for a token. Tokens that name many rights have some kilobytes.
+pub const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes of the user's file of logins.
+pub const LOGINS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Paths of each kind that an audit keeps. A skill that touches more touches everything.
+pub const AUDIT_PATHS_MAX: usize = 10_000;
+
+/// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
+pub const AUDIT_CALLS_MAX: usize = 50;
 
 // ---- daemon ----
 

@@ -5,6 +5,7 @@
 //! by cancellation), everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's
 //! rights. [`run_contained`] is one.
 
+pub mod build;
 pub mod confine;
 pub mod contain;
 pub(crate) mod environment;

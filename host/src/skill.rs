@@ -6,9 +6,11 @@
 
 mod arguments;
 pub mod attacks;
+pub mod audit;
 pub(crate) mod bindings;
 mod cache;
 mod call;
+pub mod cases;
 pub mod changes;
 mod compile;
 mod component;
@@ -19,11 +21,13 @@ pub(crate) mod fuzz;
 mod guard;
 pub mod helper;
 mod imports;
+pub mod lock;
 pub(crate) mod outline;
 pub mod policy;
 mod registry;
 pub(crate) mod runner;
 mod sandbox;
+pub mod signature;
 pub mod stage;
 pub(crate) mod taint;
 pub(crate) mod text;
@@ -49,9 +53,12 @@ use changes::WrittenLate;
 use policy::{Decision, Effect, Policy};
 use taint::Taint;
 
+pub use component::{Look, look};
 pub use imports::{Publishing, installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
-pub use registry::{Embedded, Inspection, SkillHost, compiler_fingerprint, precompile};
+pub use registry::{
+    Change, Embedded, Held, Inspection, Origin, Pinned, SkillHost, Terms, Trial, compiler_fingerprint, precompile,
+};
 pub use unattended::{Nobody, Unrecorded};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
@@ -214,6 +221,14 @@ pub enum SkillHostError {
         /// The digest of what is there.
         found: String,
     },
+    /// A new version asks for more than the one before was granted.
+    #[error("`{name}` asks for more than before: {}", effects.join(", "))]
+    Grown {
+        /// The skill.
+        name: String,
+        /// What the user has not said yes to.
+        effects: Vec<String>,
+    },
     /// The file of pins is not what this program writes.
     #[error("`{}` is not a valid list of trusted skills: {reason}", path.display())]
     Pins {
@@ -240,6 +255,10 @@ pub struct CallContext {
     pub conversation: Arc<Conversation>,
     /// Ends the session, and with it every call.
     pub cancel: CancellationToken,
+    /// What the repository's lock file grants the skills of a team, where it has one.
+    pub locked: Option<Arc<lock::Lock>>,
+    /// Takes note of what calls do. They propose nothing then.
+    pub recorder: Option<Arc<audit::Recorder>>,
     /// `PATH`, `VIRTUAL_ENV`, `HOME`, proxies: what recipes may see of the starter's environment.
     pub environment: BTreeMap<String, String>,
     /// Live output of a recipe, line by line, for the user.

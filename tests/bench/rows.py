@@ -256,6 +256,39 @@ def start(bench):
         bench.add(Row("start", "service start", "s", median(started), median(started, "processor")))
 
 
+TEAM_SKILLS = 50
+
+
+def team(bench):
+    """`tool skill list` and the daemon's start with as many skills of a team as one may have, and without."""
+    component = (TARGET / "wasm32-wasip2/skill/echo.wasm").read_bytes()
+    with Product(bench.program) as bare, Product(bench.program) as full, tempfile.TemporaryDirectory() as folder:
+        for number in range(TEAM_SKILLS):
+            name = f"s{number:03}"
+            Path(folder, f"{name}.wasm").write_bytes(component.replace(b"echo", name.encode()))
+        full.ask("/", "skill", "add", folder, "--yes")
+        for tool in (bare, full):
+            tool.start()
+        listed = [lambda tool=tool: tool.cost("/", "skill", "list") for tool in (full, bare)]
+        costs = alternate(bench.rounds, *listed)
+        bench.add(Row(
+            "team", f"skill list, {TEAM_SKILLS} skills of a team, warm", "s", median(costs[0]),
+            median(costs[0], "processor"), "none", median(costs[1]), ratio(costs[0], costs[1]), "0.03 s",
+        ))
+
+        def started(tool):
+            def once():
+                tool.stop()
+                return tool.cost("/", "service", "start")
+            return once
+
+        costs = alternate(bench.rounds, started(full), started(bare))
+        bench.add(Row(
+            "team", f"service start, {TEAM_SKILLS} skills of a team", "s", median(costs[0]),
+            median(costs[0], "processor"), "none", median(costs[1]), ratio(costs[0], costs[1]), "1.0 of none",
+        ))
+
+
 def analyst(bench):
     """`tool explain .` without a language model: the embedded analyst does all of the work."""
     with Product(bench.program) as tool:
@@ -457,6 +490,6 @@ def overheads(agent):
 
 
 GROUPS = {
-    "search": search, "scan": scan, "index": index, "start": start, "analyst": analyst, "explain": explain,
+    "search": search, "scan": scan, "index": index, "start": start, "team": team, "analyst": analyst, "explain": explain,
     "stream": stream, "calls": calls, "mcp": mcp,
 }

@@ -34,6 +34,7 @@ use crate::context::{Indexes, Steer};
 use crate::provider::Usage;
 use crate::redaction::Redactor;
 use crate::repository::{Narrowing, Repository};
+use crate::skill::lock::Lock;
 use crate::skill::policy::Policy;
 pub(super) use calls::Calls;
 
@@ -45,6 +46,8 @@ pub(super) struct Job {
     pub(super) repository: Arc<Repository>,
     pub(super) indexes: Arc<Indexes>,
     pub(super) policy: Policy,
+    /// What the repository's lock file grants the skills of a team.
+    pub(super) locked: Option<Arc<Lock>>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,
     pub(super) calls: Arc<Semaphore>,
@@ -169,6 +172,7 @@ pub(super) fn merged(
         require_sandbox: settings.require_sandbox || request.require_sandbox || repository.require_sandbox,
         unsandboxed: request.unsandboxed,
         untrusted: settings.untrusted || request.untrusted || repository.untrusted,
+        frozen: request.frozen,
     }
 }
 

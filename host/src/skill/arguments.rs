@@ -28,8 +28,8 @@ pub(super) struct Schema {
     validator: Validator,
     /// Its parts, with references put in place of themselves.
     parts: u64,
-    /// The names of the arguments, for telling which of them was meant.
-    fields: Vec<String>,
+    /// As it was written, for telling which of its names was meant.
+    source: Value,
 }
 
 /// Compiles a schema. The error is the end of a sentence.
@@ -49,7 +49,7 @@ pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
     Ok(Schema {
         validator,
         parts,
-        fields: fields(schema),
+        source: schema.clone(),
     })
 }
 
@@ -73,11 +73,15 @@ pub(super) fn check(skill: &str, schema: &Schema, arguments: &Arguments<'_>) -> 
     if work > limits::SCHEMA_ERROR_WORK_MAX {
         return Err(unfit("", "what its schema describes".to_owned(), described(&value)));
     }
+    // The innermost of several errors is the one that helps: an outer one only says that a part did not fit. Of two that
+    // are as deep it is the one that knows what was meant.
+    let errors = schema.validator.iter_errors(&value);
+    let errors = errors.map(|error| (meant(&error, &schema.source), error));
     Err(
-        match schema.validator.iter_errors(&value).max_by_key(|error| depth(error)) {
-            Some(error) => {
-                let expected = match meant(&error, &schema.fields) {
-                    Some(field) => format!("{} (did you mean `{}`?)", expected(&error), shown(field)),
+        match errors.max_by_key(|(meant, error)| (depth(error), meant.is_some())) {
+            Some((meant, error)) => {
+                let expected = match meant {
+                    Some(name) => format!("{} (did you mean `{}`?)", expected(&error), shown(&name)),
                     None => expected(&error),
                 };
                 unfit(error.instance_path().as_str(), expected, got(&error))
@@ -121,28 +125,25 @@ fn parse<'a>(skill: &str, arguments: &Arguments<'a>) -> Result<Cow<'a, Value>, C
     }
 }
 
-/// The innermost of several errors is the one that helps: an outer one only says that a part did not fit.
 fn depth(error: &ValidationError<'_>) -> usize {
     error.instance_path().as_str().matches('/').count()
 }
 
-/// The argument that is nearest to one that is unknown, at the top: there the names are known.
-fn meant<'f>(error: &ValidationError<'_>, fields: &'f [String]) -> Option<&'f str> {
-    let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() else {
-        return None;
-    };
-    let is_top = error.instance_path().as_str().is_empty();
-    let given = unexpected.first().filter(|_| is_top)?;
-    nearest(given, fields.iter().map(String::as_str))
-}
-
-/// The names of the arguments of a schema.
-fn fields(schema: &Value) -> Vec<String> {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties
-        .into_iter()
-        .flat_map(|fields| fields.keys().cloned())
-        .collect()
+/// The name that is nearest to one that is unknown: of a field, or of one of several choices.
+fn meant(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
+    match (error.kind(), error.instance().as_ref()) {
+        (ValidationErrorKind::AdditionalProperties { unexpected }, _) => {
+            // Where the keyword stands, references followed.
+            let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
+            let fields = schema.pointer(holder)?.get("properties")?.as_object()?;
+            nearest(unexpected.first()?, fields.keys().map(String::as_str)).map(str::to_owned)
+        }
+        (ValidationErrorKind::Enum { options }, Value::String(given)) => {
+            let options = options.as_array()?.iter().filter_map(Value::as_str);
+            nearest(given, options).map(str::to_owned)
+        }
+        _ => None,
+    }
 }
 
 fn expected(error: &ValidationError<'_>) -> String {
@@ -251,11 +252,15 @@ mod tests {
                 "limit": {"type": "integer", "minimum": 1, "maximum": 100},
                 "mode": {"enum": ["fast", "slow"]},
                 "edits": {"type": "array", "items": {
-                    "type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"]}},
+                    "type": "object", "properties": {"old": {"type": "string"}, "new": {"type": "string"}},
+                    "required": ["old"], "additionalProperties": false}},
                 "name": {"type": "string", "pattern": "^[a-z]+$"},
+                "more": {"$ref": "#/$defs/more"},
             },
             "required": ["path"],
             "additionalProperties": false,
+            "$defs": {"more": {
+                "type": "object", "properties": {"from": {"type": "integer"}}, "additionalProperties": false}},
         }))
         .expect("the schema is valid")
     }
@@ -278,8 +283,12 @@ mod tests {
             r#"{"path": "a", "limit": 0}"#,
             r#"{"path": "a", "limit": 1.5}"#,
             r#"{"path": "a", "mode": "medium"}"#,
+            r#"{"path": "a", "mode": "slwo"}"#,
             r#"{"path": "a", "edits": [{"old": "x"}, {"old": null}]}"#,
             r#"{"path": "a", "edits": [{}]}"#,
+            r#"{"path": "a", "edits": [{"old": "x", "nwe": "y"}]}"#,
+            r#"{"path": "a", "more": {"fro": 1}}"#,
+            r#"{"pth": "a"}"#,
             r#"{"path": "a", "file": "b"}"#,
             r#"{"path": "a", "edit": []}"#,
             r#"{"path": "a", "name": "A\u001b[31m"}"#,
@@ -297,8 +306,12 @@ mod tests {
         Invalid arguments for `demo` at `/limit`: expected at least 1, got the number 0.
         Invalid arguments for `demo` at `/limit`: expected a whole number, got the number 1.5.
         Invalid arguments for `demo` at `/mode`: expected one of "fast", "slow", got the string "medium".
+        Invalid arguments for `demo` at `/mode`: expected one of "fast", "slow" (did you mean `slow`?), got the string "slwo".
         Invalid arguments for `demo` at `/edits/1/old`: expected a string, got null.
         Invalid arguments for `demo` at `/edits/0`: expected the field `old`, got no field.
+        Invalid arguments for `demo` at `/edits/0`: expected no field `nwe` (did you mean `new`?), got the fields `old`, `nwe`.
+        Invalid arguments for `demo` at `/more`: expected no field `fro` (did you mean `from`?), got the field `fro`.
+        Invalid arguments for `demo`: expected no field `pth` (did you mean `path`?), got the field `pth`.
         Invalid arguments for `demo`: expected no field `file`, got the fields `path`, `file`.
         Invalid arguments for `demo`: expected no field `edit` (did you mean `edits`?), got the fields `path`, `edit`.
         Invalid arguments for `demo` at `/name`: expected text that matches `^[a-z]+$`, got the string "A".

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use wasmparser::component_types::ComponentEntityType;
 use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator};
 
@@ -12,7 +13,7 @@ use super::policy::Effect;
 use crate::limits;
 
 /// The version of the contract that this host speaks.
-const CONTRACT: &str = "1.0.0";
+pub(super) const CONTRACT: &str = "1.0.0";
 
 /// Interfaces of WASI that the linker has, in any version 0.2.
 const WASI: [&str; 27] = [
@@ -85,6 +86,52 @@ impl Surface {
             .find(|(_, effect)| declared.contains(effect) && !self.imports.contains_key(effect))
             .map(|&(interface, effect)| (effect, interface))
     }
+}
+
+/// What can be read of a component without compiling or running anything of it, also of one that is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Look {
+    /// The versions of the contract that it was built for, such as `tool:skill@1.0.0`; usually one.
+    pub worlds: Vec<String>,
+    /// Names of the interfaces that it imports.
+    pub imports: Vec<String>,
+    /// Names of the interfaces that it exports.
+    pub exports: Vec<String>,
+}
+
+/// Looks at a component, as far as it can be understood.
+pub fn look(wasm: &[u8]) -> Look {
+    let mut look = Look::default();
+    if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX || !wasm.starts_with(MAGIC) {
+        return look;
+    }
+    let mut depth = 0_u32;
+    // What stands before the place where it cannot be understood any more is worth showing.
+    for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
+        match payload {
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                let names = section.into_iter().map_while(Result::ok).map(|import| import.name.name);
+                look.imports.extend(names.map(str::to_owned));
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                let names = section.into_iter().map_while(Result::ok).map(|export| export.name.name);
+                look.exports.extend(names.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    let world = |name: &String| {
+        Some(format!(
+            "tool:skill@{}",
+            name.strip_prefix("tool:skill/")?.split_once('@')?.1
+        ))
+    };
+    look.worlds = look.imports.iter().chain(&look.exports).filter_map(world).collect();
+    look.worlds.sort_unstable();
+    look.worlds.dedup();
+    look
 }
 
 /// What every WebAssembly file begins with. The parser would say so of another file with all its bytes.

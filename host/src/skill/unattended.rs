@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::policy::Policy;
-use super::{Approver, CallContext, ChangeJournal, PreparedChange, Question};
-use crate::repository::Repository;
+use super::stage::digest;
+use super::{Approver, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles};
+use crate::limits;
+use crate::repository::{EntryKind, Repository};
 
 /// Nobody to ask.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +45,39 @@ impl ChangeJournal for Unrecorded {
     }
 }
 
+impl SessionFiles {
+    /// The files that arguments of the user's name count as seen, as they are now. Blocks.
+    pub(crate) fn named_in(arguments: &Value, repository: &Repository) -> Self {
+        let mut named = Vec::new();
+        name_paths(arguments, &mut named);
+        let digest_of = |path: String| {
+            let opened = repository.open_at(&path).ok()?;
+            let opened = Some(opened).filter(|opened| opened.kind == EntryKind::File)?;
+            let content = repository.read(&opened.path, limits::REPLACED_BYTES_MAX).ok()?;
+            Some((opened.path, digest(&content)))
+        };
+        Self {
+            seen: named.into_iter().filter_map(digest_of).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Every text of the arguments that may be a path, a bounded number of them.
+fn name_paths(arguments: &Value, named: &mut Vec<String>) {
+    if named.len() >= limits::REDACTION_FILES_LEARNED_MAX {
+        return;
+    }
+    match arguments {
+        Value::String(text) if text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n') => {
+            named.push(text.clone());
+        }
+        Value::Array(list) => list.iter().for_each(|value| name_paths(value, named)),
+        Value::Object(fields) => fields.values().for_each(|value| name_paths(value, named)),
+        _ => {}
+    }
+}
+
 impl CallContext {
     /// The surroundings of such a call.
     pub fn unattended(repository: Arc<Repository>, policy: Policy) -> Self {
@@ -53,6 +89,8 @@ impl CallContext {
             files: Arc::default(),
             conversation: Arc::default(),
             cancel: CancellationToken::new(),
+            locked: None,
+            recorder: None,
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),
         }

@@ -19,7 +19,7 @@ use std::fs;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Host, Outcome, Query, Skill, export_skill};
+use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, export_skill};
 
 use locks::Lock;
 use model::{Ecosystem, Manifest, normal};
@@ -60,7 +60,7 @@ struct Arguments {
     cursor: Option<String>,
 }
 
-impl Skill for AnalyzeDependencies {
+impl Handler for AnalyzeDependencies {
     fn describe() -> Descriptor {
         Descriptor {
             name: "analyze_dependencies",

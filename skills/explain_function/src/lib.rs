@@ -9,7 +9,7 @@ mod find;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 use syntax::{Definition, DefinitionKind, Fault};
 
 use callees::Resolver;
@@ -41,7 +41,7 @@ struct Arguments {
     cursor: Option<String>,
 }
 
-impl Skill for ExplainFunction {
+impl Handler for ExplainFunction {
     fn describe() -> Descriptor {
         Descriptor {
             name: "explain_function",

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Content, Descriptor, Failure, Host, Outcome, Run, Selection, Sharded, Skill, export_skill};
+use skill_sdk::{Content, Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sharded, export_skill};
 use syntax::{Module, names};
 
 use python::Symbol;
@@ -51,7 +51,7 @@ fn limit_default() -> usize {
     LIMIT_DEFAULT
 }
 
-impl Skill for FindReferences {
+impl Handler for FindReferences {
     fn describe() -> Descriptor {
         Descriptor {
             name: "find_references",

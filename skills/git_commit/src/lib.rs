@@ -5,10 +5,10 @@
 
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, one_line};
-use skill_sdk::{Commit, Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Commit, Failure, Host, Outcome, Skill, clean_path, export_skill};
 
 /// Longest message: far beyond what anybody reads.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -21,55 +21,33 @@ const ID_DIGITS: usize = 12;
 #[derive(Debug)]
 pub struct GitCommit;
 
-#[derive(Debug, Deserialize)]
-struct Arguments {
+/// The arguments. The comments of the fields are what the model reads about them.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Arguments {
+    /// Commit message: a subject of at most 72 characters that says what the change does; then, if there is more to say,
+    /// an empty line and a body that says why.
+    #[schemars(length(min = 1))]
     message: String,
+    /// Commit exactly these files or directories, relative to the repository root, instead of what this session changed.
     #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
     paths: Vec<String>,
+    /// Commit every change in the repository, untracked files included. Default: false.
     #[serde(default)]
     all: bool,
 }
 
 impl Skill for GitCommit {
+    const NAME: &'static str = "git_commit";
+    const VERSION: &'static str = "1.0.0";
+    const DESCRIPTION: &'static str = "Commits changes to the current branch. By default it commits just the files that \
+        this session changed; `paths` or `all` widen that. Nothing is pushed, no hook runs, and the user may be asked \
+        first. Commit only when the user wants a commit, and look at git_diff before.";
     const EFFECTS: &'static [&'static str] = &["commit-git"];
 
-    fn describe() -> Descriptor {
-        Descriptor {
-            name: "git_commit",
-            version: "1.0.0",
-            description: "Commits changes to the current branch. By default it commits just the files that this \
-                session changed; `paths` or `all` widen that. Nothing is pushed, no hook runs, and the user may be \
-                asked first. Commit only when the user wants a commit, and look at git_diff before.",
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "message": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "Commit message: a subject of at most 72 characters that says what the change \
-                            does; then, if there is more to say, an empty line and a body that says why."
-                    },
-                    "paths": {
-                        "type": "array",
-                        "items": {"type": "string", "minLength": 1},
-                        "description": "Commit exactly these files or directories, relative to the repository root, \
-                            instead of what this session changed."
-                    },
-                    "all": {
-                        "type": "boolean",
-                        "description": "Commit every change in the repository, untracked files included. \
-                            Default: false."
-                    }
-                },
-                "required": ["message"],
-                "additionalProperties": false
-            }),
-            effects: Self::EFFECTS,
-        }
-    }
+    type Arguments = Arguments;
 
-    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+    fn run(host: &dyn Host, arguments: Arguments) -> Result<Outcome, Failure> {
         let message = message(&arguments.message)?;
         if arguments.all && !arguments.paths.is_empty() {
             return Err(Failure::invalid("give `paths` or `all`, not both"));
@@ -123,7 +101,9 @@ export_skill!(GitCommit);
 
 #[cfg(test)]
 mod tests {
+    use skill_sdk::serde_json::json;
     use skill_sdk::testing::{FakeHost, check_description};
+    use skill_sdk::{Handler, schema};
 
     use super::*;
 
@@ -141,6 +121,8 @@ mod tests {
     #[test]
     fn description() {
         check_description::<GitCommit>();
+        // Another schema is another contract with every model: change it knowingly.
+        insta::assert_snapshot!(schema::of::<Arguments>().to_string(), @r#"{"type":"object","properties":{"message":{"type":"string","minLength":1,"description":"Commit message: a subject of at most 72 characters that says what the change does; then, if there is more to say, an empty line and a body that says why."},"paths":{"type":"array","items":{"type":"string","minLength":1},"description":"Commit exactly these files or directories, relative to the repository root, instead of what this session changed."},"all":{"type":"boolean","description":"Commit every change in the repository, untracked files included. Default: false."}},"required":["message"],"additionalProperties":false}"#);
     }
 
     #[test]

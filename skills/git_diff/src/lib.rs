@@ -14,7 +14,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{clip, counted, one_line};
-use skill_sdk::{Descriptor, Diff, DiffQuery, Failure, FileChange, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Descriptor, Diff, DiffQuery, Failure, FileChange, Handler, Host, Outcome, clean_path, export_skill};
 
 /// Lines around a change where the caller does not say.
 const CONTEXT: u32 = 3;
@@ -71,7 +71,7 @@ impl Arguments {
     }
 }
 
-impl Skill for GitDiff {
+impl Handler for GitDiff {
     const EFFECTS: &'static [&'static str] = &["read-git"];
 
     fn describe() -> Descriptor {

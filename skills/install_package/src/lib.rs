@@ -11,7 +11,7 @@ use std::fs;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, InstallRequest, Outcome, Query, Skill, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, InstallRequest, Outcome, Query, export_skill};
 
 /// The skill.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Manager {
     }
 }
 
-impl Skill for InstallPackage {
+impl Handler for InstallPackage {
     const EFFECTS: &'static [&'static str] = &["read-repository", "install"];
 
     fn describe() -> Descriptor {

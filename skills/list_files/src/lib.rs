@@ -17,7 +17,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, human_size, one_line};
-use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Host, Outcome, Query, Skill, clean_path, export_skill};
+use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, clean_path, export_skill};
 
 /// Entries in an answer where the caller does not say: some 40 kB of text.
 const ENTRIES: usize = 1000;
@@ -40,7 +40,7 @@ struct Arguments {
     cursor: Option<String>,
 }
 
-impl Skill for ListFiles {
+impl Handler for ListFiles {
     fn describe() -> Descriptor {
         Descriptor {
             name: "list_files",

@@ -13,10 +13,10 @@ mod page;
 use std::fs::File;
 use std::io::Read;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, human_size};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Failure, Host, Outcome, Skill, clean_path, export_skill};
 
 use decode::Content;
 use page::Page;
@@ -32,11 +32,19 @@ const WHOLE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct ReadFile;
 
-#[derive(Debug, Deserialize)]
-struct Arguments {
+/// The arguments. The comments of the fields are what the model reads about them.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Arguments {
+    /// File to read, relative to the repository root, such as `src/main.py`.
+    #[schemars(length(min = 1))]
     path: String,
+    /// First line to show, counted from 1. Default: 1.
+    #[schemars(range(min = 1))]
     offset: Option<u64>,
+    /// Lines to show at most. Default: 400.
+    #[schemars(range(min = 1, max = LINES_MAX))]
     limit: Option<u64>,
+    /// Goes on where a truncated answer ended: its cursor, instead of offset.
     cursor: Option<String>,
 }
 
@@ -80,46 +88,15 @@ impl Start {
 }
 
 impl Skill for ReadFile {
-    fn describe() -> Descriptor {
-        Descriptor {
-            name: "read_file",
-            version: "1.0.0",
-            description: "Shows a text file with line numbers. Read a file before you change it with write_file: \
-                what follows the tab after the number is the line's exact text. Long files come in pages; use offset \
-                and limit to go straight to the lines that search_code or a traceback named.",
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "File to read, relative to the repository root, such as `src/main.py`."
-                    },
-                    "offset": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "description": "First line to show, counted from 1. Default: 1."
-                    },
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": LINES_MAX,
-                        "description": "Lines to show at most. Default: 400."
-                    },
-                    "cursor": {
-                        "type": "string",
-                        "description": "Goes on where a truncated answer ended: its cursor, instead of offset."
-                    }
-                },
-                "required": ["path"],
-                "additionalProperties": false
-            }),
-            effects: Self::EFFECTS,
-        }
-    }
+    const NAME: &'static str = "read_file";
+    const VERSION: &'static str = "1.0.0";
+    const DESCRIPTION: &'static str = "Shows a text file with line numbers. Read a file before you change it with \
+        write_file: what follows the tab after the number is the line's exact text. Long files come in pages; use offset \
+        and limit to go straight to the lines that search_code or a traceback named.";
 
-    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+    type Arguments = Arguments;
+
+    fn run(host: &dyn Host, arguments: Arguments) -> Result<Outcome, Failure> {
         let path = clean_path(&arguments.path)?;
         let start = arguments.start()?;
         let limit = arguments.limit.unwrap_or(LINES).clamp(1, LINES_MAX);

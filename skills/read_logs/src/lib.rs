@@ -18,7 +18,7 @@ use serde::Deserialize;
 use skill_sdk::pattern::{Case, Pattern};
 use skill_sdk::serde_json::{self, json};
 use skill_sdk::text::{human_size, one_line};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, clean_path, export_skill};
 
 use entries::Entries;
 use parse::Level;
@@ -85,7 +85,7 @@ impl Arguments {
     }
 }
 
-impl Skill for ReadLogs {
+impl Handler for ReadLogs {
     fn describe() -> Descriptor {
         Descriptor {
             name: "read_logs",

@@ -10,7 +10,7 @@ mod report;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, RunReport, Skill, TestRequest, code, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, RunReport, TestRequest, code, export_skill};
 
 use detect::{Chosen, Runner};
 use report::Results;
@@ -45,7 +45,7 @@ enum Framework {
     Npm,
 }
 
-impl Skill for RunTests {
+impl Handler for RunTests {
     const EFFECTS: &'static [&'static str] = &["read-repository", "run-process"];
 
     fn describe() -> Descriptor {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::{self as sdk, Host, Sharded, Skill};
+use crate::{self as sdk, Handler, Host, Sharded};
 use bindings::tool::skill::{bulk, git_commit, git_read, log, packages, repository, tests, types};
 
 /// Bindings of the imports; every skill's own bindings refer to these types.
@@ -37,7 +37,7 @@ pub mod bindings {
 struct Component<S>(PhantomData<S>);
 
 /// Whether the skill declares `effect`.
-const fn covers<S: Skill>(effect: &str) -> bool {
+const fn covers<S: Handler>(effect: &str) -> bool {
     let mut at = 0;
     while at < S::EFFECTS.len() {
         if same(S::EFFECTS[at].as_bytes(), effect.as_bytes()) {
@@ -62,7 +62,7 @@ fn undeclared<T>(effect: &str) -> Result<T, sdk::Failure> {
     Err(sdk::Failure::new(sdk::code::UNAVAILABLE, message))
 }
 
-impl<S: Skill> Host for Component<S> {
+impl<S: Handler> Host for Component<S> {
     fn repo(&self) -> &Path {
         Path::new("/repo")
     }
@@ -233,7 +233,7 @@ fn selection_out(selection: &sdk::Selection) -> bulk::Selection {
 }
 
 /// `handler.describe` for a skill.
-pub fn describe<S: Skill>() -> types::Descriptor {
+pub fn describe<S: Handler>() -> types::Descriptor {
     let descriptor = S::describe();
     types::Descriptor {
         name: descriptor.name.to_owned(),
@@ -245,7 +245,7 @@ pub fn describe<S: Skill>() -> types::Descriptor {
 }
 
 /// `handler.call` for a skill.
-pub fn call<S: Skill>(arguments: &str) -> Result<types::Outcome, types::Failure> {
+pub fn call<S: Handler>(arguments: &str) -> Result<types::Outcome, types::Failure> {
     S::call(&Component::<S>(PhantomData), arguments)
         .map(outcome_out)
         .map_err(failure_out)

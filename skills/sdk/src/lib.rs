@@ -1,14 +1,17 @@
 //! What an author of a skill in Rust writes against.
 //!
-//! A skill is a type that implements [`Skill`], handed to [`export_skill!`]. Its logic takes the world as `&dyn`
-//! [`Host`], so that native tests run it on a folder with [`testing::FakeHost`] and only the thin component face,
-//! which the macro writes, needs WebAssembly. The contract itself is `wit/skill.wit`; the names here are its names.
+//! A skill is a type that implements [`Skill`], handed to [`export_skill!`]. Its arguments are a struct of the author's,
+//! and what the model reads about them is derived from it ([`schema`]). Its logic takes the world as `&dyn` [`Host`], so
+//! that native tests run it on a folder with [`testing::FakeHost`] and only the thin component face, which the macro
+//! writes, needs WebAssembly. The contract itself is `wit/skill.wit`; the names here are its names. The author's guide is
+//! `skills/README.md`.
 //!
 //! [`text`] helps to write answers, `pattern` (a feature of that name) holds regular expressions over lines, and
 //! [`testing::check_description`] asserts what every description must hold.
 
 #[cfg(feature = "pattern")]
 pub mod pattern;
+pub mod schema;
 pub mod testing;
 pub mod text;
 
@@ -20,6 +23,7 @@ use std::fs::Metadata;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -28,12 +32,68 @@ pub use serde_json;
 #[doc(hidden)]
 pub use wit_bindgen;
 
-/// A skill: a description and one function.
+/// A skill: what it says about itself, its arguments, and one function.
+///
+/// The arguments are a struct of its own; the doc comments of its fields are what the model reads about them:
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use skill_sdk::{Failure, Host, Outcome, Skill};
+///
+/// #[derive(Debug, Deserialize, JsonSchema)]
+/// pub struct Arguments {
+///     /// Whom to greet, by name.
+///     #[schemars(length(min = 1))]
+///     name: String,
+/// }
+///
+/// #[derive(Debug)]
+/// pub struct Greet;
+///
+/// impl Skill for Greet {
+///     const NAME: &'static str = "greet";
+///     const VERSION: &'static str = "1.0.0";
+///     const DESCRIPTION: &'static str = "Greets somebody by name. Use it where a greeting is asked for.";
+///     const EFFECTS: &'static [&'static str] = &[];
+///
+///     type Arguments = Arguments;
+///
+///     fn run(_: &dyn Host, arguments: Arguments) -> Result<Outcome, Failure> {
+///         Ok(Outcome::text(format!("Hello, {}!", arguments.name)))
+///     }
+/// }
+///
+/// skill_sdk::export_skill!(Greet);
+/// skill_sdk::testing::check_description::<Greet>();
+/// ```
 pub trait Skill {
-    /// What the skill may cause; `describe` answers the same list (`effects: Self::EFFECTS`).
+    /// `[a-z][a-z0-9_]*`, at most 64 bytes. The names of the built-in skills are reserved.
+    const NAME: &'static str;
+
+    /// Semantic version.
+    const VERSION: &'static str;
+
+    /// What the skill does and when to use it, written for the model.
+    const DESCRIPTION: &'static str;
+
+    /// What the skill may cause, in the contract's words.
     ///
     /// The component imports only what these effects cover, because the host refuses one that imports more. A
     /// function of [`Host`] whose effect is missing here answers `unavailable`, whatever the policy says.
+    const EFFECTS: &'static [&'static str] = &["read-repository"];
+
+    /// What the model gives. Its schema is [`schema::of`] this type; the host holds every call to it, and answers one
+    /// that does not fit with where, what was expected, what came, and the nearest name.
+    type Arguments: DeserializeOwned + JsonSchema;
+
+    /// Runs one call.
+    fn run(host: &dyn Host, arguments: Self::Arguments) -> Result<Outcome, Failure>;
+}
+
+/// The contract's interface `handler` as it is: for a skill that writes its schema by hand. Every [`Skill`] is one.
+pub trait Handler {
+    /// What the skill may cause; `describe` answers the same list (`effects: Self::EFFECTS`).
     const EFFECTS: &'static [&'static str] = &["read-repository"];
 
     /// Describes the skill for the host and the model.
@@ -43,9 +103,31 @@ pub trait Skill {
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure>;
 }
 
+impl<S: Skill> Handler for S {
+    const EFFECTS: &'static [&'static str] = <S as Skill>::EFFECTS;
+
+    fn describe() -> Descriptor {
+        Descriptor {
+            name: S::NAME,
+            version: S::VERSION,
+            description: S::DESCRIPTION,
+            parameters: schema::of::<S::Arguments>(),
+            effects: <S as Skill>::EFFECTS,
+        }
+    }
+
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        S::run(host, self::arguments(arguments)?)
+    }
+}
+
 /// A skill whose calls the host may spread over cores.
-pub trait Sharded: Skill {
-    /// Splits a call into at most `parts` calls, each a JSON object for [`Skill::call`].
+///
+/// The host holds a part's arguments to no schema, so they may have fields which the model is not told of: in a struct of
+/// arguments, with `#[serde(default)]` and `#[schemars(skip)]`.
+pub trait Sharded: Handler {
+    /// Splits a call into at most `parts` calls, each a JSON object for [`Handler::call`]. [`arguments`] reads what the
+    /// model gave.
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure>;
 
     /// Joins the outcomes of the parts, in their order.
@@ -526,7 +608,7 @@ impl RunReport {
 
 /// Writes the component face of a skill. On other targets it does nothing, so that native tests build.
 ///
-/// `export_skill!(MySkill)` for a [`Skill`], `export_skill!(sharded MySkill)` for a [`Sharded`] one. The bindings are
+/// `export_skill!(MySkill)` for a [`Skill`] or a [`Handler`], `export_skill!(sharded MySkill)` for a [`Sharded`] one. The bindings are
 /// made in the author's crate, because a component exports just what its own crate asks for.
 #[macro_export]
 macro_rules! export_skill {

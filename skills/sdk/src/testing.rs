@@ -1,4 +1,7 @@
 //! A [`Host`] on a folder, for native tests of a skill's logic.
+//!
+//! [`FakeHost::call`] runs a skill as the real host does, but for the sandbox: on this machine, with `cargo test`. What the
+//! real host adds (ignore rules, hidden names, limits, the policy) is tried out with `tool skill test`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,12 +12,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use crate::{
-    Commit, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Host, InstallRequest, Page, Query, RunReport,
-    Selection, Skill, TestRequest, Visit, code,
+    Commit, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host, InstallRequest, Outcome, Page, Query,
+    RunReport, Selection, TestRequest, Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
-pub fn check_description<S: Skill>() {
+pub fn check_description<S: Handler>() {
     let descriptor = S::describe();
     let name = descriptor.name;
     let lower = |c: char| c.is_ascii_lowercase();
@@ -68,6 +71,24 @@ fn check_property(name: &str, property: &Value) {
 /// A host whose repository is a temporary folder and whose other answers are scripted.
 ///
 /// Its file list applies no ignore rules: those are the real host's, tested there. Globs know `*`, `**` and `!`.
+///
+/// ```
+/// # use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome};
+/// # struct Length;
+/// # impl Handler for Length {
+/// #     fn describe() -> Descriptor { unreachable!() }
+/// #     fn call(host: &dyn Host, _: &str) -> Result<Outcome, Failure> {
+/// #         let (_, metadata) = host.locate("a.txt")?;
+/// #         Ok(Outcome::text(metadata.len().to_string()))
+/// #     }
+/// # }
+/// use skill_sdk::serde_json::json;
+/// use skill_sdk::testing::FakeHost;
+///
+/// let host = FakeHost::new(&[("a.txt", "four")]);
+/// let outcome = host.call::<Length>(&json!({})).expect("it works");
+/// assert_eq!(outcome.text, "4");
+/// ```
 #[derive(Debug)]
 pub struct FakeHost {
     base: PathBuf,
@@ -117,6 +138,11 @@ impl FakeHost {
             host.write(path.as_ref(), content.as_ref());
         }
         host
+    }
+
+    /// Runs one call of a skill.
+    pub fn call<S: Handler>(&self, arguments: &Value) -> Result<Outcome, Failure> {
+        S::call(self, &arguments.to_string())
     }
 
     /// Writes a file of the repository.

@@ -9,7 +9,7 @@ mod search;
 use serde::Deserialize;
 use skill_sdk::pattern::{Case, Pattern};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Run, Selection, Sharded, Skill, clean_path, code, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sharded, clean_path, code, export_skill};
 
 use answer::Found;
 
@@ -95,7 +95,7 @@ fn explained(host: &dyn Host, under: &str, failure: Failure) -> Failure {
     }
 }
 
-impl Skill for SearchCode {
+impl Handler for SearchCode {
     fn describe() -> Descriptor {
         Descriptor {
             name: "search_code",

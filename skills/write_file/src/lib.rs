@@ -19,7 +19,7 @@ use std::path::Path;
 use serde::Deserialize;
 use skill_sdk::serde_json::{self, json};
 use skill_sdk::text::{counted, human_size};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, clean_path, code, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, clean_path, code, export_skill};
 
 use edits::Edit;
 #[cfg(any(test, fuzzing))]
@@ -40,7 +40,7 @@ struct Arguments {
     edits: Option<Vec<Edit>>,
 }
 
-impl Skill for WriteFile {
+impl Handler for WriteFile {
     const EFFECTS: &'static [&'static str] = &["read-repository", "write-repository"];
 
     fn describe() -> Descriptor {

@@ -9,10 +9,9 @@ use super::tools::{OwnedArguments, cut_receipt, elapsed_ms, hint_of, summary, ve
 use super::{Job, Outcome};
 use crate::api::{self, Event, Problem, Receipt};
 use crate::limits;
-use crate::repository::{EntryKind, OpenError, Repository};
+use crate::repository::{OpenError, Repository};
 use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
 use crate::skill::policy::{Decision, Effect};
-use crate::skill::stage::digest;
 use crate::skill::{Approver, CallError, SessionFiles};
 
 /// One call of one skill: its outcome is the session's answer.
@@ -74,39 +73,9 @@ async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
     if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
         return SessionFiles::default();
     }
-    let mut named = Vec::new();
-    name_paths(arguments, &mut named);
-    let repository = Arc::clone(&job.repository);
-    let read = move || {
-        let digest_of = |path: String| {
-            let opened = repository
-                .open_at(&path)
-                .ok()
-                .filter(|opened| opened.kind == EntryKind::File)?;
-            let content = repository.read(&opened.path, limits::REPLACED_BYTES_MAX).ok()?;
-            Some((opened.path, digest(&content)))
-        };
-        named.into_iter().filter_map(digest_of).collect()
-    };
-    SessionFiles {
-        seen: tokio::task::spawn_blocking(read).await.unwrap_or_default(),
-        ..SessionFiles::default()
-    }
-}
-
-/// Every text of the arguments that may be a path, a bounded number of them.
-fn name_paths(arguments: &Value, named: &mut Vec<String>) {
-    if named.len() >= limits::REDACTION_FILES_LEARNED_MAX {
-        return;
-    }
-    match arguments {
-        Value::String(text) if text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n') => {
-            named.push(text.clone());
-        }
-        Value::Array(list) => list.iter().for_each(|value| name_paths(value, named)),
-        Value::Object(fields) => fields.values().for_each(|value| name_paths(value, named)),
-        _ => {}
-    }
+    let (repository, arguments) = (Arc::clone(&job.repository), arguments.clone());
+    let read = move || SessionFiles::named_in(&arguments, &repository);
+    tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }
 
 /// Why a path may not be opened, as the rules for names have it: a skill learns only that it may not.

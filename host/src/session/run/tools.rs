@@ -46,6 +46,8 @@ impl Job {
             changes: Arc::clone(&self.recorder) as _,
             files: Arc::new(Mutex::new(files)),
             conversation,
+            locked: self.locked.clone(),
+            recorder: None,
             cancel: self.cancel.child_token(),
             environment: self.environment.clone(),
             progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),

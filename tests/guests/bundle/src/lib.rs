@@ -5,7 +5,7 @@ use std::fs;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 
 /// The skill.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Arguments {
     deletions: Vec<String>,
 }
 
-impl Skill for Bundle {
+impl Handler for Bundle {
     const EFFECTS: &'static [&'static str] = &["read-repository", "write-repository"];
 
     fn describe() -> Descriptor {

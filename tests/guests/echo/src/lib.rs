@@ -1,13 +1,13 @@
 //! A guest that answers with its arguments: the least that a skill can do.
 
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 
 /// The skill.
 #[derive(Debug)]
 pub struct Echo;
 
-impl Skill for Echo {
+impl Handler for Echo {
     const EFFECTS: &'static [&'static str] = &[];
 
     fn describe() -> Descriptor {

@@ -2,13 +2,13 @@
 
 use std::hint::black_box;
 
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 
 /// The skill.
 #[derive(Debug)]
 pub struct Endless;
 
-impl Skill for Endless {
+impl Handler for Endless {
     const EFFECTS: &'static [&'static str] = &[];
 
     fn describe() -> Descriptor {

@@ -12,7 +12,7 @@ mod raw;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Skill, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 
 /// The skill.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     pub(crate) count: u64,
 }
 
-impl Skill for Hostile {
+impl Handler for Hostile {
     const EFFECTS: &'static [&'static str] = &["read-repository", "write-repository", "read-git"];
 
     fn describe() -> Descriptor {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Descriptor, Failure, Host, Outcome, Sharded, Skill, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, Sharded, export_skill};
 
 /// The skill.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ struct Arguments {
     part: bool,
 }
 
-impl Skill for Summing {
+impl Handler for Summing {
     const EFFECTS: &'static [&'static str] = &["read-repository"];
 
     fn describe() -> Descriptor {

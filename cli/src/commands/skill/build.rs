@@ -1,0 +1,311 @@
+//! `tool skill build`: a skill's sources become a component.
+//!
+//! Rust is built by the user's own cargo. What Python and JavaScript need is of one version each, the one that this
+//! program was tested with (`toolchain`). What comes out is held to what the host demands before it gets its name.
+
+mod toolchain;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use host::api::Problem;
+use host::process::build::{find, run_builder};
+use host::process::{CommandSpec, RunEnd, RunOutput};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, refused, registry};
+use crate::args::Language;
+use crate::error::Error;
+use crate::output::Output;
+
+/// What a component in Rust is built for.
+const TARGET: &str = "wasm32-wasip2";
+
+/// Where a component lies while it has not got its name. The same folder, so that it gets there in one step.
+const UNNAMED: &str = ".building.wasm";
+
+/// The file by which a language is known.
+const MARKS: [(&str, Language); 3] = [
+    ("Cargo.toml", Language::Rust),
+    ("app.py", Language::Python),
+    ("skill.js", Language::Js),
+];
+
+/// Builds the skill in a folder.
+pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Error> {
+    let folder = fs::canonicalize(folder).map_err(|error| Error::file("Skill", folder, &error))?;
+    let language = language(&folder)?;
+    let cancel = CancellationToken::new();
+    let builder = Builder {
+        environment: context.backend.environment.variables().clone(),
+        home: context.backend.home.clone(),
+        folder: folder.clone(),
+        cancel: cancel.clone(),
+        output: context.output,
+    };
+    let work = tokio::task::spawn_blocking(move || builder.build(language));
+    tokio::pin!(work);
+    let built = tokio::select! {
+        built = &mut work => built,
+        _ = tokio::signal::ctrl_c() => {
+            // What was started ends first; a compiler must not go on behind the prompt.
+            cancel.cancel();
+            let _ = work.await;
+            return Err(Error::Interrupted);
+        }
+    };
+    let component = built.map_err(|error| Error::new("build", format!("The build ended early: {error}")))??;
+    let named = name(&folder, &component, context);
+    // Once it has its name there is nothing left to remove.
+    let _ = fs::remove_file(&component);
+    named?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The language of what lies in a folder.
+fn language(folder: &Path) -> Result<Language, Error> {
+    let found: Vec<&(&str, Language)> = MARKS.iter().filter(|(mark, _)| folder.join(mark).is_file()).collect();
+    let known = MARKS
+        .map(|(mark, language)| format!("{mark} ({})", language.name()))
+        .join(", ");
+    match found.as_slice() {
+        [(_, language)] => Ok(*language),
+        [] => Err(
+            Problem::new("usage", format!("There is no skill in `{}`", folder.display()))
+                .with_hint(format!(
+                    "one of these would tell its language: {known}; `tool skill new` begins one"
+                ))
+                .into(),
+        ),
+        [(one, _), (other, _), ..] => {
+            let message = format!("`{}` holds both {one} and {other}", folder.display());
+            Err(Problem::new("usage", message)
+                .with_hint("a skill has one language: give each a folder of its own")
+                .into())
+        }
+    }
+}
+
+/// Asks the component what it is, gives it its name and says what it is.
+fn name(folder: &Path, component: &Path, context: &Context) -> Result<(), Error> {
+    context.output.progress("looking at the component");
+    let inspection = registry(context)?.inspect(component).map_err(|error| match error {
+        host::skill::SkillHostError::Refused { reason, .. } => {
+            Error::new("skill", format!("The component was built and is refused: {reason}"))
+        }
+        error => refused(error),
+    })?;
+    let file = format!("{}.wasm", inspection.name);
+    let target = folder.join(&file);
+    fs::rename(component, &target).map_err(|error| Error::file("Component", &target, &error))?;
+    context.output.line(&format!(
+        "Built {} {}: {}\n  size    {} bytes\n  digest  {}",
+        inspection.name,
+        inspection.version,
+        super::super::openable(&target).display(),
+        inspection.size,
+        inspection.digest
+    ))
+}
+
+/// What a build works with.
+struct Builder {
+    environment: std::collections::BTreeMap<String, String>,
+    home: PathBuf,
+    folder: PathBuf,
+    cancel: CancellationToken,
+    output: Output,
+}
+
+impl Builder {
+    /// Builds, and gives the component that has no name yet.
+    fn build(&self, language: Language) -> Result<PathBuf, Error> {
+        let target = self.folder.join(UNNAMED);
+        match language {
+            Language::Rust => {
+                let artefact = self.rust()?;
+                fs::copy(&artefact, &target).map_err(|error| Error::file("Component", &artefact, &error))?;
+            }
+            Language::Python => {
+                let program = toolchain::componentize_py(self)?;
+                let arguments = ["-q", "-d", "wit", "-w", "project", "componentize", "app", "-o", UNNAMED];
+                self.say("building with componentize-py");
+                self.run(&program, &arguments)?;
+            }
+            Language::Js => {
+                let program = toolchain::componentize_js(self)?;
+                let arguments = [
+                    "skill.js",
+                    "-w",
+                    "wit",
+                    "-n",
+                    "project",
+                    "-d",
+                    "http",
+                    "-d",
+                    "fetch-event",
+                    "-o",
+                    UNNAMED,
+                ];
+                self.say("building with componentize-js");
+                self.run(&program, &arguments)?;
+            }
+        }
+        Ok(target)
+    }
+
+    fn rust(&self) -> Result<PathBuf, Error> {
+        let cargo = self.program("cargo", "install Rust: https://rustup.rs")?;
+        self.check_target()?;
+        let metadata = self.quiet(&cargo, &["metadata", "--no-deps", "--format-version", "1"])?;
+        let artefact = artefact(&self.folder, &metadata.output)?;
+        self.say("building with cargo");
+        self.run(&cargo, &["build", "--release", "--lib", "--target", TARGET])?;
+        match artefact.is_file() {
+            true => Ok(artefact),
+            false => Err(Problem::new("build", "The build made no component")
+                .with_hint("[lib] of Cargo.toml needs crate-type = [\"cdylib\"]")
+                .into()),
+        }
+    }
+
+    /// Whether the compiler can build for WebAssembly.
+    fn check_target(&self) -> Result<(), Error> {
+        let rustc = self.program("rustc", "install Rust: https://rustup.rs")?;
+        let said = self.quiet(&rustc, &["--print", "target-libdir", "--target", TARGET])?;
+        let folder = said.output.lines().last().unwrap_or_default().trim();
+        match Path::new(folder).is_dir() {
+            true => Ok(()),
+            false => Err(Problem::new("build", format!("The Rust target {TARGET} is missing"))
+                .with_hint(format!("run `rustup target add {TARGET}`"))
+                .into()),
+        }
+    }
+
+    /// A program of the `PATH`.
+    fn program(&self, name: &str, hint: &str) -> Result<PathBuf, Error> {
+        find(name, &self.environment).ok_or_else(|| {
+            Problem::new("build", format!("`{name}` is not there"))
+                .with_hint(hint)
+                .into()
+        })
+    }
+
+    fn say(&self, what: &str) {
+        self.output.progress(what);
+    }
+
+    /// Runs a program in the folder and shows what it says.
+    fn run(&self, program: &Path, arguments: &[&str]) -> Result<RunOutput, Error> {
+        let output = self.output;
+        self.run_with(program, arguments, &self.folder, &|line| output.progress(line))
+    }
+
+    /// Runs a program that is asked something.
+    fn quiet(&self, program: &Path, arguments: &[&str]) -> Result<RunOutput, Error> {
+        self.run_with(program, arguments, &self.folder, &|_| ())
+    }
+
+    fn run_with(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        directory: &Path,
+        progress: &dyn Fn(&str),
+    ) -> Result<RunOutput, Error> {
+        let command = CommandSpec {
+            program: program.to_owned(),
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            directory: directory.to_owned(),
+            environment: self.environment.clone(),
+        };
+        let ran = run_builder(&command, &self.cancel, progress).map_err(|error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let problem = Problem::new("build", error.to_string());
+            cause.map_or(problem.clone(), |cause| problem.with_hint(cause))
+        })?;
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let why = match ran.end {
+            RunEnd::Exited(0) => return Ok(ran),
+            RunEnd::Exited(code) => format!("`{name}` failed with exit code {code}"),
+            RunEnd::TimedOut => format!("`{name}` took too long and was stopped"),
+            RunEnd::Cancelled => return Err(Error::Interrupted),
+            _ => format!("`{name}` was ended"),
+        };
+        Err(Problem::new("build", why).with_hint(last_lines(&ran.output)).into())
+    }
+}
+
+/// The library that cargo will make: what it says of the package in this folder.
+fn artefact(folder: &Path, metadata: &str) -> Result<PathBuf, Error> {
+    // Warnings may stand before it.
+    let text = metadata.lines().find(|line| line.starts_with('{')).unwrap_or_default();
+    let metadata: Value = serde_json::from_str(text).unwrap_or_default();
+    let manifest = folder.join("Cargo.toml");
+    let here = |package: &&Value| package["manifest_path"].as_str().map(Path::new) == Some(&manifest);
+    let package = metadata["packages"].as_array().and_then(|all| all.iter().find(here));
+    let is_library = |target: &&Value| {
+        let kinds = target["crate_types"].as_array();
+        kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "cdylib"))
+    };
+    let library = package.and_then(|package| package["targets"].as_array()?.iter().find(is_library));
+    let name = library.and_then(|library| library["name"].as_str());
+    match (name, metadata["target_directory"].as_str()) {
+        (Some(name), Some(target)) => {
+            let file = format!("{}.wasm", name.replace('-', "_"));
+            Ok(Path::new(target).join(TARGET).join("release").join(file))
+        }
+        _ => Err(
+            Problem::new("build", format!("`{}` builds no component", manifest.display()))
+                .with_hint("[lib] needs crate-type = [\"cdylib\"]")
+                .into(),
+        ),
+    }
+}
+
+/// Lines of a failed program that are worth a hint.
+const HINT_LINES: usize = 12;
+
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(HINT_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_artefact_is_the_library_of_the_package_in_the_folder() {
+        let metadata = r#"warning: something
+{"packages": [
+ {"manifest_path": "/other/Cargo.toml", "targets": [{"name": "other", "crate_types": ["cdylib"]}]},
+ {"manifest_path": "/here/Cargo.toml", "targets": [
+   {"name": "tool", "crate_types": ["bin"]}, {"name": "to-do", "crate_types": ["cdylib", "rlib"]}]}],
+ "target_directory": "/there/target"}"#;
+        let metadata = metadata.replace("\n ", " ").replace("   {", "{");
+        let path = artefact(Path::new("/here"), &metadata).expect("it is there");
+        assert_eq!(path, Path::new("/there/target/wasm32-wasip2/release/to_do.wasm"));
+        assert!(artefact(Path::new("/nowhere"), &metadata).is_err());
+        assert!(artefact(Path::new("/here"), "error: no manifest").is_err());
+    }
+
+    #[test]
+    fn a_folder_has_one_language() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        assert!(language(folder.path()).is_err());
+        fs::write(folder.path().join("app.py"), "").expect("it is writable");
+        assert_eq!(language(folder.path()).ok(), Some(Language::Python));
+        fs::write(folder.path().join("skill.js"), "").expect("it is writable");
+        assert!(language(folder.path()).is_err());
+    }
+
+    #[test]
+    fn of_a_failure_the_last_lines_are_told() {
+        let long: String = (0..100).map(|number| format!("{number}\n\n")).collect();
+        assert!(last_lines(&long).starts_with("88\n89\n"));
+        assert_eq!(last_lines(""), "");
+    }
+}

@@ -1,0 +1,169 @@
+//! `tool skill inspect`: what a component says about itself and asks for, running nothing but `describe`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use host::api::{Problem, SkillEntry};
+use host::skill::{Inspection, Look, SkillHostError, look};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Context, print_json, refused, registry};
+use crate::builtins::BUILTINS;
+use crate::error::{Error, FAILED};
+
+/// What is shown of a component that the host accepts.
+#[derive(Debug, Serialize)]
+struct Shown<About> {
+    #[serde(flatten)]
+    about: About,
+    #[serde(flatten)]
+    look: Look,
+}
+
+/// What is shown of a built-in skill beside its entry in the list.
+#[derive(Debug, Serialize)]
+struct BuiltIn {
+    #[serde(flatten)]
+    entry: SkillEntry,
+    size: usize,
+}
+
+/// What is shown of a component that the host refuses.
+#[derive(Debug, Serialize)]
+struct Refused<'a> {
+    path: &'a Path,
+    size: usize,
+    digest: String,
+    #[serde(flatten)]
+    look: Look,
+    refused: String,
+}
+
+/// A file, or a skill that is there. Something that looks like a path is one.
+pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let is_path = component.components().count() > 1 || component.extension().is_some() || component.is_file();
+    let Some(name) = component.to_str().filter(|_| !is_path) else {
+        return file(component, json, context);
+    };
+    let registry = registry(context)?;
+    let entry = registry.entries().into_iter().find(|entry| entry.name == name);
+    match entry {
+        Some(entry) if entry.origin == "builtin" => built_in(entry, json, context),
+        // Of a component that is not trusted yet, the component itself is asked.
+        Some(_) => accepted(registry.inspect_installed(name).map_err(refused)?, json, context),
+        None => Err(Problem::new(
+            "not-found",
+            format!("There is neither a file nor a skill named `{name}`"),
+        )
+        .with_hint("`tool skill list` shows the skills")
+        .into()),
+    }
+}
+
+fn file(path: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    match registry(context)?.inspect(path) {
+        Ok(inspection) => accepted(inspection, json, context),
+        Err(SkillHostError::Refused { path, reason }) => not_accepted(&path, reason, json, context),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let wasm = BUILTINS.iter().find(|known| known.name == entry.name);
+    let wasm = wasm.map_or(&[][..], |known| known.wasm);
+    let shown = Shown {
+        about: BuiltIn {
+            size: wasm.len(),
+            entry,
+        },
+        look: look(wasm),
+    };
+    if json {
+        return print_json(&shown, context.output);
+    }
+    let entry = &shown.about.entry;
+    head(&entry.name, &entry.version, &entry.description, context)?;
+    line("origin", &entry.origin, context)?;
+    line("effects", &listed(&entry.effects), context)?;
+    what_was_read(&shown.look, &entry.digest, shown.about.size, context)?;
+    schema(&entry.parameters, context)
+}
+
+fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let wasm = read(&inspection.path)?;
+    let shown = Shown {
+        look: look(&wasm),
+        about: inspection,
+    };
+    if json {
+        return print_json(&shown, context.output);
+    }
+    let about = &shown.about;
+    head(&about.name, &about.version, &about.description, context)?;
+    line("file", &about.path.display().to_string(), context)?;
+    line("effects", &listed(&about.effects), context)?;
+    what_was_read(&shown.look, &about.digest, wasm.len(), context)?;
+    schema(&about.parameters, context)
+}
+
+/// What can be read all the same, and why it is refused.
+fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let wasm = read(path)?;
+    let shown = Refused {
+        path,
+        size: wasm.len(),
+        digest: host::skill::stage::digest(&wasm),
+        look: look(&wasm),
+        refused: reason,
+    };
+    if json {
+        print_json(&shown, context.output)?;
+    } else {
+        line("file", &path.display().to_string(), context)?;
+        what_was_read(&shown.look, &shown.digest, shown.size, context)?;
+    }
+    context.output.problem(&Problem::new(
+        "skill",
+        format!("`{}` is refused: {}", path.display(), shown.refused),
+    ));
+    Ok(ExitCode::from(FAILED))
+}
+
+/// The file, which the host has found to be one, of a size that it takes.
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|error| Error::file("Component", path, &error))
+}
+
+fn head(name: &str, version: &str, description: &str, context: &Context) -> Result<(), Error> {
+    context.output.line(&format!("{name} {version}"))?;
+    context.output.line(&format!("  {description}"))
+}
+
+fn line(name: &str, value: &str, context: &Context) -> Result<(), Error> {
+    context.output.line(&format!("  {name:8} {value}"))
+}
+
+fn what_was_read(look: &Look, digest: &str, size: usize, context: &Context) -> Result<(), Error> {
+    line("world", &listed(&look.worlds), context)?;
+    line("digest", digest, context)?;
+    line("size", &format!("{size} bytes"), context)?;
+    for (name, interfaces) in [("imports", &look.imports), ("exports", &look.exports)] {
+        let all = interfaces.join("\n           ");
+        line(name, if all.is_empty() { "none" } else { &all }, context)?;
+    }
+    Ok(())
+}
+
+fn schema(schema: &Value, context: &Context) -> Result<ExitCode, Error> {
+    let text = serde_json::to_string_pretty(schema).unwrap_or_default();
+    line("schema", &text.replace('\n', "\n           "), context)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
+}

@@ -1,0 +1,281 @@
+//! `tool skill new`: a small complete project of a skill, in a folder of its own.
+//!
+//! Everything that it needs beside a compiler is written out from this program: the contract, and for Rust the sources of
+//! `skill-sdk`, because that crate is published nowhere.
+
+mod lock;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use host::api::Problem;
+
+use super::{Context, registry};
+use crate::args::Language;
+use crate::error::Error;
+
+/// The contract.
+const CONTRACT: &str = include_str!("../../../../wit/skill.wit");
+
+/// A file of a project and what is in it; `{{name}}` and the like stand for what is the project's own.
+type File = (&'static str, &'static str);
+
+macro_rules! template {
+    ($path:literal) => {
+        include_str!(concat!("../../../../skills/sdk/templates/", $path))
+    };
+}
+
+macro_rules! sdk {
+    ($path:literal) => {
+        (
+            concat!("sdk/src/", $path),
+            include_str!(concat!("../../../../skills/sdk/src/", $path)),
+        )
+    };
+}
+
+/// What every project has.
+const COMMON: [File; 6] = [
+    ("README.md", template!("README.md")),
+    (".gitignore", "/{{name}}.wasm\n/target/\n__pycache__/\n"),
+    ("cases.toml", template!("cases.toml")),
+    ("fixture/README.md", template!("fixture/README.md")),
+    ("fixture/notes/plan.md", template!("fixture/notes/plan.md")),
+    ("fixture/src/app.py", template!("fixture/src/app.py")),
+];
+
+const RUST: [File; 4] = [
+    ("Cargo.toml", template!("rust/Cargo.toml")),
+    ("src/lib.rs", template!("rust/src/lib.rs")),
+    ("sdk/Cargo.toml", template!("rust/sdk.toml")),
+    ("wit/skill.wit", CONTRACT),
+];
+
+/// The crate that a skill in Rust is written against, as it is here.
+const SDK: [File; 6] = [
+    sdk!("component.rs"),
+    sdk!("lib.rs"),
+    sdk!("pattern.rs"),
+    sdk!("schema.rs"),
+    sdk!("testing.rs"),
+    sdk!("text.rs"),
+];
+
+const PYTHON: [File; 3] = [
+    ("app.py", template!("python/app.py")),
+    ("wit/world.wit", template!("python/world.wit")),
+    ("wit/deps/skill/skill.wit", CONTRACT),
+];
+
+const JS: [File; 6] = [
+    ("skill.js", template!("js/skill.js")),
+    ("files.js", template!("js/files.js")),
+    ("package.json", template!("js/package.json")),
+    ("wit/world.wit", template!("js/world.wit")),
+    ("wit/deps/skill/skill.wit", CONTRACT),
+    ("wit/deps/filesystem/filesystem.wit", template!("js/filesystem.wit")),
+];
+
+/// Names that no crate can have, or that one of its dependencies has.
+const NO_CRATES: [&str; 57] = [
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "priv",
+    "proc_macro",
+    "pub",
+    "ref",
+    "return",
+    "schemars",
+    "self",
+    "serde",
+    "skill_sdk",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+];
+
+/// Makes the project.
+pub(super) fn run(name: &str, language: Language, folder: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
+    registry(context)?
+        .check_new_name(name)
+        .map_err(|reason| Error::new("usage", format!("`{name}` {reason}")))?;
+    if language == Language::Rust && NO_CRATES.contains(&name) {
+        let message = format!("`{name}` is a name that no crate can have, or that one of its dependencies has");
+        return Err(Problem::new("usage", message)
+            .with_hint(format!("take another one, such as `{name}_it`"))
+            .into());
+    }
+    let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_path_buf);
+    make(&folder, &files(name, language))?;
+    say(name, language, &folder, context)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a folder with these files. It must be new, so that nothing is ever overwritten.
+fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::file("Skill", folder, &error);
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
+    }
+    fs::create_dir(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Problem::new("usage", format!("`{}` is there already", folder.display()))
+            .with_hint("take another name, or another folder with --dir")
+            .into(),
+        _ => failed(error),
+    })?;
+    let write = |(path, content): &(String, String)| {
+        let path = folder.join(path);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(path, content)
+    };
+    files.iter().try_for_each(write).map_err(|error| {
+        // Half a project would be in the way of the next attempt, and it is ours: the folder was not there before.
+        let _ = fs::remove_dir_all(folder);
+        failed(error)
+    })
+}
+
+/// The files of a project.
+fn files(name: &str, language: Language) -> Vec<(String, String)> {
+    let (own, source, contract): (&[File], _, _) = match language {
+        Language::Rust => (&RUST, "src/lib.rs", "wit/skill.wit"),
+        Language::Python => (&PYTHON, "app.py", "wit/deps/skill/skill.wit"),
+        Language::Js => (&JS, "skill.js", "wit/deps/skill/skill.wit"),
+    };
+    let filled = |text: &str| {
+        text.replace("{{name}}", name)
+            .replace("{{type}}", &type_name(name))
+            .replace("{{version}}", env!("CARGO_PKG_VERSION"))
+            .replace("{{language}}", language.name())
+            .replace("{{source}}", source)
+            .replace("{{contract}}", contract)
+    };
+    let templates = COMMON.iter().chain(own);
+    let mut files: Vec<(String, String)> = templates
+        .map(|(path, text)| ((*path).to_owned(), filled(text)))
+        .collect();
+    if language == Language::Rust {
+        files.extend(
+            SDK.iter()
+                .map(|(path, text)| ((*path).to_owned(), with_contract(path, text))),
+        );
+        files.push(("Cargo.lock".to_owned(), lock::of_project(name)));
+    }
+    files
+}
+
+/// A source of the crate, with the contract where it lies in the project: bindings are made from it both in the crate and,
+/// by its macros, in the skill.
+fn with_contract(path: &str, text: &str) -> String {
+    let place = if path.ends_with("component.rs") {
+        "../wit"
+    } else {
+        "wit"
+    };
+    text.replace("path: \"../../wit\"", &format!("path: \"{place}\""))
+}
+
+/// `todo_list` as `TodoListSkill`: the ending keeps it apart from what is imported.
+fn type_name(name: &str) -> String {
+    let part = |part: &str| {
+        let mut letters = part.chars();
+        letters
+            .next()
+            .map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
+    };
+    let parts: String = name.split('_').filter_map(part).collect();
+    format!("{parts}Skill")
+}
+
+fn say(name: &str, language: Language, folder: &Path, context: &Context) -> Result<(), Error> {
+    let folder = folder.display();
+    context
+        .output
+        .line(&format!("Made {folder}, a skill in {}.", language.name()))?;
+    context.output.line(&format!(
+        "\n  cd {folder}\n  tool skill build\n  tool skill test\n  tool skill add {name}.wasm\n  tool skill call {name}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_project_has_an_unfilled_place_or_a_path_of_the_workspace() {
+        for language in [Language::Rust, Language::Python, Language::Js] {
+            for (path, text) in files("todo_list", language) {
+                assert!(!text.contains("{{n") && !text.contains("{{t"), "{path}: {text}");
+                assert!(!text.contains("../../wit"), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn types_are_named_after_the_skill() {
+        assert_eq!(type_name("todo_list"), "TodoListSkill");
+        assert_eq!(type_name("a__1_"), "A1Skill");
+    }
+
+    #[test]
+    fn what_is_there_is_left_alone() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let folder = home.path().join("deep/todo");
+        let file = [("a/b.txt".to_owned(), "new".to_owned())];
+        make(&folder, &file).expect("it is new");
+        fs::write(folder.join("a/b.txt"), "mine").expect("it is writable");
+        assert!(make(&folder, &file).is_err());
+        assert_eq!(fs::read_to_string(folder.join("a/b.txt")).expect("it is there"), "mine");
+        // A file in the place of a folder: what was begun goes again.
+        let clash = [("a".to_owned(), String::new()), ("a/b".to_owned(), String::new())];
+        let other = home.path().join("other");
+        assert!(make(&other, &clash).is_err());
+        assert!(!other.exists());
+    }
+}

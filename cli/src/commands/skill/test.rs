@@ -1,0 +1,161 @@
+//! `tool skill test`: a skill's own cases, each a call in the real sandbox on a fresh copy of the fixture.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use host::api::{Problem, Receipt};
+use host::skill::Inspection;
+use host::skill::cases::{self, CaseResult};
+use serde::Serialize;
+
+use super::{Context, print_json, refused, registry};
+use crate::error::{Error, FAILED};
+
+/// What came of all cases, as JSON.
+#[derive(Debug, Serialize)]
+struct Tested<'a> {
+    skill: &'a Inspection,
+    passed: usize,
+    failed: usize,
+    cases: &'a [CaseResult],
+}
+
+/// Runs the cases. Nothing is added, and no backend is needed.
+pub(super) fn run(folder: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    if !folder.is_dir() {
+        return Err(Error::new("usage", format!("Not a directory: {}", folder.display())));
+    }
+    let cases = cases::read(folder).map_err(|error| unreadable(folder, error))?;
+    let component = component(folder)?;
+    if is_older(&component, folder) {
+        let message = format!("{} is older than its sources", component.display());
+        context
+            .output
+            .notice(&message, Some("`tool skill build` makes it anew"));
+    }
+    let registry = registry(context)?;
+    let trial = registry.trial(&component).map_err(refused)?;
+    let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
+    let mut results = Vec::new();
+    for case in cases {
+        let result = case.run(&registry, &trial, folder).map_err(refused)?;
+        if !json {
+            show(&result, width, context)?;
+        }
+        results.push(result);
+    }
+    let failed = results.iter().filter(|result| !result.passed).count();
+    let passed = results.len() - failed;
+    if json {
+        let skill = trial.inspection();
+        let tested = Tested {
+            skill,
+            passed,
+            failed,
+            cases: &results,
+        };
+        print_json(&tested, context.output)?;
+    } else {
+        context
+            .output
+            .line(&format!("{passed} of {} cases passed", results.len()))?;
+    }
+    Ok(match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    })
+}
+
+/// A file of cases that is not there is no slip in it.
+fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
+    match &error {
+        cases::CasesError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Problem::new(
+            "usage",
+            format!("There is no {} in `{}`", cases::FILE, folder.display()),
+        )
+        .with_hint("`tool skill new` makes a skill with one; `skills/README.md` says what stands in it")
+        .into(),
+        cases::CasesError::Io { source, .. } => Problem::new("usage", error.to_string())
+            .with_hint(source.to_string())
+            .into(),
+        error => Error::new("usage", error.to_string()),
+    }
+}
+
+/// The component in a skill's folder.
+fn component(folder: &Path) -> Result<PathBuf, Error> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Skill", folder, &error))?;
+    let is_component = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "wasm");
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_component)
+        .collect();
+    found.sort_unstable();
+    match (found.pop(), found.pop()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(
+            Problem::new("usage", format!("There is no component in `{}`", folder.display()))
+                .with_hint("`tool skill build` makes it")
+                .into(),
+        ),
+        (Some(one), Some(other)) => {
+            let message = format!(
+                "There are several components: `{}` and `{}`",
+                other.display(),
+                one.display()
+            );
+            Err(Problem::new("usage", message)
+                .with_hint("remove the one that is not meant")
+                .into())
+        }
+    }
+}
+
+/// True where a source has changed since the component was made.
+fn is_older(component: &Path, folder: &Path) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let Some(built) = modified(component) else { return false };
+    let is_source = |path: &PathBuf| {
+        let extension = path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .unwrap_or_default();
+        ["rs", "py", "js", "wit"].contains(&extension)
+    };
+    let sources = ["", "src", "wit"].map(|place| std::fs::read_dir(folder.join(place)));
+    let sources = sources
+        .into_iter()
+        .flatten()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let newest: Option<SystemTime> = sources.filter(is_source).filter_map(|path| modified(&path)).max();
+    newest.is_some_and(|newest| newest > built)
+}
+
+/// One line, and what differs below it.
+fn show(result: &CaseResult, width: usize, context: &Context) -> Result<(), Error> {
+    let mark = if result.passed { "ok  " } else { "FAIL" };
+    let cost = result.receipt.as_ref().map_or_else(|| "nothing ran".to_owned(), cost);
+    context
+        .output
+        .line(&format!("{mark}  {:width$}  {cost}", result.name))?;
+    for difference in &result.differences {
+        context
+            .output
+            .line(&format!("      {}", difference.replace('\n', "\n      ")))?;
+    }
+    Ok(())
+}
+
+/// A receipt in a few words.
+fn cost(receipt: &Receipt) -> String {
+    let time = match receipt.wall_us {
+        short if short < 1_000 => format!("{short} µs"),
+        wall => format!("{}.{} ms", wall / 1_000, wall % 1_000 / 100),
+    };
+    let memory = receipt.peak_memory_bytes.div_ceil(1024);
+    format!("{time}, {memory} KiB of memory, {} bytes read", receipt.bytes_in)
+}

@@ -1,0 +1,328 @@
+//! The JSON Schema of a struct of arguments, as models read it best.
+//!
+//! What schemars derives is right and says more than a model needs. Here it becomes what the built-in skills write by hand:
+//! everything in place instead of by reference, one type for each property, no titles, and an object that takes no
+//! other fields, so that the host can answer a slip with the name that was meant.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+type Schema = Map<String, Value>;
+
+/// The schema of a type (JSON Schema 2020-12).
+pub fn of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
+    if let Value::Object(top) = &mut schema {
+        // What is said of the arguments as a whole is for people; models have the description of the skill.
+        top.remove("description");
+        top.entry("properties").or_insert_with(|| json!({}));
+        top.entry("required").or_insert_with(|| json!([]));
+        tidy(top);
+    }
+    schema
+}
+
+/// Tidies a schema and all that it holds.
+fn tidy(schema: &mut Schema) {
+    schema.remove("title");
+    tidy_description(schema);
+    tidy_properties(schema);
+    for place in ["items", "additionalProperties"] {
+        if let Some(Value::Object(inner)) = schema.get_mut(place) {
+            tidy(inner);
+        }
+    }
+    for place in ["anyOf", "oneOf", "allOf", "prefixItems"] {
+        for inner in schema
+            .get_mut(place)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            inner.as_object_mut().into_iter().for_each(tidy);
+        }
+    }
+    for inner in schema
+        .get_mut("$defs")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
+    {
+        inner.1.as_object_mut().into_iter().for_each(tidy);
+    }
+    join_choices(schema);
+    drop_noise(schema);
+    order(schema);
+}
+
+/// Lines of a doc comment are no lines of a text: paragraphs are.
+fn tidy_description(schema: &mut Schema) {
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|part| part.replace('\n', " ")).collect();
+        *text = paragraphs.join("\n\n");
+    }
+}
+
+fn tidy_properties(schema: &mut Schema) {
+    let required: Vec<String> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else {
+        return;
+    };
+    for (name, property) in properties.iter_mut() {
+        let Value::Object(property) = property else { continue };
+        if !required.contains(name) {
+            drop_null(property);
+        }
+        tidy(property);
+    }
+    schema.entry("additionalProperties").or_insert(Value::Bool(false));
+}
+
+/// A field that may be left out need not be `null`, and some providers know only one type for each property.
+fn drop_null(property: &mut Schema) {
+    if let Some(Value::Array(kinds)) = property.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [kind] = kinds.as_slice() {
+            let kind = kind.clone();
+            property.insert("type".to_owned(), kind);
+        }
+    }
+    if let Some(Value::Array(options)) = property.get_mut("enum") {
+        options.retain(|option| !option.is_null());
+    }
+    let Some(Value::Array(branches)) = property.get_mut("anyOf") else {
+        return;
+    };
+    branches.retain(|branch| branch.get("type").is_none_or(|kind| kind != "null"));
+    if let [Value::Object(only)] = branches.as_slice() {
+        let only = only.clone();
+        property.remove("anyOf");
+        // What is said of the field wins over what is said of its type.
+        for (key, value) in only {
+            property.entry(key).or_insert(value);
+        }
+    }
+}
+
+/// Choices between texts are one `enum`; what each of them means goes into the description.
+fn join_choices(schema: &mut Schema) {
+    let Some(branches) = schema.get("oneOf").and_then(Value::as_array) else {
+        return;
+    };
+    let Some(choices) = branches.iter().map(texts).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let mut description: Vec<String> = Vec::new();
+    description.extend(schema.get("description").and_then(Value::as_str).map(str::to_owned));
+    for (branch, texts) in branches.iter().zip(&choices) {
+        if let (Some(said), [text]) = (branch.get("description").and_then(Value::as_str), texts.as_slice()) {
+            description.push(format!("`{text}`: {said}"));
+        }
+    }
+    schema.remove("oneOf");
+    schema.insert("type".to_owned(), "string".into());
+    schema.insert("enum".to_owned(), choices.concat().into());
+    if !description.is_empty() {
+        schema.insert("description".to_owned(), description.join(" ").into());
+    }
+}
+
+/// The texts that a branch stands for, where it stands for nothing else.
+fn texts(branch: &Value) -> Option<Vec<String>> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    match (branch.get("const"), branch.get("enum")) {
+        (Some(only), None) => Some(vec![text(only)?]),
+        (None, Some(Value::Array(options))) => options.iter().map(text).collect(),
+        _ => None,
+    }
+}
+
+/// What says nothing to a model: how wide a number is, and that an empty field is empty.
+fn drop_noise(schema: &mut Schema) {
+    let kind = schema.get("type").and_then(Value::as_str);
+    if kind.is_some_and(|kind| ["integer", "number"].contains(&kind)) {
+        schema.remove("format");
+    }
+    let is_empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    if schema.get("default").is_some_and(is_empty) {
+        schema.remove("default");
+    }
+}
+
+/// Keys as people write them: the kind first, what is said of it last.
+fn order(schema: &mut Schema) {
+    const FIRST: [&str; 7] = ["type", "enum", "items", "properties", "required", "minimum", "maximum"];
+    let rank = |key: &str| match key {
+        "additionalProperties" => FIRST.len() + 1,
+        "description" => FIRST.len() + 2,
+        key => FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len()),
+    };
+    let mut keys: Vec<(String, Value)> = std::mem::take(schema).into_iter().collect();
+    keys.sort_by_key(|(key, _)| rank(key));
+    schema.extend(keys);
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+
+    use super::of;
+
+    /// What people read.
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is asked for")]
+    struct Arguments {
+        /// Where to look, relative
+        /// to the repository root.
+        #[schemars(length(min = 1))]
+        path: String,
+        /// At most so many.
+        #[schemars(range(min = 1, max = 100))]
+        limit: Option<u64>,
+        /// How many at once.
+        #[serde(default = "eight")]
+        width: u32,
+        /// How to go about it.
+        mode: Option<Mode>,
+        /// What to count.
+        kind: Option<Kind>,
+        /// Also what is hidden.
+        #[serde(default)]
+        all: bool,
+        /// Changes to make.
+        #[serde(default)]
+        edits: Vec<Edit>,
+        #[serde(default)]
+        #[schemars(skip)]
+        part: Option<String>,
+    }
+
+    fn eight() -> u32 {
+        8
+    }
+
+    #[derive(JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[expect(dead_code, reason = "only its schema is asked for")]
+    enum Mode {
+        /// Looks at names.
+        Fast,
+        /// Looks at everything.
+        Slow,
+    }
+
+    #[derive(JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[expect(dead_code, reason = "only its schema is asked for")]
+    enum Kind {
+        Lines,
+        Words,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is asked for")]
+    struct Edit {
+        /// What is there.
+        old: String,
+        /// What is to be there.
+        new: Option<String>,
+    }
+
+    #[derive(JsonSchema)]
+    struct Nothing {}
+
+    #[test]
+    fn a_schema_says_what_a_model_needs_and_no_more() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&of::<Arguments>()).expect("it is JSON"), @r#"
+        {
+          "type": "object",
+          "properties": {
+            "path": {
+              "type": "string",
+              "minLength": 1,
+              "description": "Where to look, relative to the repository root."
+            },
+            "limit": {
+              "type": "integer",
+              "minimum": 1,
+              "maximum": 100,
+              "description": "At most so many."
+            },
+            "width": {
+              "type": "integer",
+              "minimum": 0,
+              "default": 8,
+              "description": "How many at once."
+            },
+            "mode": {
+              "type": "string",
+              "enum": [
+                "fast",
+                "slow"
+              ],
+              "description": "How to go about it. `fast`: Looks at names. `slow`: Looks at everything."
+            },
+            "kind": {
+              "type": "string",
+              "enum": [
+                "lines",
+                "words"
+              ],
+              "description": "What to count."
+            },
+            "all": {
+              "type": "boolean",
+              "description": "Also what is hidden."
+            },
+            "edits": {
+              "type": "array",
+              "items": {
+                "type": "object",
+                "properties": {
+                  "old": {
+                    "type": "string",
+                    "description": "What is there."
+                  },
+                  "new": {
+                    "type": "string",
+                    "description": "What is to be there."
+                  }
+                },
+                "required": [
+                  "old"
+                ],
+                "additionalProperties": false
+              },
+              "description": "Changes to make."
+            }
+          },
+          "required": [
+            "path"
+          ],
+          "additionalProperties": false
+        }
+        "#);
+    }
+
+    #[test]
+    fn no_arguments_are_an_object_without_fields() {
+        insta::assert_snapshot!(of::<Nothing>().to_string(), @r#"{"type":"object","properties":{},"required":[],"additionalProperties":false}"#);
+    }
+}

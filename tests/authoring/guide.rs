@@ -1,0 +1,241 @@
+//! The guide, followed to the letter.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use host::provider::script::{ModelServer, Round, Script};
+use serde_json::json;
+
+use super::{Author, target};
+use crate::conformance::world::{Wire, calls};
+use crate::support::{holds, tree};
+
+const GUIDE: &str = include_str!("../../skills/README.md");
+
+/// One fenced block.
+#[derive(Debug)]
+struct Block {
+    /// `sh`, `rust`, `text`, …
+    language: String,
+    /// The file that it is.
+    path: Option<String>,
+    text: String,
+}
+
+/// The blocks of the sections whose headings begin so.
+fn blocks(heading: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let (mut is_wanted, mut open) = (false, None::<Block>);
+    for line in GUIDE.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, None) if line.starts_with("## ") => is_wanted = line[3..].starts_with(heading),
+            (None, Some(info)) => {
+                let (language, path) = info.split_once(' ').unwrap_or((info, ""));
+                open = Some(Block {
+                    language: language.to_owned(),
+                    path: Some(path.to_owned()).filter(|path| !path.is_empty()),
+                    text: String::new(),
+                });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take().filter(|_| is_wanted)),
+            (Some(block), None) => block.text.push_str(&format!("{line}\n")),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// The file of cases that several sections share.
+fn cases() -> String {
+    let of_rust = blocks("A skill in Rust");
+    let cases = of_rust
+        .into_iter()
+        .find(|block| block.path.as_deref() == Some("cases.toml"));
+    cases.expect("the guide has one").text
+}
+
+/// Follows the sections: runs what is to be run, writes what is to be written, and compares what is shown.
+fn follow(author: &Author, heading: &str) {
+    let start = author.folder.path().to_owned();
+    let (mut place, mut said) = (start.clone(), String::new());
+    for block in blocks(heading) {
+        match (block.language.as_str(), &block.path) {
+            ("sh", _) => {
+                // Each project is begun in the folder that was empty.
+                if block.text.starts_with("tool skill new") {
+                    place = start.clone();
+                    let name = block.text.split(' ').nth(3).expect("it has a name");
+                    let _ = std::fs::remove_dir_all(place.join(name));
+                }
+                (said, place) = run(author, &place, &block.text);
+            }
+            ("text", _) => assert_eq!(said, block.text.trim_end(), "{heading}"),
+            (_, Some(path)) => {
+                std::fs::write(place.join(path), &block.text).expect("the project is writable");
+                if ["app.py", "skill.js"].contains(&path.as_str()) {
+                    std::fs::write(place.join("cases.toml"), cases()).expect("the project is writable");
+                }
+            }
+            (language, None) => panic!("a block of {language} that nobody looks at: {}", block.text),
+        }
+    }
+}
+
+/// Runs lines; where a component was built of the same sources before, `tool skill build` has nothing to do but that.
+fn run(author: &Author, place: &Path, lines: &str) -> (String, PathBuf) {
+    let is_build = |line: &str| line == "tool skill build";
+    if !lines.lines().any(is_build) || place.join("Cargo.toml").exists() || lines.starts_with("tool skill new") {
+        return match lines.split_once("tool skill build\n") {
+            // The project is made first, so that there are sources to know it by.
+            Some((before, after)) if lines.starts_with("tool skill new") && !before.contains("rust") => {
+                let (_, place) = author.shell(place, before);
+                run(author, &place, &format!("tool skill build\n{after}"))
+            }
+            _ => author.shell(place, lines),
+        };
+    }
+    // One at a time: each takes a core and a gigabyte.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let guard = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = target().join("authoring/components").join(digest(place));
+    let name = place.file_name().expect("it has one").to_string_lossy().into_owned();
+    let component = place.join(format!("{name}.wasm"));
+    if kept.exists() {
+        std::fs::copy(&kept, &component).expect("it is readable");
+    } else {
+        author.shell(place, "tool skill build");
+        std::fs::create_dir_all(kept.parent().expect("it has one")).expect("the target folder is writable");
+        std::fs::copy(&component, &kept).expect("it was built");
+    }
+    drop(guard);
+    let rest: String = lines
+        .lines()
+        .filter(|line| !is_build(line))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    author.shell(place, &rest)
+}
+
+/// What a component is made of: the sources, the contract, and the program that drives its compiler.
+fn digest(place: &Path) -> String {
+    let mut parts = Vec::new();
+    for (path, (_, content)) in tree(place) {
+        let extension = path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .unwrap_or_default();
+        if ["py", "js", "wit"].contains(&extension) && !path.starts_with("fixture") {
+            parts.extend([path.as_os_str().as_encoded_bytes(), b"\0", &content, b"\0"].concat());
+        }
+    }
+    parts.extend(include_bytes!("../../cli/src/commands/skill/build.rs"));
+    parts.extend(include_bytes!("../../cli/src/commands/skill/build/toolchain.rs"));
+    host::skill::stage::digest(&parts)
+}
+
+#[test]
+fn a_skill_in_rust() {
+    follow(&Author::new(), "A skill in Rust");
+}
+
+#[test]
+fn a_skill_in_python() {
+    follow(&Author::new(), "A skill in Python");
+}
+
+#[test]
+fn a_skill_in_javascript() {
+    follow(&Author::new(), "A skill in JavaScript");
+}
+
+#[test]
+fn a_skill_for_many_cores() {
+    let author = Author::new();
+    let mut place = author.folder.path().to_owned();
+    for heading in ["Many files", "What the host checks"] {
+        for block in blocks(heading) {
+            match &block.path {
+                Some(path) => std::fs::write(place.join(path), &block.text).expect("the project is writable"),
+                None => (_, place) = author.shell(&place, &block.text),
+            }
+        }
+    }
+    // Divided or not, the answer is the same.
+    let many = crate::support::folder(&[]);
+    for number in 0..3_000 {
+        let line = "x".repeat(number);
+        std::fs::write(many.path().join(format!("{number:04}.txt")), format!("{line}\n")).expect("it is writable");
+    }
+    author
+        .tool(&place, &["skill", "add", "longest.wasm", "--yes"])
+        .expect(0);
+    let answer = author
+        .tool(many.path(), &["skill", "call", "longest", r#"{"limit": 3}"#])
+        .expect(0);
+    assert_eq!(answer.stdout, "2999 2999.txt:1\n2998 2998.txt:1\n2997 2997.txt:1\n");
+}
+
+#[test]
+fn every_block_of_the_guide_is_looked_at() {
+    let followed = ["A skill in", "Many files", "What the host checks", "Arguments"];
+    let all: BTreeSet<&str> = GUIDE
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .filter(|heading| !blocks(heading).is_empty())
+        .collect();
+    let missed: Vec<&&str> = all
+        .iter()
+        .filter(|heading| !followed.iter().any(|known| heading.starts_with(known)))
+        .collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// The sentence of the section on arguments is the one that the host says, and the figures are those of the host.
+#[test]
+fn the_guide_says_what_the_host_says() {
+    use host::limits;
+    let figures = [
+        format!("{} MiB of memory", limits::CALL_MEMORY_BYTES_MAX >> 20),
+        format!("{} seconds", limits::CALL_WALL_MS_MAX / 1000),
+        format!("{} MiB of answer", limits::OUTPUT_BYTES_MAX >> 20),
+        format!("reads at most {} GiB", limits::CALL_READ_BYTES_MAX >> 30),
+        format!("proposes at most {} MiB", limits::STAGED_BYTES_MAX >> 20),
+    ];
+    holds(GUIDE, &figures.iter().map(String::as_str).collect::<Vec<_>>());
+    let author = Author::new();
+    let place = author.folder.path().join("note");
+    author
+        .tool(author.folder.path(), &["skill", "new", "note", "--lang", "rust"])
+        .expect(0);
+    for block in blocks("A skill in Rust").iter().filter(|block| block.path.is_some()) {
+        let path = block.path.as_deref().expect("it was looked at");
+        std::fs::write(place.join(path), &block.text).expect("it is writable");
+    }
+    author.tool(&place, &["skill", "build"]).expect(0);
+    author.tool(&place, &["skill", "add", "note.wasm", "--yes"]).expect(0);
+    let slip = r#"{"path": "a", "text": "x", "kind": "tood"}"#;
+    let refused = author.tool(&place, &["skill", "call", "note", slip]).expect(1);
+    holds(&refused.stderr, &[blocks("Arguments")[0].text.trim_end()]);
+    // The model of a session is answered with the same words, and its next call works.
+    explained_by_a_model(&author, &place);
+}
+
+/// A scripted model calls the skill in an explanation: first wrongly, then right.
+fn explained_by_a_model(author: &Author, place: &Path) {
+    let slip = json!({"path": "README.md", "text": "x", "kind": "tood"});
+    let right = json!({"path": "README.md", "text": "x"});
+    let script = Script::new([calls([("note", slip)]), calls([("note", right)]), Round::text("Done.")]);
+    let server = ModelServer::start(script).expect("loopback has a free port");
+    let config = Wire::Local.config(&server.root());
+    std::fs::write(author.home.path().join("config.toml"), config).expect("the home is writable");
+    let finished = author
+        .tool(place, &["explain", "fixture", "--allow", "write-repository"])
+        .expect(0);
+    holds(&finished.stdout, &["Done."]);
+    let requests = server.requests();
+    let said: Vec<String> = requests.iter().map(|request| request.body.to_string()).collect();
+    holds(&said[0], &["Appends a note to a file."]);
+    holds(&said[1], &["did you mean `todo`?"]);
+    holds(&said[2], &["Added a line to `README.md`."]);
+}
