@@ -1,7 +1,7 @@
 //! What a call of a compiled skill costs once it is warm, in each language: the whole way, from the arguments to the
 //! answer. `cargo bench --workspace --bench call` measures the same with more care.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const CALLS: usize = 25;
 const ROUNDS: usize = 40;
 
 /// The least median of the rounds; ends with the first that is good enough.
-fn median(name: &'static str, component: &PathBuf, arguments: &str, wanted: Duration) -> Duration {
+fn median(name: &'static str, component: &Path, arguments: &str, wanted: Duration) -> Duration {
     let home = TempDir::new().expect("a temporary folder");
     let repository = folder(&[("README.md", "hello\n")]);
     let host = SkillHost::new(embedded(name, component, None), home.path()).expect("the engine starts");
