@@ -10,7 +10,7 @@ mod guide;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Finished, Home, finish, fixture_path};
+use crate::support::{Finished, Home, finish, guest};
 
 /// An author: a home, and a folder that is empty at the beginning.
 pub(crate) struct Author {
@@ -95,11 +95,10 @@ impl Author {
 
 /// The target folder.
 fn target() -> PathBuf {
-    // `fixture_path` knows it; anything that is always there will do.
-    let skills = fixture_path("inherits-2.0.1");
-    skills
+    let guest = guest("echo");
+    guest
         .ancestors()
-        .nth(2)
-        .expect("it lies in target/fixtures")
+        .nth(3)
+        .expect("it lies in target/wasm32-wasip2/skill")
         .to_owned()
 }
