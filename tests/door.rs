@@ -110,6 +110,9 @@ fn another_user_of_the_machine_gets_nothing_without_the_token() {
         ask(format!("GET /openapi.json HTTP/1.1\r\n{head}\r\n")),
         ask(format!("POST /execute HTTP/1.1\r\n{post}")),
         ask(format!("POST /stream HTTP/1.1\r\n{post}")),
+        ask(format!("GET /mcp?root=/ HTTP/1.1\r\n{head}\r\n")),
+        ask(format!("POST /mcp?root=/ HTTP/1.1\r\n{post}")),
+        ask(format!("POST /mcp/connect HTTP/1.1\r\n{post}")),
         ask(format!(
             "GET /tasks HTTP/1.1\r\nauthorization: Bearer wrong\r\n{head}\r\n"
         )),
@@ -140,7 +143,7 @@ fn another_user_of_the_machine_gets_nothing_without_the_token() {
         "the token is the owner's alone"
     );
     let log = fs::read_to_string(home.path().join("logs/access.log")).expect("it is there");
-    assert_eq!(log.matches(" code=unauthorized").count(), 6, "{log}");
+    assert_eq!(log.matches(" code=unauthorized").count(), 9, "{log}");
 }
 
 /// A daemon of another user, which ends with this.

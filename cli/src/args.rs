@@ -1,6 +1,7 @@
 //! The command line as clap knows it. The doc comments are the help texts.
 
 mod author;
+mod rollout;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap_complete::Shell;
 use host::config::{Api, ProviderName};
 
 pub(crate) use author::{Author, Language};
+pub(crate) use rollout::{Consent, Keys, Rollout};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///
@@ -239,6 +241,19 @@ Examples:
     )]
     Skill(Skill),
 
+    /// Let another agent use the skills: a Model Context Protocol server on standard input and output
+    ///
+    /// Each connection is one session with its own receipts, listed by `tool history` and ended by `tool cancel`. Skills may
+    /// read; what else they may cause, the flags grant. An agent whose user can be asked is asked where the policy asks. The
+    /// backend serves the same over HTTP, at /mcp?root=/ABSOLUTE/PATH.
+    #[command(after_help = "\
+Examples:
+  tool mcp                                   what another agent runs
+  tool mcp --root ~/project --allow run-process
+  tool mcp install claude-code               what it wants in its configuration
+  tool mcp install codex --write             puts it there")]
+    Mcp(Mcp),
+
     /// Start, stop, restart or look at the backend
     ///
     /// Commands that need the backend start it by themselves, on port 8000 or TOOL_BACKEND_PORT, and it keeps running;
@@ -379,6 +394,7 @@ pub(crate) enum OperationName {
     Architect,
     Refactor,
     TestGen,
+    Mcp,
 }
 
 impl OperationName {
@@ -389,6 +405,7 @@ impl OperationName {
             Self::Architect => "architect",
             Self::Refactor => "refactor",
             Self::TestGen => "test-gen",
+            Self::Mcp => "mcp",
         }
     }
 }
@@ -576,6 +593,69 @@ pub(crate) struct PolicyFlags {
     /// Allow changing one protected path, exact and relative to the root
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,
+    /// Fail where your team's skills differ from the repository's skills.lock, and ask nothing
+    #[arg(long)]
+    pub(crate) frozen: bool,
+}
+
+/// `tool mcp`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Mcp {
+    /// Repository that the skills work on, wherever the agent is; the same as --repo
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Print what another agent wants in its configuration, or put it there
+    ///
+    /// `--write` merges it into the file and shows the difference; all else in the file stays. JSON with comments is never
+    /// written.
+    #[command(after_help = "\
+Examples:
+  tool mcp install vscode
+  tool mcp install claude-desktop --root ~/project --write
+  tool mcp install json                      for any other client")]
+    Install(Install),
+}
+
+/// `tool mcp install`.
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// The agent
+    #[arg(value_enum)]
+    pub(crate) client: McpClient,
+    /// Repository that the skills are to work on; the same as --repo
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Grant an effect to that agent, as `tool mcp --allow` does
+    #[arg(long, value_name = "EFFECT")]
+    pub(crate) allow: Vec<String>,
+    /// Write it into the agent's file instead of printing it
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Replace an entry of the same name that says something else
+    #[arg(long, requires = "write")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum McpClient {
+    ClaudeDesktop,
+    ClaudeCode,
+    Cursor,
+    Vscode,
+    Zed,
+    Codex,
+    Gemini,
+    /// The form that most clients read
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -644,37 +724,8 @@ Examples:
     },
     #[command(flatten)]
     Author(Author),
-    /// Show what a component asks for; with confirmation, copy it to ~/.tool/skills and pin its digest and effects
-    #[command(after_help = "\
-Examples:
-  tool skill add target/wasm32-wasip2/release/todo.wasm
-  tool skill add todo.wasm --yes")]
-    Add {
-        /// The component
-        file: PathBuf,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Pin the digest and the effects of a component that lies in ~/.tool/skills
-    #[command(after_help = "\
-Examples:
-  tool skill trust todo")]
-    Trust {
-        /// Name of the skill
-        name: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Remove a component from ~/.tool/skills
-    #[command(after_help = "\
-Examples:
-  tool skill remove todo")]
-    Remove {
-        /// Name of the skill
-        name: String,
-    },
+    #[command(flatten)]
+    Rollout(Rollout),
     /// Show what a component says about itself and asks for, running nothing but `describe`
     ///
     /// Of a component that is refused it shows what can be read without running anything, and why; exit code 1 then.

@@ -14,6 +14,7 @@ use host::daemon::{self, Proved, Record};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::upgrade::{Parts, Upgraded};
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -83,6 +84,25 @@ impl Backend {
         loop {
             let mut client = self.connect_or_start().await?;
             match client.post_events(path, body).await {
+                Err(Error::Problem(problem)) if self.is_leaving(&problem, &client) && Instant::now() < patience => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                answer => return Ok((client, answer?)),
+            }
+        }
+    }
+
+    /// The same for a request after which the connection carries another protocol.
+    pub(crate) async fn connect_and_upgrade(
+        &self,
+        path: &str,
+        protocol: &'static str,
+        body: &impl Serialize,
+    ) -> Result<(Client, Carrier), Error> {
+        let patience = Instant::now() + START_TIME;
+        loop {
+            let mut client = self.connect_or_start().await?;
+            match client.upgrade(path, protocol, body).await {
                 Err(Error::Problem(problem)) if self.is_leaving(&problem, &client) && Instant::now() < patience => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -288,7 +308,7 @@ async fn open(address: SocketAddr) -> Result<Sender, Error> {
     // Small requests and answers go back and forth: waiting to fill packets would add 40 ms to each.
     let _ = stream.set_nodelay(true);
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| refused())?;
-    tokio::spawn(connection);
+    tokio::spawn(connection.with_upgrades());
     Ok(sender)
 }
 
@@ -330,6 +350,27 @@ async fn send(
         Ok(response)
     } else {
         Err(problem_of(response).await)
+    }
+}
+
+/// A connection that carries another protocol from here on, for whoever reads and writes on threads of its own.
+#[derive(Debug)]
+pub(crate) struct Carrier {
+    pub(crate) stream: std::net::TcpStream,
+    /// What has arrived of it already.
+    pub(crate) received: Bytes,
+}
+
+impl Carrier {
+    fn of(upgraded: Upgraded) -> std::io::Result<Self> {
+        let parts = upgraded.downcast::<TokioIo<TcpStream>>();
+        let Parts { io, read_buf, .. } = parts.map_err(|_| std::io::Error::other("it is none of ours"))?;
+        let stream = io.into_inner().into_std()?;
+        stream.set_nonblocking(false)?;
+        Ok(Self {
+            stream,
+            received: read_buf,
+        })
     }
 }
 
@@ -418,6 +459,37 @@ impl Client {
     pub(crate) async fn post_events(&mut self, path: &str, body: &impl Serialize) -> Result<Events, Error> {
         let response = self.send(Method::POST, path, Some(encode(body)?)).await?;
         Ok(Events::new(self.address(), response))
+    }
+
+    /// POST in JSON that turns the connection into one of another protocol.
+    async fn upgrade(&mut self, path: &str, protocol: &'static str, body: &impl Serialize) -> Result<Carrier, Error> {
+        let (address, bearer) = (self.address(), format!("Bearer {}", self.token));
+        let mut request = request(address, Method::POST, path, Some(encode(body)?), Some(&bearer))?;
+        let headers = request.headers_mut();
+        headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
+        headers.insert(header::UPGRADE, header::HeaderValue::from_static(protocol));
+        if let Err(error) = self.sender.ready().await {
+            return Err(lost(address, &error).await);
+        }
+        let response = match self.sender.send_request(request).await {
+            Ok(response) => response,
+            Err(error) => return Err(lost(address, &error).await),
+        };
+        match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => {
+                let upgraded = hyper::upgrade::on(response).await.map_err(|error| broken(&error))?;
+                Carrier::of(upgraded).map_err(|error| broken(&error))
+            }
+            _ => Err(problem_of(response).await),
+        }
+    }
+
+    /// Why a connection that was upgraded has ended: the daemon is gone, or something else that the caller knows.
+    pub(crate) async fn lost_or(&self, else_why: Problem) -> Error {
+        match lost(self.address(), &"").await {
+            Error::Problem(problem) if problem == not_running() => problem.into(),
+            _ => else_why.into(),
+        }
     }
 
     async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {

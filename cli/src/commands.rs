@@ -11,6 +11,7 @@ mod follow;
 mod history;
 mod init;
 pub(crate) mod man;
+mod mcp;
 mod operation;
 pub(crate) mod reference;
 pub(crate) mod sandbox;
@@ -74,6 +75,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Context(select) => context::run(select, context).await,
         Command::Service(service) => service::run(&service, context).await,
         Command::Skill(skill) => skill::run(skill, context).await,
+        Command::Mcp(mcp) => mcp::run(&mcp, context).await,
         Command::History(history) => history::list(&history, context).await,
         Command::Attach { session, json } => attach::attach(&session, json, context).await,
         Command::Cancel { session } => attach::cancel(&session, context).await,
@@ -104,6 +106,7 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         require_sandbox: flags.require_sandbox,
         unsandboxed: flags.unsandboxed,
         untrusted: flags.untrusted,
+        frozen: flags.frozen,
     }
 }
 

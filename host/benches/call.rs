@@ -3,7 +3,8 @@
 //! `call a trivial skill` is the whole way: arguments parsed and validated, a turn, a fresh store and instance, the
 //! guest, the answer cleaned, the receipt. `refuse arguments` is the same without anything that runs. The price of the
 //! sandbox is what lies between a call and its work done `natively`. `eight callers, a call each` takes as long as all
-//! eight take: eight times the single call over it is how much more gets done at once.
+//! eight take: eight times the single call over it is how much more gets done at once. `call a skill in …` answers with
+//! its argument, and `call one in … that reads a file` gets one by `bulk`; `scripts/fixtures` unpacks these.
 
 #[path = "common/engine.rs"]
 mod engine;
@@ -41,6 +42,20 @@ fn calls(criterion: &mut Criterion) {
     criterion.bench_function("read a file natively", |bench| {
         bench.iter(|| std::fs::read_to_string(black_box(&file)));
     });
+    for (language, name) in [("Python", "contract_python"), ("JavaScript", "contract_javascript")] {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let host = engine::engine(home.path(), &[name]);
+        let call = |arguments: &str| {
+            let report = host.call(&context, name, Arguments::Text(arguments));
+            black_box(report).result.expect("the call works");
+        };
+        criterion.bench_function(&format!("call a skill in {language}"), |bench| {
+            bench.iter(|| call(r#"{"do": "echo", "text": "hello"}"#));
+        });
+        criterion.bench_function(&format!("call one in {language} that reads a file"), |bench| {
+            bench.iter(|| call(r#"{"do": "read", "path": "README.md"}"#));
+        });
+    }
     criterion.bench_function("refuse arguments", |bench| {
         bench.iter(|| black_box(host.call(&context, "echo", Arguments::Text(r#"{"text": 1}"#))));
     });

@@ -50,6 +50,52 @@ impl Operation {
     }
 }
 
+/// What a listed session does: one of the four operations, or calls for another agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activity {
+    /// Explains structure and components.
+    Explain,
+    /// Proposes improvements.
+    Architect,
+    /// Improves code.
+    Refactor,
+    /// Writes tests.
+    TestGen,
+    /// Calls skills for another agent. It has no answer, and so no result.
+    Mcp,
+}
+
+impl Activity {
+    /// The name on the wire and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Explain => Operation::Explain.name(),
+            Self::Architect => Operation::Architect.name(),
+            Self::Refactor => Operation::Refactor.name(),
+            Self::TestGen => Operation::TestGen.name(),
+            Self::Mcp => "mcp",
+        }
+    }
+}
+
+impl From<Operation> for Activity {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Explain => Self::Explain,
+            Operation::Architect => Self::Architect,
+            Operation::Refactor => Self::Refactor,
+            Operation::TestGen => Self::TestGen,
+        }
+    }
+}
+
+impl std::fmt::Display for Activity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
 impl std::fmt::Display for Operation {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(self.name())
@@ -333,6 +379,11 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub untrusted: bool,
+    /// The team's skills must be exactly those that the repository's `skills.lock` names; any difference is an error
+    /// that lists them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub frozen: bool,
 }
 
 impl PolicyRequest {
@@ -409,7 +460,7 @@ pub struct TaskEntry {
     #[schema(format = "uuid")]
     pub session_id: String,
     /// What it does.
-    pub operation: Operation,
+    pub operation: Activity,
     /// What it was pointed at.
     pub target: String,
     /// When it started.
@@ -437,7 +488,7 @@ pub struct HistoryEntry {
     #[schema(format = "uuid")]
     pub id: String,
     /// What it did.
-    pub operation: Operation,
+    pub operation: Activity,
     /// When it started.
     #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
@@ -537,8 +588,8 @@ pub struct SkillEntry {
     /// `builtin` or `team`.
     #[schema(pattern = "^(builtin|team)$")]
     pub origin: String,
-    /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one) or `refused`.
-    #[schema(pattern = "^(ready|untrusted|changed|refused)$")]
+    /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one), `disabled` or `refused`.
+    #[schema(pattern = "^(ready|untrusted|changed|disabled|refused)$")]
     pub state: String,
     /// Why it is not ready; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -570,6 +621,20 @@ pub struct SkillCallRequest {
     #[serde(default)]
     #[schema(default = false)]
     pub interactive: bool,
+    /// Effects to allow or to deny.
+    #[serde(default, deserialize_with = "read::object")]
+    pub policy: PolicyRequest,
+    /// The starter's environment. Taken from the holder of the token alone.
+    #[serde(default)]
+    pub overrides: Overrides,
+}
+
+/// Body of POST /mcp/connect, whose connection then carries the messages of another agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectRequest {
+    /// Absolute path to the repository root.
+    pub repo_path: String,
     /// Effects to allow or to deny.
     #[serde(default, deserialize_with = "read::object")]
     pub policy: PolicyRequest,

@@ -207,6 +207,8 @@ pub struct Common {
     pub policy: PolicySettings,
     /// For the log; an `env_logger`-style level.
     pub log_level: String,
+    /// Whose skills may be added.
+    pub skills: SkillsSettings,
 }
 
 impl Common {
@@ -216,6 +218,7 @@ impl Common {
             vault: file.context.vault.map(|vault| expand_home(vault, environment)),
             server: file.server,
             policy: file.policy,
+            skills: file.skills,
         }
     }
 
@@ -302,6 +305,16 @@ pub struct PolicySettings {
     pub untrusted: bool,
 }
 
+/// `[skills]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SkillsSettings {
+    /// Nothing is added, trusted, updated or synchronised that none of the identities has signed.
+    pub require_signature: bool,
+    /// Public keys by the names of who has them: PEM, or a file with it, relative to the home.
+    pub identities: BTreeMap<String, String>,
+}
+
 /// The file, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -311,6 +324,7 @@ struct File {
     context: FileContext,
     server: ServerSettings,
     policy: PolicySettings,
+    skills: SkillsSettings,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -598,6 +612,7 @@ fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
         server,
         policy,
         log_level,
+        skills: _,
     } = Common::of(file, environment);
     Ok(Settings {
         provider,

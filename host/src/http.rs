@@ -14,6 +14,7 @@ mod error;
 pub(crate) mod fuzz;
 mod gate;
 mod listener;
+mod mcp;
 mod openapi;
 mod serve;
 mod service;
@@ -33,6 +34,7 @@ use bytes::Bytes;
 
 use crate::api::{Overrides, Problem, Timestamp};
 use crate::config::{self, Common, Environment, Live, Settings};
+use crate::mcp::Mcp;
 use crate::provider::ModelCache;
 use crate::session::Sessions;
 use crate::skill::SkillHost;
@@ -67,14 +69,15 @@ pub struct Parts {
     pub environment: Environment,
 }
 
-/// [`Parts`], shared by all requests, with the model lists that were asked for.
+/// [`Parts`], shared by all requests, with the model lists that were asked for and the other agents that are connected.
 #[derive(Clone)]
-pub struct AppState(Arc<Parts>, Arc<ModelCache>);
+pub struct AppState(Arc<Parts>, Arc<ModelCache>, Arc<Mcp>);
 
 impl AppState {
     /// Shares the parts.
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts), Arc::default())
+        let mcp = Mcp::new(Arc::clone(&parts.sessions));
+        Self(Arc::new(parts), Arc::default(), mcp)
     }
 
     fn sessions(&self) -> &Arc<Sessions> {
@@ -109,6 +112,10 @@ impl AppState {
 
     fn models(&self) -> &ModelCache {
         &self.1
+    }
+
+    fn mcp(&self) -> &Arc<Mcp> {
+        &self.2
     }
 
     /// The environment of a request's starter: what it sent, else the daemon's own.
@@ -162,7 +169,8 @@ fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> R
 
 /// All routes behind the gate.
 pub fn router(state: AppState) -> Router {
-    let (routes, _) = routes().finish();
+    let (described, _) = routes().finish();
+    let routes = described.merge(mcp::routes());
     Router::new()
         .merge(routes.clone())
         .nest("/api", routes)

@@ -19,10 +19,12 @@
 //! - [`defence`]: the names of what stands in an attack's way, for the test that takes it away.
 //! - [`daemon`]: lock, state file, token, start and stop.
 //! - [`http`]: routes by resource behind one gate.
+//! - `mcp`: the skills as tools for other agents, over lines and over HTTP.
 //! - [`session`]: the owner of a request, its journal and what is made of it.
 //! - [`operation`]: the four operations: their targets, their prompts, and what their answers cite and propose.
 //! - [`context`]: which files matter, and what of them goes to the model.
 //! - [`turn`]: the tool-call loop, which knows neither HTTP nor wasmtime.
+//! - [`distribution`]: skills in OCI registries, pushed and pulled by digest.
 //! - [`provider`]: one neutral event model over every wire, and the embedded analyst.
 //! - [`skill`]: the sandbox boundary: components, guard, limits, policy, proposals and their commit.
 //! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
@@ -32,20 +34,24 @@
 //!
 //! # What is nowhere else
 //!
-//! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections, and for
-//! installations [`process`], by a proxy that reaches package registries. Only [`process`] and the daemon's start
+//! Only [`skill`] names wasmtime. Only [`provider`] opens outbound connections, for
+//! installations [`process`], by a proxy that reaches package registries, and [`distribution`] where a command of the
+//! user's names a registry of skills. Only [`process`] and the daemon's start
 //! spawn a process. Only [`config`] reads the environment. Nothing here prints. Dependencies point one way: `http`,
-//! `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
+//! `mcp`, `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
 
 pub mod api;
+mod base64;
 pub mod config;
 pub mod context;
 pub mod daemon;
 pub mod defence;
+pub mod distribution;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod http;
 pub mod limits;
+mod mcp;
 pub mod operation;
 pub mod process;
 pub mod provider;

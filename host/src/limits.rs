@@ -246,6 +246,39 @@ pub const ROOT_FILE_PATTERNS_MAX: usize = 128;
 /// See [`ROOT_FILE_PATTERNS_MAX`].
 pub const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
 
+// ---- skills of a team ----
+
+/// Components of a team that are looked at, and that a lock file names. Each costs a look at its file whenever skills are
+/// listed, and a model that is offered more tools than that chooses badly.
+pub const TEAM_SKILLS_MAX: usize = 128;
+
+/// Bytes of a lock file: [`TEAM_SKILLS_MAX`] rows have some 50 kilobytes.
+pub const LOCK_BYTES_MAX: u64 = 256 * 1024;
+
+/// Bytes of a key, and of what was signed: a key has 250, a text in cosign's form 300.
+pub const SIGNATURE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Signatures of one component that are looked at. Each costs a request and some checks, and strangers may add them.
+pub const SIGNATURES_MAX: usize = 16;
+
+/// Time for one exchange with a registry, all requests of it together. The largest component takes as long at 5 Mbit/s.
+pub const REGISTRY_SECONDS_MAX: u64 = 120;
+
+/// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
+pub const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
+
+/// Bytes of the answer to a question for a token. Tokens that name many rights have some kilobytes.
+pub const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes of the user's file of logins.
+pub const LOGINS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Paths of each kind that an audit keeps. A skill that touches more touches everything.
+pub const AUDIT_PATHS_MAX: usize = 10_000;
+
+/// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
+pub const AUDIT_CALLS_MAX: usize = 50;
+
 // ---- daemon ----
 
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
@@ -1021,6 +1054,30 @@ pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 /// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
 pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+
+// ---- other agents ----
+
+/// Bytes of one message of another agent. The largest honest one writes a file: [`ARGUMENT_BYTES_MAX`], which the escapes
+/// of JSON may double.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Other agents that are connected at a time, a quarter of the sessions that may be under way: a user has a handful.
+pub const MCP_CONNECTIONS_MAX: usize = 64;
+
+/// Calls of one connection at a time. A model asks for some dozens at once at most, and eight of them work.
+pub const MCP_CALLS_MAX: usize = 32;
+
+/// Requests of one connection that are not answered yet, calls included: each holds a message in memory.
+pub const MCP_REQUESTS_OPEN_MAX: usize = 64;
+
+/// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
+pub const MCP_PROGRESS_LINES_MAX: usize = 256;
+
+/// How long a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
+pub const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
+
+/// How long a client may take to say which its roots are: it knows them, and a call waits.
+pub const MCP_ROOTS_SECONDS_MAX: u64 = 10;
 
 /// Lets bounds of time pass faster in a test: on its own thread, so that no other test is hurried.
 #[cfg(test)]

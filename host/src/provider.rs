@@ -46,6 +46,7 @@ use crate::limits;
 
 pub use context_size::context_size;
 pub use failure::codes;
+pub(crate) use http::use_crypto;
 pub use models::{ModelCache, models, models_with};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 

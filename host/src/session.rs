@@ -7,6 +7,7 @@
 
 pub mod approvals;
 mod checks;
+pub mod connection;
 mod days;
 mod engine;
 pub mod feed;
@@ -16,6 +17,7 @@ pub mod history;
 mod ids;
 pub mod journal;
 pub mod preflight;
+pub mod replay;
 pub mod report;
 mod run;
 mod running;
@@ -46,6 +48,7 @@ use crate::limits;
 use crate::provider::analyst;
 use crate::redaction::Redactor;
 use crate::repository::{self, Repository, Scans};
+use crate::skill::lock::Lock;
 use crate::skill::policy::{Cause, Policy};
 use crate::skill::{Outliners, SkillHost};
 pub(crate) use approvals::same as same_secret;
@@ -184,6 +187,7 @@ impl Sessions {
             })
             .await?
         };
+        let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
         let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
         let start = Start {
@@ -213,6 +217,7 @@ impl Sessions {
             place,
             repository,
             policy,
+            locked,
             environment,
             redactor,
             task,
@@ -233,6 +238,7 @@ impl Sessions {
         self.check_skill(name)?;
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
         let root = repository.root().to_string_lossy().into_owned();
@@ -257,6 +263,7 @@ impl Sessions {
             place,
             repository,
             policy,
+            locked,
             environment,
             // What the user calls answers the user.
             redactor: Arc::default(),
@@ -264,6 +271,23 @@ impl Sessions {
             attached: true,
         };
         self.launch(start, launch).await
+    }
+
+    /// What the repository's lock file agrees on. Where nothing may differ from it, what does is refused.
+    async fn locked(
+        &self,
+        repository: &Arc<Repository>,
+        request: &api::PolicyRequest,
+    ) -> Result<Option<Arc<Lock>>, Problem> {
+        let (repository, engine, frozen) = (Arc::clone(repository), Arc::clone(&self.engine), request.frozen);
+        blocking(move || {
+            let lock = checks::lock(&repository)?;
+            if frozen {
+                checks::frozen(lock.as_ref(), &engine.entries())?;
+            }
+            Ok(lock.map(Arc::new))
+        })
+        .await
     }
 
     fn check_skill(&self, name: &str) -> Result<(), Problem> {
@@ -321,6 +345,7 @@ impl Sessions {
             repository: launch.repository,
             indexes: Arc::clone(&self.indexes),
             policy: launch.policy,
+            locked: launch.locked,
             environment: launch.environment,
             redactor: launch.redactor,
             calls: Arc::clone(&self.calls),
@@ -594,6 +619,7 @@ struct Launch {
     place: Place,
     repository: Arc<Repository>,
     policy: Policy,
+    locked: Option<Arc<Lock>>,
     environment: BTreeMap<String, String>,
     redactor: Arc<Redactor>,
     task: Task,

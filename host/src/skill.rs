@@ -6,6 +6,7 @@
 
 mod arguments;
 pub mod attacks;
+pub mod audit;
 pub(crate) mod bindings;
 mod cache;
 mod call;
@@ -20,11 +21,13 @@ pub(crate) mod fuzz;
 mod guard;
 pub mod helper;
 mod imports;
+pub mod lock;
 pub(crate) mod outline;
 pub mod policy;
 mod registry;
 pub(crate) mod runner;
 mod sandbox;
+pub mod signature;
 pub mod stage;
 pub(crate) mod taint;
 pub(crate) mod text;
@@ -53,7 +56,9 @@ use taint::Taint;
 pub use component::{Look, look};
 pub use imports::{Publishing, installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
-pub use registry::{Embedded, Inspection, SkillHost, Trial, compiler_fingerprint, precompile};
+pub use registry::{
+    Change, Embedded, Held, Inspection, Origin, Pinned, SkillHost, Terms, Trial, compiler_fingerprint, precompile,
+};
 pub use unattended::{Nobody, Unrecorded};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
@@ -216,6 +221,14 @@ pub enum SkillHostError {
         /// The digest of what is there.
         found: String,
     },
+    /// A new version asks for more than the one before was granted.
+    #[error("`{name}` asks for more than before: {}", effects.join(", "))]
+    Grown {
+        /// The skill.
+        name: String,
+        /// What the user has not said yes to.
+        effects: Vec<String>,
+    },
     /// The file of pins is not what this program writes.
     #[error("`{}` is not a valid list of trusted skills: {reason}", path.display())]
     Pins {
@@ -237,11 +250,15 @@ pub struct CallContext {
     /// Where changes are recorded before they happen.
     pub changes: Arc<dyn ChangeJournal>,
     /// What the model has seen and what the session has changed.
-    pub files: Mutex<SessionFiles>,
+    pub files: Arc<Mutex<SessionFiles>>,
     /// What may leave for the model, and what of others has come from it.
-    pub conversation: Conversation,
+    pub conversation: Arc<Conversation>,
     /// Ends the session, and with it every call.
     pub cancel: CancellationToken,
+    /// What the repository's lock file grants the skills of a team, where it has one.
+    pub locked: Option<Arc<lock::Lock>>,
+    /// Takes note of what calls do. They propose nothing then.
+    pub recorder: Option<Arc<audit::Recorder>>,
     /// `PATH`, `VIRTUAL_ENV`, `HOME`, proxies: what recipes may see of the starter's environment.
     pub environment: BTreeMap<String, String>,
     /// Live output of a recipe, line by line, for the user.

@@ -29,6 +29,7 @@ use crate::provider::{
     estimated_tokens,
 };
 
+pub(crate) use calls::bounded_text;
 pub use end::{Budget, TurnEnd, TurnReport};
 
 /// What runs the tools.

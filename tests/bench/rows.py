@@ -256,6 +256,39 @@ def start(bench):
         bench.add(Row("start", "service start", "s", median(started), median(started, "processor")))
 
 
+TEAM_SKILLS = 50
+
+
+def team(bench):
+    """`tool skill list` and the daemon's start with as many skills of a team as one may have, and without."""
+    component = (TARGET / "wasm32-wasip2/skill/echo.wasm").read_bytes()
+    with Product(bench.program) as bare, Product(bench.program) as full, tempfile.TemporaryDirectory() as folder:
+        for number in range(TEAM_SKILLS):
+            name = f"s{number:03}"
+            Path(folder, f"{name}.wasm").write_bytes(component.replace(b"echo", name.encode()))
+        full.ask("/", "skill", "add", folder, "--yes")
+        for tool in (bare, full):
+            tool.start()
+        listed = [lambda tool=tool: tool.cost("/", "skill", "list") for tool in (full, bare)]
+        costs = alternate(bench.rounds, *listed)
+        bench.add(Row(
+            "team", f"skill list, {TEAM_SKILLS} skills of a team, warm", "s", median(costs[0]),
+            median(costs[0], "processor"), "none", median(costs[1]), ratio(costs[0], costs[1]), "0.03 s",
+        ))
+
+        def started(tool):
+            def once():
+                tool.stop()
+                return tool.cost("/", "service", "start")
+            return once
+
+        costs = alternate(bench.rounds, started(full), started(bare))
+        bench.add(Row(
+            "team", f"service start, {TEAM_SKILLS} skills of a team", "s", median(costs[0]),
+            median(costs[0], "processor"), "none", median(costs[1]), ratio(costs[0], costs[1]), "1.0 of none",
+        ))
+
+
 def analyst(bench):
     """`tool explain .` without a language model: the embedded analyst does all of the work."""
     with Product(bench.program) as tool:
@@ -419,7 +452,44 @@ def estimate(criterion, name, since):
         return None
 
 
+MCP_CALLS = 1_000
+
+
+def mcp(bench):
+    """What a call over `tool mcp` costs beside what its receipt says that the skill took."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "app.py").write_text("x = 1\n")
+        with Product(bench.program) as tool:
+            command = [str(tool.program), "mcp", "--root", folder]
+            with subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=tool.variables
+            ) as agent:
+                taken = sorted(overheads(agent))
+    note = f"1,000 calls of read_file over one connection; p95 {taken[len(taken) * 95 // 100]:.0f} µs"
+    bench.add(Row("mcp", "a call over MCP, beside the skill", "µs", median(taken), wanted="1 ms", note=note))
+
+
+def overheads(agent):
+    """Microseconds of each call that are not the skill's own."""
+    def ask(number, method, params):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        agent.stdin.write(json.dumps(message).encode() + b"\n")
+        agent.stdin.flush()
+        return json.loads(agent.stdout.readline())
+
+    ask(0, "initialize", {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"},
+    })
+    call = {"name": "read_file", "arguments": {"path": "app.py"}}
+    for number in range(1, MCP_CALLS + 1):
+        began = time.perf_counter()
+        answer = ask(number, "tools/call", call)
+        took = (time.perf_counter() - began) * 1_000_000
+        yield took - answer["result"]["_meta"]["receipt"]["wall_us"]
+    agent.stdin.close()
+
+
 GROUPS = {
-    "search": search, "scan": scan, "index": index, "start": start, "analyst": analyst, "explain": explain,
-    "stream": stream, "calls": calls,
+    "search": search, "scan": scan, "index": index, "start": start, "team": team, "analyst": analyst, "explain": explain,
+    "stream": stream, "calls": calls, "mcp": mcp,
 }

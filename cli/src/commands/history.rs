@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{History, HistoryEntry, Problem, SessionResult, Status, TaskEntry, Tasks};
+use host::api::{Activity, History, HistoryEntry, Problem, SessionResult, Status, TaskEntry, Tasks};
 use host::limits::HISTORY_ENTRIES_MAX;
 use serde::Serialize;
 
@@ -198,16 +198,16 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
     })
 }
 
-/// The newest ended session of this repository.
+/// The newest ended session of this repository that has a result.
 async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
-    let query = parameters(&[("repo_path", Some(&path_text(&root)?)), ("limit", Some("1"))]);
+    let query = parameters(&[("repo_path", Some(&path_text(&root)?))]);
     let history: History = client.get(&format!("/api/history{query}")).await?;
     history
         .sessions
         .into_iter()
-        .next()
+        .find(|session| session.operation != Activity::Mcp)
         .map(|session| session.id)
         .ok_or_else(|| {
             Problem::new(

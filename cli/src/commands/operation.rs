@@ -192,7 +192,7 @@ fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, E
         focus: task.focus,
         working_directory: Some(path_text(&here)?),
         model: run.model.clone(),
-        interactive: Output::can_ask() && !run.json,
+        interactive: Output::can_ask() && !run.json && !run.policy.frozen,
         policy: policy(&run.policy),
         overrides: Overrides(context.backend.environment.forwarded()),
         attached: !run.detach,

@@ -1,21 +1,27 @@
 //! `tool skill`: list, call and manage skills.
 
+mod add;
+mod audit;
 mod build;
 mod inspect;
+mod lock;
 mod new;
+mod offer;
+mod push;
+mod sign;
 mod test;
+mod update;
 
 use std::io::Read;
-use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
-use host::skill::{Inspection, SkillHost};
+use host::skill::SkillHost;
 use serde_json::Value;
 
 use super::follow::{Follow, Waiting};
-use super::{Context, approve, cancel, notice, path_text, policy, print_json, read_yes};
-use crate::args::{Author, PolicyFlags, Skill};
+use super::{Context, approve, cancel, notice, path_text, policy, print_json};
+use crate::args::{Author, Keys, PolicyFlags, Rollout, Skill};
 use crate::builtins::BUILTINS;
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED, code};
@@ -31,13 +37,7 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             receipt,
             policy,
         } => call(&name, &arguments, receipt, &policy, context).await,
-        Skill::Add { file, yes } => add(&file, yes, context),
-        Skill::Trust { name, yes } => trust(&name, yes, context),
-        Skill::Remove { name } => {
-            registry(context)?.remove(&name).map_err(refused)?;
-            context.output.line(&format!("Removed {name}."))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Skill::Rollout(rollout) => self::rollout(rollout, context).await,
         Skill::Inspect { component, json } => inspect::run(&component, json, context),
         Skill::Author(author) => self::author(author, context).await,
     }
@@ -49,6 +49,35 @@ async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
         Author::New { name, lang, dir } => new::run(&name, lang, dir.as_deref(), context),
         Author::Build { folder } => build::run(&folder, context).await,
         Author::Test { folder, json } => test::run(&folder, json, context),
+    }
+}
+
+/// The commands of somebody who installs skills, agrees on them and hands them on.
+async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error> {
+    match command {
+        Rollout::Add { source, consent } => add::add(&source, &consent, context).await,
+        Rollout::Trust { name, consent } => add::trust(&name, &consent, context),
+        Rollout::Update {
+            name: Some(name),
+            from,
+            consent,
+            ..
+        } => update::one(&name, from.as_deref(), &consent, context).await,
+        Rollout::Update { consent, .. } => update::all(&consent, context).await,
+        Rollout::Remove { name } => {
+            registry(context)?.remove(&name).map_err(refused)?;
+            context.output.line(&format!("Removed {name}."))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Rollout::Disable { name } => add::disable(&name, true, context),
+        Rollout::Enable { name } => add::disable(&name, false, context),
+        Rollout::Lock { dir } => lock::lock(dir.as_deref(), context),
+        Rollout::Sync { dir, frozen: true, .. } => lock::frozen(dir.as_deref(), context),
+        Rollout::Sync { dir, consent, .. } => lock::sync(dir.as_deref(), &consent, context).await,
+        Rollout::Audit { name, cases, json } => audit::run(&name, cases.as_deref(), json, context),
+        Rollout::Push { component, place } => push::push(&component, &place, context).await,
+        Rollout::Keys(Keys::New { out }) => sign::new_keys(&out, context),
+        Rollout::Sign { component, key } => sign::sign(&component, &key, context),
     }
 }
 
@@ -112,7 +141,7 @@ async fn call(
     let request = SkillCallRequest {
         arguments: read_arguments(arguments)?,
         repo_path: path_text(&root)?,
-        interactive: Output::can_ask(),
+        interactive: Output::can_ask() && !flags.frozen,
         policy: policy(flags),
         overrides: Overrides(context.backend.environment.forwarded()),
     };
@@ -206,51 +235,4 @@ fn print_outcome(event: &Event, with_receipt: bool, output: Output) -> Result<()
         ));
     }
     Ok(())
-}
-
-/// Shows what a component asks for, asks, and pins it.
-fn add(file: &Path, yes: bool, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
-    let inspection = registry.inspect(file).map_err(refused)?;
-    confirm(&inspection, yes, context)?;
-    let entry = registry.add(&inspection).map_err(refused)?;
-    context
-        .output
-        .line(&format!("Added {} {}.", entry.name, entry.version))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn trust(name: &str, yes: bool, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
-    let inspection = registry.inspect_installed(name).map_err(refused)?;
-    confirm(&inspection, yes, context)?;
-    let entry = registry.trust(&inspection).map_err(refused)?;
-    context
-        .output
-        .line(&format!("Pinned {} {}.", entry.name, entry.version))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn confirm(inspection: &Inspection, yes: bool, context: &Context) -> Result<(), Error> {
-    let effects = match inspection.effects.is_empty() {
-        true => "none".to_owned(),
-        false => inspection.effects.join(", "),
-    };
-    context.output.ask(&format!(
-        "{} {}\n  {}\n  effects  {effects}\n  digest   {}\n",
-        inspection.name, inspection.version, inspection.description, inspection.digest
-    ));
-    if yes {
-        return Ok(());
-    }
-    let refusal = |hint: &str| Error::from(Problem::new("declined", "Nothing was pinned").with_hint(hint));
-    if !Output::can_ask() {
-        return Err(refusal("nobody can be asked here: add --yes after reading the above"));
-    }
-    context.output.ask("Allow it these effects? [y/N] ");
-    if read_yes() {
-        Ok(())
-    } else {
-        Err(refusal("the component got nothing"))
-    }
 }

@@ -16,13 +16,16 @@ pub(crate) fn context(root: &Path) -> Arc<CallContext> {
     ))
 }
 
-/// A guest as the product embeds its skills.
+/// A guest as the product embeds its skills, or with `contract_` and a language the component that is kept of it.
 fn embedded(name: &'static str) -> Builtin {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
         .expect("it lies in the target folder");
-    let path = target.join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
-    let embedded = precompile(&path).expect("the guest is built: run scripts/build");
+    let path = match name.strip_prefix("contract_") {
+        Some(language) => target.join(format!("fixtures/compat/{language}-1.0.0.wasm")),
+        None => target.join("wasm32-wasip2/skill").join(format!("{name}.wasm")),
+    };
+    let embedded = precompile(&path).expect("the guest is built: run scripts/build and scripts/fixtures");
     Builtin {
         name,
         digest: embedded.digest.leak(),

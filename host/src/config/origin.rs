@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     Auth, DEFAULT_PORT, Environment, File, FileContext, FileLogging, FileProvider, PolicySettings, ProviderName,
-    Secret, ServerSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
+    Secret, ServerSettings, SkillsSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
 };
 use crate::api::Problem;
 use crate::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
@@ -208,6 +208,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
         context,
         server,
         policy,
+        skills,
     } = file;
     let FileLogging { level: _ } = logging;
     let FileContext { vault } = context;
@@ -230,6 +231,11 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
         require_sandbox,
         untrusted,
     } = policy;
+    let SkillsSettings {
+        require_signature,
+        identities,
+    } = skills;
+    let names: Vec<String> = identities.keys().cloned().collect();
     let lists = Lists { place };
     let unset = FileProvider::default();
     let mut settings = vec![home_setting(home, environment), lists.port(*port, environment)];
@@ -277,6 +283,13 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
             json!(false),
         ),
         lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
+        lists.written(
+            "skills.require_signature",
+            require_signature.then(|| json!(true)),
+            json!(false),
+        ),
+        // Who they are; the keys are long and no secret.
+        lists.array("skills.identities", &names),
     ]);
     settings
 }

@@ -51,7 +51,9 @@ impl Level {
 pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
     let log = of_home(home)?;
     link(home);
-    let filter = |level: &str| EnvFilter::builder().parse_lossy(level);
+    // What the protocol's library says of messages may hold all of them: other agents decide how much that is.
+    let quiet = || "rmcp=error".parse().expect("a constant");
+    let filter = move |level: &str| EnvFilter::builder().parse_lossy(level).add_directive(quiet());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(level))
         .with_ansi(false)

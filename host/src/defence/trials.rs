@@ -185,10 +185,10 @@ fn session(root: &Path) -> io::Result<CallContext> {
     let policy = Policy::new(Cause::Operation(Operation::Refactor), &request);
     let policy = policy.map_err(|problem| io::Error::other(problem.message))?;
     Ok(CallContext {
-        conversation: Conversation {
+        conversation: Arc::new(Conversation {
             taint: Taint::new(false),
             ..Conversation::default()
-        },
+        }),
         ..CallContext::unattended(repository, policy)
     })
 }

@@ -24,10 +24,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
         if !is_json(request.headers()) {
             return Err(not_json().into());
         }
-        let patience = limits::seconds(limits::BODY_SECONDS_MAX);
-        let bytes = tokio::time::timeout(patience, collect(request.into_body()))
-            .await
-            .unwrap_or_else(|_| Err(Problem::new("invalid-request", "The body did not arrive in time")))?;
+        let bytes = bounded(request.into_body(), limits::BODY_BYTES_MAX).await?;
         Ok(Self(parse(&bytes)?))
     }
 }
@@ -130,20 +127,27 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
+/// A body that arrives in time and is not larger than it may be.
+pub(super) async fn bounded(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+    let patience = limits::seconds(limits::BODY_SECONDS_MAX);
+    let collected = tokio::time::timeout(patience, collect(body, bytes_max)).await;
+    collected.unwrap_or_else(|_| Err(Problem::new("invalid-request", "The body did not arrive in time")))
+}
+
+async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     let (mut bytes, mut received) = (Vec::new(), 0);
     let mut stream = body.into_data_stream();
     while let Some(piece) = stream.next().await {
         let piece = piece.map_err(|error| Problem::new("invalid-request", format!("The body broke off: {error}")))?;
         received += piece.len();
-        if received <= limits::BODY_BYTES_MAX {
+        if received <= bytes_max {
             bytes.extend_from_slice(&piece);
         } else if received > limits::BODY_DRAINED_BYTES_MAX {
             break;
         }
     }
-    if received > limits::BODY_BYTES_MAX {
-        let message = format!("The body is larger than {} bytes", limits::BODY_BYTES_MAX);
+    if received > bytes_max {
+        let message = format!("The body is larger than {bytes_max} bytes");
         return Err(Problem::new("body-too-large", message));
     }
     Ok(bytes)

@@ -23,7 +23,7 @@ use crate::config::{Auth, ServerSettings};
 use crate::defence::{self, Defence};
 
 /// Names of the answer's headers that a page may read.
-const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-secret");
+const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-secret, mcp-session-id");
 
 /// The middleware of every route.
 pub(super) async fn gate(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
@@ -227,7 +227,9 @@ fn preflight(asked: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     let methods = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
-    let allowed = HeaderValue::from_static("authorization, content-type, last-event-id");
+    let allowed = HeaderValue::from_static(
+        "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, x-tool-root",
+    );
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));

@@ -26,7 +26,7 @@ pub async fn serve(
     state: AppState,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let sessions = Arc::clone(state.sessions());
+    let (sessions, mcp) = (Arc::clone(state.sessions()), Arc::clone(state.mcp()));
     let served = Served {
         router: router(state.clone()),
         traffic: Arc::clone(state.traffic()),
@@ -37,6 +37,7 @@ pub async fn serve(
     let stopping = async move {
         stop.await;
         sessions.drain().await;
+        mcp.close();
     };
     tokio::pin!(stopping);
     loop {
@@ -80,7 +81,9 @@ impl Served {
             .max_headers(limits::HEADERS_MAX)
             .max_header_size(limits::HEAD_BYTES_MAX)
             .header_read_timeout(None);
-        let serving = builder.serve_connection(TokioIo::new(connection), service);
+        let serving = builder
+            .serve_connection(TokioIo::new(connection), service)
+            .with_upgrades();
         tokio::pin!(serving);
         let ended = tokio::select! {
             ended = serving.as_mut() => ended,

@@ -450,12 +450,16 @@ fn jitter() -> f64 {
     f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
-fn client(settings: &ProviderSettings, environment: &BTreeMap<String, String>) -> Result<Client, Problem> {
+/// Makes TLS possible in this process. Every client needs it before it is made.
+pub(crate) fn use_crypto() {
     static CRYPTO: Once = Once::new();
     // Fails only where somebody has installed one already, which serves as well.
     CRYPTO.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
 
+#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+fn client(settings: &ProviderSettings, environment: &BTreeMap<String, String>) -> Result<Client, Problem> {
+    use_crypto();
     let invalid = |reason: String| {
         Problem::new(
             codes::SETTINGS,

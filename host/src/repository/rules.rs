@@ -265,6 +265,7 @@ pub const PROTECTED: &[Rule] = &[
     all("opencode.json*", SETTINGS),
     all("copilot-instructions.md", SETTINGS),
     all(".tool.toml", SETTINGS),
+    all("skills.lock", SETTINGS),
 ];
 
 /// Directories that lists leave out because the specification says so. They are not hidden: a path in one can be read.
@@ -736,6 +737,8 @@ mod tests {
             "AGENTS.md",
             "agents.MD",
             ".tool.toml",
+            "skills.lock",
+            "sub/Skills.lock",
             ".travis.yml",
             ".gitea/workflows/ci.yml",
             ".forgejo/workflows/ci.yml",

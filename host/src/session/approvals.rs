@@ -13,14 +13,16 @@ use std::time::Duration;
 
 use subtle::ConstantTimeEq;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::connection::Meanwhile;
 use super::feed::Recorder;
 use super::journal::{self, Answer, Entry};
 use crate::api::{self, ApprovalAnswer, Event, LeftOut, OpenApproval, Problem};
 use crate::limits;
 use crate::skill::diff::first_lines;
+use crate::skill::policy::Effect;
 use crate::skill::{Approver, Question};
 
 /// All open questions of all sessions.
@@ -192,6 +194,8 @@ pub struct SessionApprover {
     recorder: Arc<Recorder>,
     secret: Arc<str>,
     interactive: bool,
+    /// Who passes its questions on, where nobody follows the session's events.
+    relay: Option<mpsc::Sender<Meanwhile>>,
     patience: Duration,
     runtime: Handle,
     expired: AtomicBool,
@@ -205,10 +209,40 @@ impl SessionApprover {
             recorder,
             secret,
             interactive,
+            relay: None,
             patience: Duration::from_secs(limits::APPROVAL_SECONDS_MAX.unsigned_abs()),
             runtime: Handle::current(),
             expired: AtomicBool::new(false),
         }
+    }
+
+    /// An approver of one call, whose questions go to `relay` as well. To be made on a thread of the runtime.
+    pub(super) fn relayed(&self, interactive: bool, relay: mpsc::Sender<Meanwhile>) -> Self {
+        let (approvals, recorder) = (Arc::clone(&self.approvals), Arc::clone(&self.recorder));
+        Self {
+            relay: Some(relay),
+            patience: self.patience,
+            ..Self::new(approvals, recorder, Arc::clone(&self.secret), interactive)
+        }
+    }
+
+    /// Passes a question on. False where nobody is there any more.
+    fn pass_on(&self, id: &str, asked: &Asked, detail: String) -> bool {
+        let Some(relay) = &self.relay else { return true };
+        let asking = Asking {
+            id: id.to_owned(),
+            question: Question {
+                detail,
+                ..asked.question.clone()
+            },
+            answer: ApprovalAnswer {
+                secret: self.secret.to_string(),
+                approve: false,
+                digest: Some(asked.digest.clone()),
+            },
+            approvals: Arc::clone(&self.approvals),
+        };
+        relay.blocking_send(Meanwhile::Question(asking)).is_ok()
     }
 
     /// True where a question of this session was never answered.
@@ -229,6 +263,43 @@ impl SessionApprover {
     }
 }
 
+/// A question on its way to whoever answers it, with the right to do so.
+pub struct Asking {
+    id: String,
+    /// As it is to be shown: long details are cut, and say where the whole is.
+    question: Question,
+    answer: ApprovalAnswer,
+    approvals: Arc<Approvals>,
+}
+
+impl Asking {
+    /// One line: what will happen.
+    pub fn title(&self) -> &str {
+        &self.question.title
+    }
+
+    /// The exact diff or argument vector.
+    pub fn detail(&self) -> &str {
+        &self.question.detail
+    }
+
+    /// The effect that needs a yes.
+    pub fn effect(&self) -> Effect {
+        self.question.effect
+    }
+
+    /// True where nobody waits for the answer any more.
+    pub fn is_over(&self) -> bool {
+        !self.approvals.lock().contains_key(&self.id)
+    }
+
+    /// Answers it. What was answered elsewhere, or too late, stays as it is.
+    pub fn answer(self, approve: bool) {
+        let answer = ApprovalAnswer { approve, ..self.answer };
+        let _ = self.approvals.answer(&self.id, &answer);
+    }
+}
+
 impl Approver for SessionApprover {
     fn can_ask(&self) -> bool {
         self.interactive
@@ -246,11 +317,14 @@ impl Approver for SessionApprover {
             id: id.clone(),
             effect: question.effect.to_string(),
             title: question.title.clone(),
-            detail,
+            detail: detail.clone(),
             left_out,
             expires: api::now() + patience,
         });
-        let answer = self.runtime.block_on(self.wait(receiver, cancel));
+        let answer = match self.pass_on(&id, &asked, detail) {
+            true => self.runtime.block_on(self.wait(receiver, cancel)),
+            false => Answer::Cancelled,
+        };
         self.approvals.close(&id);
         self.expired.fetch_or(answer == Answer::Expired, Ordering::Relaxed);
         self.recorder.record(Entry::Answered { id, answer });

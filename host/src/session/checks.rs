@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::blocking;
-use crate::api::{BudgetRequest, ExecuteRequest, Operation, PolicyRequest, Problem};
+use crate::api::{BudgetRequest, ExecuteRequest, Operation, PolicyRequest, Problem, SkillEntry};
 use crate::config::{self, ProviderName, Settings};
 use crate::limits;
 use crate::process::contain;
 use crate::repository::{self, Repository, RepositoryError};
+use crate::skill::lock::{self, Lock};
 use crate::skill::policy::{Cause, Grant, Policy};
 
 pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
@@ -118,6 +119,27 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
     })?;
     check_denied(&repository)?;
     Ok(repository)
+}
+
+/// The lock file of a repository. One that cannot be understood might have narrowed what its skills may do.
+pub(super) fn lock(repository: &Repository) -> Result<Option<Lock>, Problem> {
+    Lock::of(repository).map_err(|error| {
+        let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
+        Problem::new("config-lock", error.to_string()).with_hint(hint)
+    })
+}
+
+/// Refuses every difference between what a lock file says and what is there.
+pub(super) fn frozen(lock: Option<&Lock>, entries: &[SkillEntry]) -> Result<(), Problem> {
+    let Some(lock) = lock else {
+        let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
+        return Err(Problem::new("config-lock", message).with_hint("`tool skill lock` writes one"));
+    };
+    let differences = lock.differences(entries);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(lock::drift(&differences))
 }
 
 /// A denial of the repository's own file that nobody understands is one that nobody would heed.

@@ -189,7 +189,7 @@ impl Summary {
     pub fn task(&self) -> Option<TaskEntry> {
         Some(TaskEntry {
             session_id: self.id().to_owned(),
-            operation: self.start.work.operation()?,
+            operation: self.start.work.activity()?,
             target: self.start.target.clone(),
             timestamp: self.started,
             status: self.status,
@@ -201,7 +201,7 @@ impl Summary {
     pub fn history_entry(&self) -> Option<HistoryEntry> {
         Some(HistoryEntry {
             id: self.id().to_owned(),
-            operation: self.start.work.operation()?,
+            operation: self.start.work.activity()?,
             started: self.started,
             completed: self.completed?,
             files_modified: self.files_modified().len() as u64,
@@ -257,7 +257,7 @@ pub struct Filter {
     /// Name of the operation.
     #[serde(default)]
     #[param(inline, nullable = false)]
-    pub operation: Option<crate::api::Operation>,
+    pub operation: Option<crate::api::Activity>,
     /// Where the session stands.
     #[serde(default)]
     #[param(inline, nullable = false)]
@@ -296,7 +296,7 @@ impl Filter {
                 .repo_path
                 .as_ref()
                 .is_none_or(|root| *root == summary.start.repository)
-            && (self.operation.is_none() || self.operation == summary.start.work.operation())
+            && (self.operation.is_none() || self.operation == summary.start.work.activity())
     }
 
     fn entries_max(&self) -> usize {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::api::{Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
+use crate::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
 use crate::skill::changes::moment;
@@ -142,6 +142,8 @@ pub enum Work {
     Skill(String),
     /// Takes back what the session of this identifier changed. Not listed either.
     Undo(String),
+    /// The calls of another agent, for as long as it is connected. Listed, but no operation.
+    Mcp,
 }
 
 impl Work {
@@ -149,7 +151,15 @@ impl Work {
     pub fn operation(&self) -> Option<Operation> {
         match self {
             Self::Operation(operation) => Some(*operation),
-            Self::Skill(_) | Self::Undo(_) => None,
+            Self::Skill(_) | Self::Undo(_) | Self::Mcp => None,
+        }
+    }
+
+    /// What lists say of it, where it is listed.
+    pub fn activity(&self) -> Option<Activity> {
+        match self {
+            Self::Mcp => Some(Activity::Mcp),
+            work => work.operation().map(Activity::from),
         }
     }
 }

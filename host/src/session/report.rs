@@ -78,6 +78,7 @@ fn header(text: &mut String, summary: &Summary) {
         Work::Operation(operation) => ("Operation", operation.name().to_owned()),
         Work::Skill(name) => ("Skill", name.clone()),
         Work::Undo(_) => ("Undo", "undo".to_owned()),
+        Work::Mcp => ("Connection", "mcp".to_owned()),
     };
     let status = match summary.status {
         Status::Running => "running",

@@ -3,6 +3,7 @@
 //! Everything that happens is recorded on the way. How the session is kept, listed and cancelled is not decided here.
 
 mod architect;
+mod calls;
 mod changed;
 mod judge;
 mod keys;
@@ -33,7 +34,9 @@ use crate::context::{Indexes, Steer};
 use crate::provider::Usage;
 use crate::redaction::Redactor;
 use crate::repository::{Narrowing, Repository};
+use crate::skill::lock::Lock;
 use crate::skill::policy::Policy;
+pub(super) use calls::Calls;
 
 /// A session that is about to run.
 pub(super) struct Job {
@@ -43,6 +46,8 @@ pub(super) struct Job {
     pub(super) repository: Arc<Repository>,
     pub(super) indexes: Arc<Indexes>,
     pub(super) policy: Policy,
+    /// What the repository's lock file grants the skills of a team.
+    pub(super) locked: Option<Arc<Lock>>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,
     pub(super) calls: Arc<Semaphore>,
@@ -57,6 +62,8 @@ pub(super) enum Task {
     Operation(Box<OperationTask>),
     /// One call of one skill.
     Skill { name: String, arguments: Value },
+    /// The calls of another agent, as they come.
+    Calls(Calls),
 }
 
 /// An operation's request, as it came, and its settings.
@@ -122,6 +129,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
         Work::Operation(operation) => operation.name().to_owned(),
         Work::Skill(name) => name.clone(),
         Work::Undo(_) => "undo".to_owned(),
+        Work::Mcp => "mcp".to_owned(),
     };
     Problem::new(
         "operation-failed",
@@ -135,6 +143,7 @@ pub(super) async fn run(job: &Job) -> Outcome {
     let outcome = match &job.task {
         Task::Operation(task) => operate::operate(job, task).await,
         Task::Skill { name, arguments } => skill_call::call_once(job, name, arguments).await,
+        Task::Calls(calls) => calls::serve(job, calls).await,
     };
     match outcome {
         Ok(outcome) => outcome,
@@ -163,6 +172,7 @@ pub(super) fn merged(
         require_sandbox: settings.require_sandbox || request.require_sandbox || repository.require_sandbox,
         unsandboxed: request.unsandboxed,
         untrusted: settings.untrusted || request.untrusted || repository.untrusted,
+        frozen: request.frozen,
     }
 }
 

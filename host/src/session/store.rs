@@ -253,9 +253,11 @@ impl Store {
     /// The sessions that the history file of a working directory is to hold.
     fn known_in(&self, working_directory: &str) -> Vec<Summary> {
         let kept = self.lock();
-        let here = kept
-            .values()
-            .filter(|kept| kept.summary.start.working_directory == working_directory);
+        // Only operations: that is what its readers know.
+        let here = kept.values().filter(|kept| {
+            let start = &kept.summary.start;
+            start.working_directory == working_directory && start.work.operation().is_some()
+        });
         here.map(|kept| kept.summary.clone()).collect()
     }
 

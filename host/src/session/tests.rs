@@ -3,7 +3,7 @@
 mod answers;
 mod changing;
 mod dying;
-mod fakes;
+pub(crate) mod fakes;
 
 use std::fs;
 use std::task::Poll;

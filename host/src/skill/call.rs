@@ -17,7 +17,7 @@ use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::engine::Runtime;
 use super::policy::Effect;
 use super::sandbox::{self, Call, Grants, State, mebibytes};
-use super::stage::{commit, digest};
+use super::stage::{commit, digest, staged};
 use super::text::{beginning, clean};
 use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, taint, wasi};
 use crate::api::Receipt;
@@ -218,6 +218,8 @@ pub(super) struct Job<'a> {
     pub(super) digest: &'a str,
     pub(super) is_builtin: bool,
     pub(super) declared: &'a [Effect],
+    /// What of it the user and the repository's lock file grant.
+    pub(super) within: Vec<Effect>,
     pub(super) arguments: Value,
     pub(super) context: &'a Arc<CallContext>,
     pub(super) limits: Limits,
@@ -234,8 +236,11 @@ impl Job<'_> {
     pub(super) fn run(self) -> CallReport {
         let call = Call::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
-        let grants = Grants::new(self.context, self.declared);
-        let result = self.outcome(&call, &grants);
+        if let Some(recorder) = &self.context.recorder {
+            call.record(recorder);
+        }
+        let grants = Grants::new(self.context, self.declared).within(&self.within);
+        let result = self.outcome(&call, &grants).map_err(|error| self.withheld(error));
         if let Ok(outcome) = &result {
             self.note_shown(&call, &outcome.text);
         }
@@ -318,6 +323,25 @@ impl Job<'_> {
         }
         drop(files);
         self.context.repository.lists(path, &self.context.cancel)
+    }
+
+    /// What helps against a denial that no flag takes away.
+    fn withheld(&self, error: CallError) -> CallError {
+        let is_withheld = |message: &str| {
+            let mut withheld = self.declared.iter().filter(|effect| !self.within.contains(effect));
+            withheld.any(|effect| message.contains(effect.name()))
+        };
+        match error {
+            CallError::Failure {
+                skill, code, message, ..
+            } if code == "denied" && is_withheld(&message) => CallError::Failure {
+                skill,
+                code,
+                message,
+                hint: Some("the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned()),
+            },
+            error => error,
+        }
     }
 
     fn outcome(&self, call: &Arc<Call>, grants: &Grants) -> Result<CallOutcome, CallError> {
@@ -512,6 +536,16 @@ impl Job<'_> {
             return Ok(Vec::new());
         }
         let writes = Effect::WriteRepository;
+        if let Some(recorder) = &self.context.recorder {
+            let staged = proposal
+                .stage
+                .as_ref()
+                .map_or_else(|| Ok(Vec::new()), |stage| staged(stage.path()));
+            let mut paths = staged.map_err(|failure| self.failure(failure))?;
+            paths.extend(proposal.deletions);
+            recorder.staged(&paths);
+            return Ok(paths);
+        }
         if !grants.has(writes) {
             return Err(sandbox::denied(self.name, writes));
         }

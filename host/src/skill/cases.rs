@@ -308,7 +308,7 @@ impl Case {
         let arguments = self.arguments().map_err(no_repository)?;
         let mut context = CallContext::unattended(repository, policy);
         // As with `tool skill call`: what the author names, nobody has to read first.
-        context.files = Mutex::new(SessionFiles::named_in(&arguments, &context.repository));
+        context.files = Arc::new(Mutex::new(SessionFiles::named_in(&arguments, &context.repository)));
         let context = Arc::new(context);
         let report = host.try_out(&context, trial, Arguments::Value(&arguments));
         let came = Came::new(&report, copy.root());

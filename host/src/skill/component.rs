@@ -13,7 +13,7 @@ use super::policy::Effect;
 use crate::limits;
 
 /// The version of the contract that this host speaks.
-const CONTRACT: &str = "1.0.0";
+pub(super) const CONTRACT: &str = "1.0.0";
 
 /// Interfaces of WASI that the linker has, in any version 0.2.
 const WASI: [&str; 27] = [

@@ -251,11 +251,19 @@ impl State {
             }
             Directory::Stage(base) => {
                 let asked = Asked::new(&base, path)?;
+                self.note_write(true);
                 if self.granted(Effect::WriteRepository).is_none() {
                     return Err(trap(Stop::Denied(Effect::WriteRepository)));
                 }
                 Ok(asked)
             }
+        }
+    }
+
+    /// Tells who takes notes that the guest writes, or wants to.
+    fn note_write(&self, writes: bool) {
+        if let Some(recorder) = self.call.recorder().filter(|_| writes) {
+            recorder.effect(Effect::WriteRepository);
         }
     }
 
@@ -286,6 +294,9 @@ impl State {
             _ if needs_directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
             _ => {
                 self.call.note_place(&opened.path, opened.listed);
+                if let Some(recorder) = self.call.recorder() {
+                    recorder.read(&opened.path);
+                }
                 Ok(Descriptor::RepositoryFile {
                     file: RepositoryFile {
                         open: Arc::new(OpenFile {
@@ -302,6 +313,7 @@ impl State {
     fn open_stage(&mut self, asked: &Asked, open_flags: OpenFlags, flags: DescriptorFlags) -> FsResult<Descriptor> {
         let writes = open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE)
             || flags.contains(DescriptorFlags::WRITE);
+        self.note_write(writes);
         if writes && self.granted(Effect::WriteRepository).is_none() {
             return Err(trap(Stop::Denied(Effect::WriteRepository)));
         }
@@ -592,6 +604,9 @@ impl types::HostDescriptor for State {
             Directory::Repository(path) => {
                 let context = self.repository()?;
                 let opened = context.repository.open_at(&path).map_err(|error| open_error(&error))?;
+                if let Some(recorder) = self.call.recorder() {
+                    recorder.listed(&opened.path, false);
+                }
                 Entries {
                     entries: rustix::fs::Dir::new(opened.handle).map_err(errno)?,
                     repository: Some(opened.path),

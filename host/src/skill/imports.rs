@@ -44,6 +44,9 @@ impl State {
     /// The session's context where the effect is granted, else the answer `denied`.
     fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
         self.call.check()?;
+        if let Some(recorder) = self.call.recorder() {
+            recorder.effect(effect);
+        }
         let granted = self.granted(effect).cloned();
         Ok(granted.ok_or_else(|| match &self.grants {
             Some(grants) if grants.declares(effect) => denied(&grants.context, effect),
@@ -95,6 +98,9 @@ impl wit::repository::Host for State {
     fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
         let context = granted!(self, Effect::ReadRepository);
         let page = repository::list(&self.call, &context, &query);
+        if let (Ok(_), Some(recorder)) = (&page, self.call.recorder()) {
+            recorder.listed(&query.under, query.recursive);
+        }
         if page.is_ok() {
             // The names of what others wrote are words, too, where somebody asks for them.
             let inside = format!("{}/.", query.under.trim_end_matches('/'));

@@ -8,6 +8,7 @@
 
 mod describe;
 mod pins;
+mod rollout;
 mod team;
 mod trial;
 
@@ -15,7 +16,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
@@ -31,12 +31,18 @@ use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, 
 use crate::api::SkillEntry;
 use crate::provider::ToolSpec;
 pub use describe::{Embedded, compiler_fingerprint, precompile};
+pub use pins::Origin;
+use pins::Pins;
+pub use rollout::{Change, Held, Pinned, Terms};
 pub use team::Inspection;
-use team::{Member, Seen, read_component};
+use team::{Member, Seen, Stamp, read_component};
 pub use trial::Trial;
 
 /// A name may be this unlike a known one and still be taken for a slip.
 const NEAREST_SIMILARITY: f64 = 0.6;
+
+/// What a model is told first of a skill that is not ours.
+const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
 
 /// All skills of this machine.
 pub struct SkillHost {
@@ -49,6 +55,8 @@ pub struct SkillHost {
     folder: PathBuf,
     cache: Cache,
     team: Mutex<BTreeMap<String, Seen>>,
+    /// What is pinned, with the stamp of its file.
+    pins: Mutex<Option<(Stamp, Arc<Pins>)>>,
 }
 
 impl std::fmt::Debug for SkillHost {
@@ -63,6 +71,8 @@ impl std::fmt::Debug for SkillHost {
 /// A skill that may be used.
 struct Skill {
     descriptor: Descriptor,
+    /// What of its effects the user has granted.
+    granted: Vec<Effect>,
     digest: String,
     source: Source,
     schema: OnceLock<Result<arguments::Schema, String>>,
@@ -75,9 +85,10 @@ enum Source {
 }
 
 impl Skill {
-    fn new(descriptor: Descriptor, digest: String, source: Source) -> Arc<Self> {
+    fn new(descriptor: Descriptor, granted: Vec<Effect>, digest: String, source: Source) -> Arc<Self> {
         Arc::new(Self {
             descriptor,
+            granted,
             digest,
             source,
             schema: OnceLock::new(),
@@ -128,6 +139,7 @@ impl SkillHost {
             folder: home.join("skills"),
             cache: Cache::new(home),
             team: Mutex::default(),
+            pins: Mutex::default(),
         })
     }
 
@@ -136,17 +148,26 @@ impl SkillHost {
         let builtin = self.builtins.values().map(|skill| ready_entry(skill, "builtin"));
         let team = self.members().into_iter().map(|(name, member)| match member {
             Member::Ready(skill) => ready_entry(&skill, "team"),
-            Member::Waiting { digest, state, reason } => SkillEntry {
-                name,
-                version: String::new(),
-                description: String::new(),
-                effects: Vec::new(),
+            Member::Waiting {
                 digest,
-                origin: "team".to_owned(),
-                state: state.to_owned(),
-                reason: Some(reason),
-                parameters: Value::Null,
-            },
+                state,
+                reason,
+                descriptor,
+            } => {
+                let known = descriptor.map(|known| (known.version, known.description, known.effects, known.parameters));
+                let (version, description, effects, parameters) = known.unwrap_or_default();
+                SkillEntry {
+                    name,
+                    version,
+                    description,
+                    effects: names(&effects),
+                    digest,
+                    origin: "team".to_owned(),
+                    state: state.to_owned(),
+                    reason: Some(reason),
+                    parameters,
+                }
+            }
         });
         builtin.chain(team).collect()
     }
@@ -156,13 +177,13 @@ impl SkillHost {
         if let Some(skill) = self.builtins.get(name) {
             return Some(names(&skill.descriptor.effects));
         }
-        self.members().remove(name).map(|member| match member {
-            Member::Ready(skill) => names(&skill.descriptor.effects),
+        self.one_member(name).map(|member| match member {
+            Member::Ready(skill) => names(&skill.granted),
             Member::Waiting { .. } => Vec::new(),
         })
     }
 
-    /// What a model is offered: every skill that is ready.
+    /// What a model is offered: every skill that is ready. Those of a team say so.
     pub fn specs(&self) -> Vec<ToolSpec> {
         // A schema that is refused here was added under another version; no model or provider is to work through it.
         let team = self.members().into_values().filter_map(|member| match member {
@@ -171,7 +192,10 @@ impl SkillHost {
         });
         let spec = |skill: Arc<Skill>| ToolSpec {
             name: skill.descriptor.name.clone(),
-            description: skill.descriptor.description.clone(),
+            description: match &skill.source {
+                Source::Builtin(_) => skill.descriptor.description.clone(),
+                Source::Team(_) => format!("{OF_THE_TEAM} {}", skill.descriptor.description),
+            },
             parameters: skill.descriptor.parameters.clone(),
         };
         self.builtins.values().cloned().chain(team).map(spec).collect()
@@ -209,6 +233,7 @@ impl SkillHost {
                 digest: &skill.digest,
                 is_builtin: self.is_ours && self.builtins.contains_key(name),
                 declared: &skill.descriptor.effects,
+                within: within(skill, context),
                 arguments,
                 context,
                 limits: self.limits,
@@ -222,14 +247,14 @@ impl SkillHost {
         if let Some(skill) = self.builtins.get(name) {
             return Ok(Arc::clone(skill));
         }
-        let mut members = self.members();
-        match members.remove(name) {
+        match self.one_member(name) {
             Some(Member::Ready(skill)) => Ok(skill),
             Some(Member::Waiting { reason, .. }) => Err(CallError::NotReady {
                 skill: name.to_owned(),
                 reason,
             }),
             None => {
+                let members = self.members();
                 let known = self.builtins.keys().copied().chain(members.keys().map(String::as_str));
                 Err(CallError::Unknown {
                     name: clean(name).into_owned(),
@@ -321,12 +346,24 @@ fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && name
             .bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// What of a skill's effects counts in this context: what the user has granted, and the repository's lock file too where
+/// it names the skill.
+fn within(skill: &Skill, context: &CallContext) -> Vec<Effect> {
+    let locked = context
+        .locked
+        .as_ref()
+        .filter(|_| matches!(skill.source, Source::Team(_)));
+    let locked = locked.and_then(|lock| lock.effects(&skill.descriptor.name));
+    let is_locked = |effect: &&Effect| locked.is_none_or(|effects| effects.contains(effect));
+    skill.granted.iter().filter(is_locked).copied().collect()
 }
 
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
@@ -343,7 +380,7 @@ fn ready_entry(skill: &Skill, origin: &str) -> SkillEntry {
         name: descriptor.name.clone(),
         version: descriptor.version.clone(),
         description: descriptor.description.clone(),
-        effects: names(&descriptor.effects),
+        effects: names(&skill.granted),
         digest: skill.digest.clone(),
         origin: origin.to_owned(),
         state: "ready".to_owned(),
@@ -365,8 +402,10 @@ fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError>
     if descriptor.name != builtin.name {
         return Err(broken(format!("it calls itself `{}`", descriptor.name)));
     }
+    let granted = descriptor.effects.clone();
     Ok(Skill::new(
         descriptor,
+        granted,
         builtin.digest.to_owned(),
         Source::Builtin(builtin),
     ))

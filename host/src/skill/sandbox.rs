@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,7 @@ use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
 
+use super::audit::Recorder;
 use super::guard::Stage;
 use super::imports::Globs;
 use super::policy::{Decision, Effect};
@@ -85,6 +86,8 @@ pub(super) struct Call {
     pub(super) names: Mutex<Option<Names>>,
     /// The globs that its readers hold.
     pub(super) globs: Mutex<Vec<Weak<Globs>>>,
+    /// Who takes note of it, where somebody does.
+    recorder: OnceLock<Arc<Recorder>>,
 }
 
 /// A place that may not be the user's own.
@@ -156,8 +159,19 @@ impl Call {
             files: Mutex::default(),
             names: Mutex::default(),
             globs: Mutex::default(),
+            recorder: OnceLock::new(),
             limits,
         })
+    }
+
+    /// Has notes taken of this call.
+    pub(super) fn record(&self, recorder: &Arc<Recorder>) {
+        self.recorder.get_or_init(|| Arc::clone(recorder));
+    }
+
+    /// Who takes notes.
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.get().map(Arc::as_ref)
     }
 
     /// Takes note of a file of which the guest learns the content or the name. What is surely the user's own is none.
@@ -387,6 +401,12 @@ impl Grants {
             declared: declared.to_vec(),
             granted,
         }
+    }
+
+    /// The same, where no more than these effects count.
+    pub(super) fn within(mut self, effects: &[Effect]) -> Self {
+        self.granted.retain(|effect| effects.contains(effect));
+        self
     }
 
     pub(super) fn declares(&self, effect: Effect) -> bool {

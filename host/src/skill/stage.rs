@@ -152,6 +152,11 @@ impl Proposal {
     }
 }
 
+/// The paths that a stage holds, sorted; what could not be proposed is refused as it would be.
+pub(super) fn staged(stage: &Path) -> Result<Vec<String>, Failure> {
+    Ok(collect(stage)?.files.into_keys().collect())
+}
+
 /// Reads the stage: regular files with exactly one name, and the directories above them.
 fn collect(stage: &Path) -> Result<Proposal, Failure> {
     let failed = |errno: Errno| failure("failed", format!("The stage cannot be read: {errno}"), None);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::policy::Policy;
 use super::stage::digest;
-use super::{Approver, CallContext, ChangeJournal, Conversation, PreparedChange, Question, SessionFiles};
+use super::{Approver, CallContext, ChangeJournal, PreparedChange, Question, SessionFiles};
 use crate::limits;
 use crate::repository::{EntryKind, Repository};
 
@@ -86,9 +86,11 @@ impl CallContext {
             policy,
             approver: Arc::new(Nobody),
             changes: Arc::new(Unrecorded),
-            files: Mutex::new(SessionFiles::default()),
-            conversation: Conversation::default(),
+            files: Arc::default(),
+            conversation: Arc::default(),
             cancel: CancellationToken::new(),
+            locked: None,
+            recorder: None,
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),
         }

@@ -89,14 +89,7 @@ pub(super) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
 
 /// A result that answers this call and no other, of bounded length.
 pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
-    let mut text = result.text;
-    if text.len() > limits::TOOL_RESULT_BYTES_MAX {
-        let total = text.len();
-        text.truncate(text.floor_char_boundary(limits::TOOL_RESULT_BYTES_MAX));
-        text.push_str(&format!(
-            "\n[cut here: the result has {total} bytes; ask for less at once]"
-        ));
-    }
+    let text = bounded_text(result.text);
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
@@ -104,6 +97,18 @@ pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
         is_error: result.is_error,
         origin: result.origin,
     }
+}
+
+/// What a model reads of a result, of bounded length.
+pub(crate) fn bounded_text(mut text: String) -> String {
+    if text.len() > limits::TOOL_RESULT_BYTES_MAX {
+        let total = text.len();
+        text.truncate(text.floor_char_boundary(limits::TOOL_RESULT_BYTES_MAX));
+        text.push_str(&format!(
+            "\n[cut here: the result has {total} bytes; ask for less at once]"
+        ));
+    }
+    text
 }
 
 /// Counts calls that were made before with the same arguments and had the same result. Gives the call that has now

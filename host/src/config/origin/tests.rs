@@ -92,6 +92,8 @@ deny = ["install"]
     policy.deny = ["install"] (from /h/config.toml)
     policy.require_sandbox = false (default)
     policy.untrusted = false (default)
+    skills.require_signature = false (default)
+    skills.identities = [] (default)
     "#);
 }
 
@@ -139,6 +141,8 @@ fn defaults_are_shown_as_such() {
     policy.deny = [] (default)
     policy.require_sandbox = false (default)
     policy.untrusted = false (default)
+    skills.require_signature = false (default)
+    skills.identities = [] (default)
     "#);
 }
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
+use crate::base64;
 use crate::defence::{self, Defence};
 
 /// A package registry.
@@ -80,7 +81,7 @@ impl Upstream {
         let has_user = !url.username().is_empty() || !password.is_empty();
         let authorization = has_user.then(|| {
             let pair = format!("{}:{}", decoded(url.username()), decoded(password));
-            format!("Basic {}", base64(pair.as_bytes()))
+            format!("Basic {}", base64::encode(pair.as_bytes()))
         });
         Some(Self {
             host: folded(url.host_str()?),
@@ -129,24 +130,6 @@ fn decoded(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&plain).into_owned()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let value = (bits >> (18 - 6 * digit)) as usize & 63;
-            text.push(if digit <= group.len() {
-                DIGITS[value] as char
-            } else {
-                '='
-            });
-        }
-    }
-    text
 }
 
 /// All that an installation may reach.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -35,17 +35,19 @@ impl Job {
 
     pub(super) fn call_context_with(&self, files: SessionFiles) -> Arc<CallContext> {
         let recorder = Arc::clone(&self.recorder);
-        let conversation = Conversation {
+        let conversation = Arc::new(Conversation {
             redactor: Arc::clone(&self.redactor),
             taint: Taint::new(self.policy.is_untrusted()),
-        };
+        });
         Arc::new(CallContext {
             repository: Arc::clone(&self.repository),
             policy: self.policy.clone(),
             approver: Arc::clone(&self.approver) as _,
             changes: Arc::clone(&self.recorder) as _,
-            files: Mutex::new(files),
+            files: Arc::new(Mutex::new(files)),
             conversation,
+            locked: self.locked.clone(),
+            recorder: None,
             cancel: self.cancel.child_token(),
             environment: self.environment.clone(),
             progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
@@ -54,6 +56,16 @@ impl Job {
 
     /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
     pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
+        self.call_with(context, name, move || arguments).await
+    }
+
+    /// The same with arguments that are made there: one thread less to wake for each call.
+    async fn call_with(
+        &self,
+        context: &Arc<CallContext>,
+        name: &str,
+        arguments: impl FnOnce() -> OwnedArguments + Send + 'static,
+    ) -> CallReport {
         // Nobody closes the semaphore: the other answer is the cancellation.
         let permit = context.cancel.run_until_cancelled(self.calls.acquire()).await;
         let Some(_permit) = permit else {
@@ -61,7 +73,7 @@ impl Job {
         };
         let (engine, context) = (Arc::clone(&self.engine), Arc::clone(context));
         let skill = name.to_owned();
-        let called = tokio::task::spawn_blocking(move || match &arguments {
+        let called = tokio::task::spawn_blocking(move || match &arguments() {
             OwnedArguments::Text(text) => engine.call(&context, &skill, Arguments::Text(text)),
             OwnedArguments::Value(value) => engine.call(&context, &skill, Arguments::Value(value)),
         });
@@ -115,7 +127,7 @@ impl Tools for SessionTools<'_> {
 
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
         Box::pin(async move {
-            let report = self.perform(call).await;
+            let report = self.perform(&self.context, call).await;
             if let Err(error) = &report.result {
                 self.note_denial(call, error);
             }
@@ -140,10 +152,19 @@ impl Tools for SessionTools<'_> {
 impl<'a> SessionTools<'a> {
     /// The tools of a session whose model has seen this packet.
     pub(super) fn new(job: &'a Job, packet: &Packet) -> Self {
-        let context = job.call_context(packet);
+        let tools = Self::of_context(job, job.call_context(packet));
         let chosen = packet.selected.iter().filter_map(|file| taint::foreign(&file.path));
         let chosen: Vec<String> = chosen.map(|place| format!("`{place}`")).collect();
-        context.conversation.taint.note(&chosen);
+        tools.context.conversation.taint.note(&chosen);
+        tools
+    }
+
+    /// The tools of a connection, whose model has seen nothing yet.
+    pub(super) fn of_connection(job: &'a Job) -> Self {
+        Self::of_context(job, job.call_context_with(SessionFiles::default()))
+    }
+
+    fn of_context(job: &'a Job, context: Arc<CallContext>) -> Self {
         Self {
             job,
             cancel: context.cancel.clone(),
@@ -159,7 +180,7 @@ impl<'a> SessionTools<'a> {
         std::mem::take(&mut *lock(&self.missed))
     }
 
-    fn effects(&self, skill: &str) -> Vec<String> {
+    pub(super) fn effects(&self, skill: &str) -> Vec<String> {
         self.job.engine.effects(skill).unwrap_or_default()
     }
 
@@ -173,7 +194,7 @@ impl<'a> SessionTools<'a> {
         };
         self.started(&call);
         let report = {
-            let mut performed = std::pin::pin!(self.perform(&call));
+            let mut performed = std::pin::pin!(self.perform(&self.context, &call));
             tokio::select! {
                 report = &mut performed => report,
                 () = until(deadline) => {
@@ -186,6 +207,24 @@ impl<'a> SessionTools<'a> {
         };
         self.finished(&call, &result_of(&call, &report));
         report
+    }
+
+    /// A call that another agent asked for: a call of a model, with surroundings of its own.
+    pub(super) async fn call_for_client(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
+        self.started(call);
+        let report = self.perform(context, call).await;
+        context.conversation.taint.note(&report.foreign);
+        self.finished(call, &result_of(call, &report));
+        report
+    }
+
+    /// What one call works on: the session's, with somebody to ask, an end and a watcher of its own.
+    pub(super) fn context_of_call(&self, own: CallContext) -> Arc<CallContext> {
+        Arc::new(CallContext {
+            files: Arc::clone(&self.context.files),
+            conversation: Arc::clone(&self.context.conversation),
+            ..own
+        })
     }
 
     /// Whose words a report is.
@@ -207,18 +246,21 @@ impl<'a> SessionTools<'a> {
 
     /// Runs a call of a model that knows keys as placeholders: they are put back on the way in, as far as the files hold
     /// them that the call names, and taken out on the way back.
-    async fn perform(&self, call: &ToolCall) -> CallReport {
+    async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
         let writes = Kind::of(&self.effects(&call.name)) == Kind::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
         let repository = Arc::clone(&self.job.repository);
-        let prepared =
-            tokio::task::spawn_blocking(move || Named::of(&arguments, &repository, &redactor).arguments(writes));
-        let (arguments, file) = prepared.await.unwrap_or_else(|_| (call.arguments.clone(), None));
-        let mut report = self
-            .job
-            .call(&self.context, &call.name, OwnedArguments::Text(arguments))
-            .await;
-        redact(&mut report, &self.job.redactor, file.as_deref());
+        let about = Arc::new(OnceLock::new());
+        let prepared = Arc::clone(&about);
+        let restored = move || {
+            let (arguments, file) = Named::of(&arguments, &repository, &redactor).arguments(writes);
+            // Set here and nowhere else.
+            let _ = prepared.set(file);
+            OwnedArguments::Text(arguments)
+        };
+        let mut report = self.job.call_with(context, &call.name, restored).await;
+        let file = about.get().and_then(Option::as_deref);
+        redact(&mut report, &self.job.redactor, file);
         if let Some(receipt) = &mut report.receipt {
             receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
         }
@@ -390,7 +432,7 @@ fn never_ended(skill: &str) -> CallReport {
     }
 }
 
-fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
+pub(super) fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),

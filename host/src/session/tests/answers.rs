@@ -390,6 +390,7 @@ async fn the_bound_of_time_holds_for_the_context() {
     let approver = SessionApprover::new(Arc::default(), Arc::clone(&recorder), secret, false);
     let request = world.request(Operation::Explain, ".");
     let job = run::Job {
+        locked: None,
         engine: Arc::clone(&world.engine) as _,
         recorder: Arc::clone(&recorder),
         approver: Arc::new(approver),

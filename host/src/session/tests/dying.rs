@@ -107,10 +107,10 @@ impl Scene {
         let seen = BEFORE.map(|(path, text)| (path.to_owned(), stage::digest(text.as_bytes())));
         let context = CallContext {
             changes: Arc::clone(&recorder) as _,
-            files: Mutex::new(SessionFiles {
+            files: Arc::new(Mutex::new(SessionFiles {
                 seen: seen.into_iter().collect(),
                 ..SessionFiles::default()
-            }),
+            })),
             ..CallContext::unattended(
                 Repository::open(&self.root(), &Options::default()).expect("it can be opened"),
                 Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),

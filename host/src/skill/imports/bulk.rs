@@ -136,6 +136,9 @@ impl Reader {
         let left_out = match read {
             Ok(Read::Whole) => {
                 self.call.note_place(path, true);
+                if let Some(recorder) = self.call.recorder() {
+                    recorder.read(path);
+                }
                 None
             }
             Ok(Read::Large) => Some("large"),

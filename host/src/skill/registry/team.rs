@@ -1,25 +1,22 @@
-//! A team's components: looked at, added and pinned, and taken away.
+//! A team's components as they lie in their folder: found, compared with their pins, and looked at. Changing what is
+//! pinned is the business of `rollout`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::describe::describe;
 use super::pins::{Pin, Pins};
-use super::{Skill, SkillHost, Source, digest, is_name, names, ready_entry};
-use crate::api::SkillEntry;
+use super::{Skill, SkillHost, Source, digest, is_name, names};
 use crate::limits;
 use crate::skill::{Descriptor, SkillHostError, component};
-
-/// Components of a team that are looked at.
-const TEAM_SKILLS_MAX: usize = 128;
 
 /// A component in the team's folder, as it was when it was last read.
 #[derive(Clone)]
@@ -31,8 +28,8 @@ pub(super) struct Seen {
 }
 
 /// Tells whether a file is still the one that was hashed. The change time cannot be set back by its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -41,7 +38,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(metadata: &fs::Metadata) -> Self {
+    pub(super) fn of(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -59,6 +56,8 @@ pub(super) enum Member {
         digest: String,
         state: &'static str,
         reason: String,
+        /// What the user was shown of it, where it is that.
+        descriptor: Option<Descriptor>,
     },
 }
 
@@ -99,10 +98,10 @@ impl Inspection {
 }
 
 /// A component that was looked at, with what is needed to keep it.
-struct Inspected {
-    inspection: Inspection,
-    descriptor: Descriptor,
-    wasm: Arc<[u8]>,
+pub(super) struct Inspected {
+    pub(super) inspection: Inspection,
+    pub(super) descriptor: Descriptor,
+    pub(super) wasm: Arc<[u8]>,
 }
 
 impl SkillHost {
@@ -112,16 +111,44 @@ impl SkillHost {
         if files.is_empty() {
             return BTreeMap::new();
         }
-        let pins = Pins::read(&self.folder);
+        let pins = self.pins();
         let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|name, _| files.iter().any(|(known, _)| known == name));
+        seen.retain(|name, _| files.contains_key(name));
         files
             .into_iter()
             .map(|(name, path)| {
-                let member = self.member(&mut seen, &name, &path, pins.as_ref());
+                let member = self.member(&mut seen, &name, &path, &pins);
                 (name, member)
             })
             .collect()
+    }
+
+    /// The one of this name, without a look at the others.
+    pub(super) fn one_member(&self, name: &str) -> Option<Member> {
+        let path = self.installed(name).ok()?;
+        // Lists leave links out, too.
+        if path.symlink_metadata().ok()?.is_symlink() {
+            return None;
+        }
+        let pins = self.pins();
+        let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(self.member(&mut seen, name, &path, &pins))
+    }
+
+    /// What is pinned, read again where the file is another one than before.
+    pub(super) fn pins(&self) -> Result<Arc<Pins>, SkillHostError> {
+        let stamp = fs::symlink_metadata(Pins::path(&self.folder))
+            .ok()
+            .map(|metadata| Stamp::of(&metadata));
+        let mut known = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(stamp), Some((known, pins))) = (stamp, &*known)
+            && stamp == *known
+        {
+            return Ok(Arc::clone(pins));
+        }
+        let pins = Arc::new(Pins::read(&self.folder)?);
+        *known = stamp.map(|stamp| (stamp, Arc::clone(&pins)));
+        Ok(pins)
     }
 
     fn member(
@@ -129,24 +156,25 @@ impl SkillHost {
         seen: &mut BTreeMap<String, Seen>,
         name: &str,
         path: &Path,
-        pins: Result<&Pins, &SkillHostError>,
+        pins: &Result<Arc<Pins>, SkillHostError>,
     ) -> Member {
         let waiting = |digest: &str, state, reason: String| Member::Waiting {
             digest: digest.to_owned(),
             state,
             reason,
+            descriptor: None,
         };
         if self.builtins.contains_key(name) {
             return waiting("", "refused", "its name is that of a built-in skill".to_owned());
         }
-        let seen = match look(seen, name, path) {
+        let pin = pins.as_ref().ok().and_then(|pins| pins.skills.get(name));
+        let seen = match look(seen, name, path, pin) {
             Ok(seen) => seen,
             Err(error) => return waiting("", "refused", format!("it cannot be read: {error}")),
         };
-        let pin = match pins {
-            Ok(pins) => pins.skills.get(name),
-            Err(error) => return waiting(&seen.digest, "refused", error.to_string()),
-        };
+        if let Err(error) = pins {
+            return waiting(&seen.digest, "refused", error.to_string());
+        }
         match pin {
             None => {
                 let reason = format!("nobody has added it; `tool skill trust {name}` shows what it asks for");
@@ -156,13 +184,20 @@ impl SkillHost {
                 let reason = format!("its file has changed since it was added; `tool skill trust {name}` looks again");
                 waiting(&seen.digest, "changed", reason)
             }
+            Some(pin) if pin.disabled => Member::Waiting {
+                digest: seen.digest.clone(),
+                state: "disabled",
+                reason: format!("it is disabled; `tool skill enable {name}` brings it back"),
+                descriptor: Some(pin.descriptor.clone()),
+            },
             Some(pin) => {
-                let fits = |skill: &&Arc<Skill>| skill.descriptor == pin.descriptor;
+                let granted = pin.granted();
+                let fits = |skill: &&Arc<Skill>| skill.descriptor == pin.descriptor && skill.granted == granted;
                 if let Some(skill) = seen.skill.as_ref().filter(fits) {
                     return Member::Ready(Arc::clone(skill));
                 }
                 let source = Source::Team(path.to_owned());
-                let skill = Skill::new(pin.descriptor.clone(), pin.digest.clone(), source);
+                let skill = Skill::new(pin.descriptor.clone(), granted, pin.digest.clone(), source);
                 seen.skill = Some(Arc::clone(&skill));
                 Member::Ready(skill)
             }
@@ -188,7 +223,7 @@ impl SkillHost {
         }
     }
 
-    fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
+    pub(super) fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
         let wasm = read_component(file).map_err(|source| io(file, "read", source))?;
         let refused = |reason| SkillHostError::Refused {
             path: file.to_owned(),
@@ -216,56 +251,8 @@ impl SkillHost {
         })
     }
 
-    /// Adds the component that was shown: copies it into the team's folder and pins its digest and descriptor. Refused
-    /// where the file is no longer the one that was shown.
-    pub fn add(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
-        let inspected = self.shown_again(shown)?;
-        let target = self.component_path(&inspected.descriptor.name);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
-            .map_err(|source| io(&self.folder, "made", source))?;
-        write(&target, &inspected.wasm)?;
-        self.pin(inspected)
-    }
-
-    /// Trusts the component that was shown where it lies: in the team's folder.
-    pub fn trust(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
-        let inspected = self.shown_again(shown)?;
-        if self.installed(&inspected.descriptor.name)? != shown.path {
-            return Err(SkillHostError::Refused {
-                path: shown.path.clone(),
-                reason: "it does not lie in the folder of skills under its own name".to_owned(),
-            });
-        }
-        self.pin(inspected)
-    }
-
-    fn shown_again(&self, shown: &Inspection) -> Result<Inspected, SkillHostError> {
-        let inspected = self.inspected(&shown.path)?;
-        match inspected.inspection.digest == shown.digest {
-            true => Ok(inspected),
-            false => Err(SkillHostError::Changed {
-                path: shown.path.clone(),
-                shown: shown.digest.clone(),
-                found: inspected.inspection.digest,
-            }),
-        }
-    }
-
-    /// Takes a team's component away: its pin and its file.
-    pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
-        let path = self.installed(name)?;
-        let mut pins = Pins::read(&self.folder)?;
-        if pins.skills.remove(name).is_some() {
-            pins.write(&self.folder)?;
-        }
-        fs::remove_file(&path).map_err(|source| io(&path, "removed", source))
-    }
-
     /// The file of a component in the team's folder.
-    fn installed(&self, name: &str) -> Result<PathBuf, SkillHostError> {
+    pub(super) fn installed(&self, name: &str) -> Result<PathBuf, SkillHostError> {
         let path = self.component_path(name);
         match is_name(name) && path.is_file() {
             true => Ok(path),
@@ -273,23 +260,8 @@ impl SkillHost {
         }
     }
 
-    fn component_path(&self, name: &str) -> PathBuf {
+    pub(super) fn component_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.wasm"))
-    }
-
-    fn pin(&self, inspected: Inspected) -> Result<SkillEntry, SkillHostError> {
-        let Inspected {
-            inspection, descriptor, ..
-        } = inspected;
-        let mut pins = Pins::read(&self.folder)?;
-        let pin = Pin {
-            digest: inspection.digest.clone(),
-            descriptor: descriptor.clone(),
-        };
-        pins.skills.insert(inspection.name, pin);
-        pins.write(&self.folder)?;
-        let skill = Skill::new(descriptor, inspection.digest, Source::Team(inspection.path));
-        Ok(ready_entry(&skill, "team"))
     }
 }
 
@@ -326,15 +298,24 @@ fn component_files(folder: &Path) -> BTreeMap<String, PathBuf> {
             let name = path.file_name()?.to_str()?.strip_suffix(".wasm")?.to_owned();
             (is_name(&name) && entry.file_type().ok()?.is_file()).then_some((name, path))
         })
-        .take(TEAM_SKILLS_MAX)
+        .take(limits::TEAM_SKILLS_MAX)
         .collect()
 }
 
-/// Hashes a component, unless it is still the one that was hashed before.
-fn look<'a>(seen: &'a mut BTreeMap<String, Seen>, name: &str, path: &Path) -> std::io::Result<&'a mut Seen> {
+/// Hashes a component, unless it is still the one that was hashed before, here or when it was pinned. A digest that is
+/// known by the file's stamp alone serves for lists: before code is loaded its bytes are hashed in any case.
+fn look<'a>(
+    seen: &'a mut BTreeMap<String, Seen>,
+    name: &str,
+    path: &Path,
+    pin: Option<&Pin>,
+) -> std::io::Result<&'a mut Seen> {
     let stamp = Stamp::of(&fs::symlink_metadata(path)?);
     if seen.get(name).is_none_or(|seen| seen.stamp != stamp) {
-        let digest = digest(&read_component(path)?);
+        let digest = match pin.filter(|pin| pin.stamp == Some(stamp)) {
+            Some(pin) => pin.digest.clone(),
+            None => digest(&read_component(path)?),
+        };
         let skill = None;
         seen.insert(name.to_owned(), Seen { stamp, digest, skill });
     }

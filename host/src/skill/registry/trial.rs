@@ -40,7 +40,8 @@ impl SkillHost {
         };
         let source = Source::Team(file.to_owned());
         Ok(Trial {
-            skill: Skill::new(descriptor, inspection.digest.clone(), source),
+            // All that it asks for is what is tried out; the policy of each call decides.
+            skill: Skill::new(descriptor.clone(), descriptor.effects, inspection.digest.clone(), source),
             inspection,
         })
     }

@@ -1,0 +1,121 @@
+//! `tool mcp`: a bridge between another agent's standard input and output and the daemon, and its configuration.
+//!
+//! Lines are copied both ways and not looked at: the server is the daemon's. Standard output carries the protocol and
+//! nothing else.
+
+mod install;
+
+use std::io::{self, BufRead, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use host::api::{ConnectRequest, Overrides, Problem};
+
+use super::{Context, path_text, policy};
+use crate::args::{Mcp, McpCommand};
+use crate::client::{Carrier, Client};
+use crate::error::Error;
+
+/// Serves, or says how another agent is told to let us serve.
+pub(super) async fn run(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
+    match &mcp.command {
+        Some(McpCommand::Install(install)) => {
+            let root = root(install.root.as_deref(), context)?;
+            install::run(install, &root, context)
+        }
+        None => serve(mcp, context).await,
+    }
+}
+
+/// The repository to serve.
+fn root(named: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
+    let Some(named) = named else {
+        return Ok(context.places()?.0);
+    };
+    let root = std::path::absolute(named).map_err(|error| Error::file("Repository", named, &error))?;
+    match root.is_dir() {
+        true => Ok(root),
+        false => Err(Error::new("usage", format!("Not a directory: {}", named.display()))),
+    }
+}
+
+async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
+    let request = ConnectRequest {
+        repo_path: path_text(&root(mcp.root.as_deref(), context)?)?,
+        policy: policy(&mcp.policy),
+        overrides: Overrides(context.backend.environment.forwarded()),
+    };
+    let (client, connection) = context
+        .backend
+        .connect_and_upgrade("/api/mcp/connect", "tool-mcp", &request)
+        .await?;
+    bridge(connection, &client).await
+}
+
+/// Copies both ways until standard input ends, and then what is still under way of the answers. A thread for each way:
+/// every message goes through here twice, and a runtime between the two would wake one thread more each time.
+async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error> {
+    let Carrier { stream, received } = connection;
+    let outgoing = stream
+        .try_clone()
+        .map_err(|error| Error::new("mcp", error.to_string()))?;
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let input_ended = Arc::clone(&has_ended);
+    let sending = tokio::task::spawn_blocking(move || send(outgoing, &input_ended));
+    let mut receiving = tokio::task::spawn_blocking(move || receive(stream, &received));
+    let received = tokio::select! {
+        received = &mut receiving => received,
+        _ = sending => receiving.await,
+    };
+    match received {
+        // Nobody is left to answer: this is the end that was asked for.
+        Ok(Ok(())) if has_ended.load(Ordering::SeqCst) => Ok(ExitCode::SUCCESS),
+        received => Err(ended(received.ok(), client).await),
+    }
+}
+
+/// Standard input to the daemon. Where this fails, the other direction knows why.
+fn send(mut stream: TcpStream, has_ended: &AtomicBool) {
+    let mut input = io::stdin().lock();
+    while let Ok(read) = input.fill_buf() {
+        let taken = read.len();
+        if taken == 0 || stream.write_all(read).is_err() {
+            has_ended.store(taken == 0, Ordering::SeqCst);
+            break;
+        }
+        input.consume(taken);
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+}
+
+/// The daemon to standard output.
+fn receive(mut stream: TcpStream, received: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(received)?;
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        output.flush()?;
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => output.write_all(&piece[..length])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The daemon has gone: that is the end, and no failure of the output.
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// What to say where the daemon ended it.
+async fn ended(received: Option<io::Result<()>>, client: &Client) -> Error {
+    match received {
+        Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Error::OutputClosed,
+        _ => {
+            let cancelled = Problem::new("cancelled", "The session of this connection was cancelled")
+                .with_hint("let the other agent start `tool mcp` again");
+            client.lost_or(cancelled).await
+        }
+    }
+}

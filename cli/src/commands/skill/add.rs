@@ -1,0 +1,66 @@
+//! `tool skill add`, `trust`, `disable` and `enable`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use host::api::Problem;
+use host::distribution::Place;
+
+use super::offer::Offer;
+use super::{path_text, refused, registry};
+use crate::args::Consent;
+use crate::commands::Context;
+use crate::error::Error;
+
+/// Shows what a component, or each of a folder, asks for, asks, and pins it.
+pub(super) async fn add(source: &str, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    for source in sources(source)? {
+        let offer = Offer::of(&source, &registry, consent, context).await?;
+        let entry = offer.settle(&registry, consent, context)?;
+        context
+            .output
+            .line(&format!("Added {} {}.", entry.name, entry.version))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is meant: the components of a folder, or the one thing itself.
+fn sources(source: &str) -> Result<Vec<String>, Error> {
+    let folder = Path::new(source);
+    if Place::is_meant(source) || !folder.is_dir() {
+        return Ok(vec![source.to_owned()]);
+    }
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Folder", folder, &error))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut components: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "wasm") && path.is_file())
+        .collect();
+    components.sort();
+    if components.is_empty() {
+        let message = format!("There is no component in `{}`", folder.display());
+        return Err(Problem::new("skill", message)
+            .with_hint("name a file `NAME.wasm`; `tool skill build` makes one of a project")
+            .into());
+    }
+    components.iter().map(|path| path_text(path)).collect()
+}
+
+/// Pins what lies in the team's folder.
+pub(super) fn trust(name: &str, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    let offer = Offer::of_installed(name, &registry, consent, context)?;
+    let entry = offer.settle(&registry, consent, context)?;
+    context
+        .output
+        .line(&format!("Pinned {} {}.", entry.name, entry.version))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Switches a skill off, or on again.
+pub(super) fn disable(name: &str, is_disabled: bool, context: &Context) -> Result<ExitCode, Error> {
+    registry(context)?.disable(name, is_disabled).map_err(refused)?;
+    let done = if is_disabled { "Disabled" } else { "Enabled" };
+    context.output.line(&format!("{done} {name}."))?;
+    Ok(ExitCode::SUCCESS)
+}

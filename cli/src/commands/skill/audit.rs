@@ -1,0 +1,167 @@
+//! `tool skill audit`: what a skill really needs, by making its calls again under a recorder.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use host::api::{PolicyRequest, Problem};
+use host::repository::{Options, Repository};
+use host::session::replay::recent_calls;
+use host::skill::audit::{Audit, Recorder, cases};
+use host::skill::policy::{Cause, Effect, Policy};
+use host::skill::{Arguments, CallContext};
+use serde_json::Value;
+
+use super::{print_json, registry};
+use crate::commands::Context;
+use crate::error::{Error, FAILED};
+use crate::output::Output;
+
+/// What to make again, and where.
+struct Calls {
+    root: PathBuf,
+    arguments: Vec<Value>,
+}
+
+/// Makes the calls and compares what they needed with what the skill is granted.
+pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    let Some(granted) = registry.effects(name) else {
+        return Err(Problem::new("not-found", format!("There is no skill named `{name}`"))
+            .with_hint("`tool skill list` shows the skills")
+            .into());
+    };
+    let calls = match cases {
+        Some(folder) => of_cases(folder)?,
+        None => of_repository(name, context)?,
+    };
+    let recorder = Arc::new(Recorder::default());
+    let context_of_calls = Arc::new(CallContext {
+        recorder: Some(Arc::clone(&recorder)),
+        ..CallContext::unattended(repository(&calls.root, context)?, policy()?)
+    });
+    for arguments in &calls.arguments {
+        recorder.ended(&registry.call(&context_of_calls, name, Arguments::Value(arguments)));
+    }
+    let granted: Vec<Effect> = granted.iter().filter_map(|effect| effect.parse().ok()).collect();
+    let audit = recorder.audit(name, &granted);
+    if json {
+        print_json(&audit, context.output)?;
+    } else {
+        show(&audit, context.output)?;
+    }
+    // Of calls that all fail nothing can be learned.
+    Ok(match audit.calls == audit.failed {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// The recent calls of this repository.
+fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
+    let (root, _) = context.places()?;
+    let recent = recent_calls(&context.backend.home, &root, name);
+    if recent.left_out > 0 {
+        let message = format!(
+            "{} calls are left out: their arguments were too long to be kept.",
+            recent.left_out
+        );
+        context.output.notice(&message, None);
+    }
+    if recent.calls.is_empty() {
+        return Err(
+            Problem::new("not-found", format!("No call of `{name}` in this repository is known"))
+                .with_hint("call it first, or name a folder with cases: --cases DIR")
+                .into(),
+        );
+    }
+    Ok(Calls {
+        root,
+        arguments: recent.calls,
+    })
+}
+
+/// The cases of a skill's author, on the folder `fixture` beside them.
+fn of_cases(folder: &Path) -> Result<Calls, Error> {
+    let fixture = folder.join("fixture");
+    Ok(Calls {
+        arguments: cases(folder).map_err(|error| Error::new("usage", error.to_string()))?,
+        root: std::path::absolute(&fixture).map_err(|error| Error::file("Fixture", &fixture, &error))?,
+    })
+}
+
+/// The repository as sessions see it.
+fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> {
+    let (home, environment) = (&context.backend.home, &context.backend.environment);
+    let settings = host::config::common(home, environment)?.policy;
+    let options = Options {
+        state_directory: Some(home.clone()),
+        hide: settings.hide,
+        reveal: settings.reveal,
+        protect: settings.protect,
+        ..Options::default()
+    };
+    Repository::open(root, &options).map_err(|error| Error::new("usage", error.to_string()))
+}
+
+/// Proposing is allowed, since nothing of it is kept; what would run or commit something is not.
+fn policy() -> Result<Policy, Error> {
+    let names = |effects: &[Effect]| effects.iter().map(|effect| effect.name().to_owned()).collect();
+    let request = PolicyRequest {
+        allow: names(&[Effect::WriteRepository]),
+        deny: names(&[Effect::CommitGit, Effect::RunProcess, Effect::Install]),
+        ..PolicyRequest::default()
+    };
+    Policy::new(Cause::SkillCall, &request).map_err(Error::Problem)
+}
+
+fn show(audit: &Audit, output: Output) -> Result<(), Error> {
+    let effects = |effects: &[Effect]| {
+        list(
+            &effects
+                .iter()
+                .map(|effect| effect.name().to_owned())
+                .collect::<Vec<_>>(),
+        )
+    };
+    let calls = if audit.calls == 1 { "call" } else { "calls" };
+    let failed = match audit.failed {
+        0 => String::new(),
+        failed => format!(", {failed} of them failed"),
+    };
+    let peak = audit.peak;
+    let lines = [
+        format!("{}: {} {calls}{failed}", audit.skill, audit.calls),
+        format!("  used         {}", effects(&audit.used)),
+        format!("  superfluous  {}", effects(&audit.superfluous)),
+        format!("  read         {}", list(&audit.read)),
+        format!("  listed       {}", list(&audit.listed)),
+        format!("  proposed     {}", list(&audit.staged)),
+        format!(
+            "  at most      {} ms of {} ms, {} of {} KiB memory, {} KiB read, {} of {} KiB answered",
+            peak.wall_us.div_ceil(1000),
+            peak.wall_us_max / 1000,
+            peak.memory_bytes.div_ceil(1024),
+            peak.memory_bytes_max / 1024,
+            peak.read_bytes.div_ceil(1024),
+            peak.answer_bytes.div_ceil(1024),
+            peak.answer_bytes_max / 1024,
+        ),
+    ];
+    output.line(&lines.join("\n"))?;
+    if audit.is_cut {
+        output.notice("It touched more paths than are kept: the globs do not cover all.", None);
+    }
+    if !audit.superfluous.is_empty() {
+        let hint = "its author can leave them out of `effects`; a lock file can grant less than it asks for";
+        output.notice("None of these calls needed the superfluous effects.", Some(hint));
+    }
+    Ok(())
+}
+
+fn list(names: &[String]) -> String {
+    match names.is_empty() {
+        true => "-".to_owned(),
+        false => names.join(", "),
+    }
+}

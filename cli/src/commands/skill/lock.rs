@@ -1,0 +1,188 @@
+//! `tool skill lock` and `sync`: what a team has agreed on, written and kept to.
+
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+
+use host::api::Problem;
+use host::distribution::Place;
+use host::skill::SkillHost;
+use host::skill::lock::{self, Difference, Lock, LockError, Locked};
+
+use super::offer::Offer;
+use super::{path_text, refused, registry};
+use crate::args::Consent;
+use crate::commands::{Context, read_yes};
+use crate::error::Error;
+use crate::output::Output;
+
+/// Writes what can be used now.
+pub(super) fn lock(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
+    let folder = folder(dir, context)?;
+    let (lock, left_out) = registry(context)?.lock(&folder).map_err(refused)?;
+    for (name, reason) in left_out {
+        context
+            .output
+            .notice(&format!("`{name}` is not locked: {reason}"), None);
+    }
+    let path = lock.write(&folder).map_err(wrong)?;
+    let count = counted(lock.skills().len());
+    context.output.line(&format!("Locked {count} in {}.", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what differs, and changes nothing.
+pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
+    let lock = read(&folder(dir, context)?)?;
+    let differences = lock.differences(&registry(context)?.entries());
+    match differences.is_empty() {
+        true => as_locked(&lock, context),
+        false => Err(lock::drift(&differences).into()),
+    }
+}
+
+/// Makes the skills what is locked, one by one, as far as the user says yes.
+pub(super) async fn sync(dir: Option<&Path>, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
+    let folder = folder(dir, context)?;
+    let lock = read(&folder)?;
+    let registry = registry(context)?;
+    let mut done: Option<String> = None;
+    for difference in lock.differences(&registry.entries()) {
+        // Several may be about the same skill, and are mended at once.
+        let name = difference.name().to_owned();
+        let Some(locked) = lock.skills().get(&name).filter(|_| done.as_deref() != Some(&name)) else {
+            continue;
+        };
+        if matches!(difference, Difference::World { .. }) {
+            continue;
+        }
+        mend(&name, locked, &folder, &registry, consent, context).await?;
+        done = Some(name);
+    }
+    let left = lock.differences(&registry.entries());
+    match left.is_empty() {
+        true => as_locked(&lock, context),
+        false => Err(Problem {
+            code: "skill".to_owned(),
+            ..lock::drift(&left)
+        }
+        .with_hint(
+            "`tool skill remove` or `enable` makes the rest what is locked, `tool skill lock` locks what is there",
+        )
+        .into()),
+    }
+}
+
+fn as_locked(lock: &Lock, context: &Context) -> Result<ExitCode, Error> {
+    let are = if lock.skills().len() == 1 { "is" } else { "are" };
+    let count = counted(lock.skills().len());
+    context.output.line(&format!("{count} {are} as locked."))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn counted(count: usize) -> String {
+    match count {
+        1 => "1 skill".to_owned(),
+        count => format!("{count} skills"),
+    }
+}
+
+/// Gets one skill from where it lies, if it is the one that is locked.
+async fn mend(
+    name: &str,
+    locked: &Locked,
+    folder: &Path,
+    registry: &SkillHost,
+    consent: &Consent,
+    context: &Context,
+) -> Result<(), Error> {
+    let is_there = registry
+        .inspect_installed(name)
+        .is_ok_and(|installed| installed.digest == locked.digest);
+    let offer = match is_there {
+        true => Offer::of_installed(name, registry, consent, context)?,
+        false => {
+            let source = source(name, locked, folder, consent, context)?;
+            Offer::of(&source, registry, consent, context).await?
+        }
+    };
+    let found = &offer.inspection;
+    if found.digest != locked.digest || found.name != name {
+        let message = format!(
+            "`{}` is not the `{name}` that is locked: its digest is {}, not {}",
+            locked.source, found.digest, locked.digest
+        );
+        return Err(Error::new("skill", message));
+    }
+    let entry = offer
+        .within(locked.effects.iter().copied())
+        .settle(registry, consent, context)?;
+    context
+        .output
+        .line(&format!("Pinned {} {}.", entry.name, entry.version))
+}
+
+/// Where a locked skill lies. A file of a repository may name any registry, so that one is asked about first.
+fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context: &Context) -> Result<String, Error> {
+    if Place::is_meant(&locked.source) {
+        let refusal = |hint: &str| {
+            let message = format!("`{name}` was not pulled from {}", locked.source);
+            Error::from(Problem::new("declined", message).with_hint(hint))
+        };
+        if consent.yes {
+            return Ok(locked.source.clone());
+        }
+        if !Output::can_ask() {
+            return Err(refusal("nobody can be asked here: add --yes after reading skills.lock"));
+        }
+        context
+            .output
+            .ask(&format!("Pull `{name}` from {}? [y/N] ", locked.source));
+        return match read_yes() {
+            true => Ok(locked.source.clone()),
+            false => Err(refusal("nothing was pulled")),
+        };
+    }
+    let path = Path::new(&locked.source);
+    let is_below = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let file = folder.join(path);
+    match is_below && file.is_file() {
+        true => path_text(&file),
+        false => Err(Problem::new(
+            "skill",
+            format!("`{name}` is locked, and `{}` is not there", file.display()),
+        )
+        .with_hint(format!(
+            "get the component from who has locked it, and `tool skill add` it: {}",
+            locked.digest
+        ))
+        .into()),
+    }
+}
+
+fn folder(dir: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
+    match dir {
+        Some(dir) if !dir.is_dir() => Err(Error::new("usage", format!("Not a directory: {}", dir.display()))),
+        Some(dir) => std::path::absolute(dir).map_err(|error| Error::file("Folder", dir, &error)),
+        None => Ok(context.places()?.0),
+    }
+}
+
+fn read(folder: &Path) -> Result<Lock, Error> {
+    let none = || {
+        let message = format!("There is no `{}` in {}", lock::NAME, folder.display());
+        Problem::new("config-lock", message).with_hint("`tool skill lock` writes one")
+    };
+    Lock::read(folder).map_err(wrong)?.ok_or_else(|| none().into())
+}
+
+fn wrong(error: LockError) -> Error {
+    let problem = Problem::new("config-lock", error.to_string());
+    match std::error::Error::source(&error) {
+        Some(source) => problem.with_hint(source.to_string()).into(),
+        None => problem
+            .with_hint("`tool skill lock` writes it from what you have pinned")
+            .into(),
+    }
+}

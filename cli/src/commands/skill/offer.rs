@@ -1,0 +1,327 @@
+//! A component, from where somebody wants it to its pin: fetched, shown, asked about.
+//!
+//! Everything that pins a component goes through here, so that nothing is pinned that was not shown, and no effect is
+//! granted that was not there before unless somebody has said yes to it.
+
+use std::path::Path;
+
+use host::api::{Problem, SkillEntry};
+use host::config::SkillsSettings;
+use host::distribution::{self, Place};
+use host::skill::policy::Effect;
+use host::skill::signature::{Identities, Signature, SignatureError};
+use host::skill::{Change, Held, Inspection, Origin, SkillHost, Terms};
+
+use super::refused;
+use crate::args::Consent;
+use crate::commands::{Context, read_yes};
+use crate::error::Error;
+use crate::output::Output;
+
+/// A component that was looked at.
+pub(super) struct Offer {
+    pub(super) inspection: Inspection,
+    origin: Option<Origin>,
+    /// The identity that has signed it.
+    signed_by: Option<String>,
+    /// It gets at most these.
+    within: Option<Vec<Effect>>,
+    /// True where it lies in the team's folder already.
+    is_installed: bool,
+    _held: Option<Held>,
+}
+
+impl Offer {
+    /// Looks at what a file, or a place in a registry, holds.
+    pub(super) async fn of(
+        source: &str,
+        registry: &SkillHost,
+        consent: &Consent,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        match Place::is_meant(source) {
+            true => Self::of_place(source, registry, consent, context).await,
+            false => Self::of_file(Path::new(source), registry, consent, context),
+        }
+    }
+
+    /// Looks at a file.
+    pub(super) fn of_file(
+        file: &Path,
+        registry: &SkillHost,
+        consent: &Consent,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let inspection = registry.inspect(file).map_err(refused)?;
+        let absolute = std::path::absolute(file).map_err(|error| Error::file("Component", file, &error))?;
+        let origin = Origin {
+            from: super::path_text(&absolute)?,
+            manifest: None,
+        };
+        let signature = || Ok(Signature::beside(file).map_err(refused)?.into_iter().collect());
+        Ok(Self {
+            signed_by: signed_by(&inspection, signature, consent, context)?,
+            inspection,
+            origin: Some(origin),
+            within: None,
+            is_installed: false,
+            _held: None,
+        })
+    }
+
+    /// Looks at a skill that lies in the team's folder.
+    pub(super) fn of_installed(
+        name: &str,
+        registry: &SkillHost,
+        consent: &Consent,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let inspection = registry.inspect_installed(name).map_err(refused)?;
+        let file = inspection.path.clone();
+        let signature = || Ok(Signature::beside(&file).map_err(refused)?.into_iter().collect());
+        Ok(Self {
+            signed_by: signed_by(&inspection, signature, consent, context)?,
+            inspection,
+            origin: None,
+            within: None,
+            is_installed: true,
+            _held: None,
+        })
+    }
+
+    async fn of_place(source: &str, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
+        let place: Place = source
+            .parse()
+            .map_err(|error: distribution::PlaceError| Error::new("usage", error.to_string()))?;
+        context.output.progress(&format!("pulling {place}"));
+        let environment = &context.backend.environment;
+        let pulled = distribution::pull(&place, environment).await.map_err(refused)?;
+        let held = registry.hold(&pulled.component).map_err(refused)?;
+        let inspection = registry
+            .inspect(held.path())
+            .map_err(|error| of_place(&place, &error))?;
+        let (required, identities) = wanted(consent, context)?;
+        let signatures = match required || !identities.is_empty() {
+            true => {
+                let found = distribution::signatures(&place, &inspection.digest, environment).await;
+                found.map_err(refused)?
+            }
+            false => Vec::new(),
+        };
+        // The one that counts goes with the component, so that it can be checked again.
+        let counts = |signature: &&Signature| {
+            let one = std::slice::from_ref(*signature);
+            identities.check(&inspection.name, &inspection.digest, one).is_ok()
+        };
+        if let Some(signature) = signatures.iter().find(counts) {
+            signature.write_beside(held.path()).map_err(refused)?;
+        }
+        Ok(Self {
+            signed_by: signed_by(&inspection, || Ok(signatures), consent, context)?,
+            inspection,
+            origin: Some(Origin {
+                from: place.to_string(),
+                manifest: Some(pulled.manifest),
+            }),
+            within: None,
+            is_installed: false,
+            _held: Some(held),
+        })
+    }
+
+    /// Grants at most these effects.
+    pub(super) fn within(self, effects: impl IntoIterator<Item = Effect>) -> Self {
+        Self {
+            within: Some(effects.into_iter().collect()),
+            ..self
+        }
+    }
+
+    /// Shows it, asks where that is needed, and pins it.
+    pub(super) fn settle(
+        self,
+        registry: &SkillHost,
+        consent: &Consent,
+        context: &Context,
+    ) -> Result<SkillEntry, Error> {
+        let mut change = registry.change(&self.inspection).map_err(refused)?;
+        if let (Some(change), Some(within)) = (&mut change, &self.within) {
+            change.grown.retain(|effect| within.contains(effect));
+        }
+        self.show(change.as_ref(), context.output);
+        let grown = self.confirm(change.as_ref(), consent, context.output)?;
+        let terms = Terms {
+            origin: self.origin.clone(),
+            signed_by: self.signed_by.clone(),
+            grown,
+            within: self.within.clone(),
+        };
+        let entry = match self.is_installed {
+            true => registry.trust_on(&self.inspection, &terms),
+            false => registry.add_on(&self.inspection, &terms),
+        };
+        entry.map_err(refused)
+    }
+
+    fn show(&self, change: Option<&Change>, output: Output) {
+        let shown = &self.inspection;
+        let mut lines = vec![
+            format!("{} {}", shown.name, shown.version),
+            format!("  {}", shown.description),
+            format!("  effects  {}", self.effects(change)),
+            format!("  digest   {}", shown.digest),
+        ];
+        if let Some(origin) = &self.origin {
+            let manifest = origin
+                .manifest
+                .as_deref()
+                .map_or_else(String::new, |digest| format!(" ({digest})"));
+            lines.push(format!("  from     {}{manifest}", origin.from));
+        }
+        if let Some(identity) = &self.signed_by {
+            lines.push(format!("  signed   by {identity}"));
+        }
+        if let Some(change) = change {
+            lines.extend(self.differences(change));
+        }
+        output.ask(&format!("{}\n", lines.join("\n")));
+    }
+
+    fn effects(&self, change: Option<&Change>) -> String {
+        let is_granted = |name: &&String| {
+            let within = self.within.as_ref();
+            within.is_none_or(|within| within.iter().any(|effect| effect.name() == name.as_str()))
+        };
+        let grown = change.map_or(&[][..], |change| &change.grown);
+        let shown = self.inspection.effects.iter().filter(is_granted).map(|name| {
+            match grown.iter().any(|effect| effect.name() == name) {
+                true => format!("{name} (new)"),
+                false => name.clone(),
+            }
+        });
+        let shown: Vec<String> = shown.collect();
+        match shown.is_empty() {
+            true => "none".to_owned(),
+            false => shown.join(", "),
+        }
+    }
+
+    /// What was pinned before, where it was something else.
+    fn differences(&self, change: &Change) -> Vec<String> {
+        let mut lines = Vec::new();
+        if change.digest != self.inspection.digest {
+            let same = if change.version == self.inspection.version {
+                ", under the same version"
+            } else {
+                ""
+            };
+            let digest = change.digest.get(..12).unwrap_or(&change.digest);
+            lines.push(format!("  before   {}, digest {digest}{same}", change.version));
+        }
+        if !change.dropped.is_empty() {
+            lines.push(format!("  dropped  {}", names(&change.dropped)));
+        }
+        if let Some((before, now)) = self.moved(change) {
+            lines.push(format!("  moved    the tag meant {before}, and means {now}"));
+        }
+        lines
+    }
+
+    /// The manifests of a place that has come to mean another one.
+    fn moved(&self, change: &Change) -> Option<(String, String)> {
+        let (before, now) = (change.origin.as_ref()?, self.origin.as_ref()?);
+        let (old, new) = (before.manifest.clone()?, now.manifest.clone()?);
+        (before.from == now.from && old != new).then_some((old, new))
+    }
+
+    /// Asks where something is new. What comes back are the effects beyond those before that somebody has said yes to.
+    fn confirm(&self, change: Option<&Change>, consent: &Consent, output: Output) -> Result<Vec<Effect>, Error> {
+        let named: Vec<Effect> = consent
+            .allow_effects
+            .iter()
+            .map(|name| name.trim().parse().map_err(Error::Problem))
+            .collect::<Result<_, _>>()?;
+        let grown = change.map_or(&[][..], |change| &change.grown);
+        let open: Vec<Effect> = grown.iter().copied().filter(|effect| !named.contains(effect)).collect();
+        let is_known = change.is_some_and(|change| change.digest == self.inspection.digest);
+        if open.is_empty() && (consent.yes || is_known && grown.is_empty()) {
+            return Ok(named);
+        }
+        let refusal = |hint: String| Error::from(Problem::new("declined", "Nothing was pinned").with_hint(hint));
+        if !Output::can_ask() {
+            return Err(refusal(match open.is_empty() {
+                true => "nobody can be asked here: add --yes after reading the above".to_owned(),
+                false => format!(
+                    "it asks for more than before, and nobody can be asked here: add --allow-effects {} after reading \
+                     the above",
+                    open.iter().map(|effect| effect.name()).collect::<Vec<_>>().join(",")
+                ),
+            }));
+        }
+        output.ask(&match open.is_empty() {
+            true => "Allow it these effects? [y/N] ".to_owned(),
+            false => format!(
+                "It asks for more than before: {}. Allow it these effects? [y/N] ",
+                names(&open)
+            ),
+        });
+        match read_yes() {
+            true => Ok(grown.to_vec()),
+            false => Err(refusal("the component got nothing new".to_owned())),
+        }
+    }
+}
+
+fn names(effects: &[Effect]) -> String {
+    effects
+        .iter()
+        .map(|effect| effect.name())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A component that was pulled lies in no place that the user knows.
+fn of_place(place: &Place, error: &host::skill::SkillHostError) -> Error {
+    match error {
+        host::skill::SkillHostError::Refused { reason, .. } => {
+            Error::new("skill", format!("`{place}` is refused: {reason}"))
+        }
+        error => Error::new("skill", error.to_string()),
+    }
+}
+
+/// Whether a signature is wanted, and whose count.
+fn wanted(consent: &Consent, context: &Context) -> Result<(bool, Identities), Error> {
+    let SkillsSettings {
+        require_signature,
+        identities,
+    } = host::config::common(&context.backend.home, &context.backend.environment)?.skills;
+    let identities = Identities::read(&identities, &context.backend.home).map_err(|error| unusable(&error))?;
+    Ok((require_signature || consent.require_signature, identities))
+}
+
+fn unusable(error: &SignatureError) -> Error {
+    let hint = "mend `[skills.identities]` of config.toml";
+    Problem::new("config-invalid", error.to_string()).with_hint(hint).into()
+}
+
+/// Who has signed a component. Where nothing has to be signed, what is signed by nobody known is taken all the same.
+fn signed_by(
+    inspection: &Inspection,
+    signatures: impl FnOnce() -> Result<Vec<Signature>, Error>,
+    consent: &Consent,
+    context: &Context,
+) -> Result<Option<String>, Error> {
+    let (required, identities) = wanted(consent, context)?;
+    if !required && identities.is_empty() {
+        return Ok(None);
+    }
+    let checked = identities.check(&inspection.name, &inspection.digest, &signatures()?);
+    match checked {
+        Ok(identity) => Ok(Some(identity)),
+        Err(_) if !required => Ok(None),
+        Err(error) => Err(Problem::new("signature", error.to_string())
+            .with_hint("nothing was pinned; `tool skill sign` signs, and [skills.identities] of config.toml says whose signature counts")
+            .into()),
+    }
+}

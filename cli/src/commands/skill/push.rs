@@ -1,0 +1,55 @@
+//! `tool skill push`: a component to a registry.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use host::distribution::{self, Described, Place, PlaceError};
+use host::skill::SkillHost;
+use host::skill::signature::Signature;
+
+use super::{refused, registry};
+use crate::commands::Context;
+use crate::error::Error;
+
+/// Pushes a component, and the signature that lies beside it.
+pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Result<ExitCode, Error> {
+    let place: Place = place
+        .parse()
+        .map_err(|error: PlaceError| Error::new("usage", error.to_string()))?;
+    let registry = registry(context)?;
+    let file = file_of(component, &registry)?;
+    let inspection = registry.inspect(&file).map_err(refused)?;
+    let bytes = registry.component(&inspection).map_err(refused)?;
+    let signature = Signature::beside(&file).map_err(refused)?;
+    let described = Described {
+        name: inspection.name.clone(),
+        version: inspection.version.clone(),
+        description: inspection.description.clone(),
+    };
+    let environment = &context.backend.environment;
+    context.output.progress(&format!("pushing to {place}"));
+    let pushed = distribution::push(&place, &bytes, &described, environment).await;
+    let manifest = pushed.map_err(refused)?;
+    let mut also = "";
+    if let Some(signature) = &signature {
+        let pushed = distribution::push_signature(&place, &inspection.digest, signature, environment).await;
+        pushed.map_err(refused)?;
+        also = " with its signature";
+    }
+    context.output.line(&format!(
+        "Pushed {} {}{also}: {}",
+        inspection.name,
+        inspection.version,
+        place.pinned(&manifest)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file that is meant: a path, or the component of a skill that is there. What looks like a path is one.
+pub(super) fn file_of(component: &Path, registry: &SkillHost) -> Result<PathBuf, Error> {
+    let is_path = component.components().count() > 1 || component.extension().is_some() || component.is_file();
+    match component.to_str().filter(|_| !is_path) {
+        Some(name) => registry.file_of(name).map_err(refused),
+        None => Ok(component.to_owned()),
+    }
+}

@@ -1,0 +1,84 @@
+//! `tool skill update`: what is there now where a skill came from.
+
+use std::process::ExitCode;
+
+use host::api::Problem;
+use host::skill::{Pinned, SkillHost};
+
+use super::offer::Offer;
+use super::{refused, registry};
+use crate::args::Consent;
+use crate::commands::Context;
+use crate::error::{Error, FAILED};
+
+/// Updates one skill, perhaps from somewhere else than before.
+pub(super) async fn one(
+    name: &str,
+    from: Option<&str>,
+    consent: &Consent,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    let Some(pinned) = registry.pinned().map_err(refused)?.remove(name) else {
+        return Err(
+            Problem::new("not-found", format!("There is no pinned skill named `{name}`"))
+                .with_hint("`tool skill list` shows the skills, `tool skill add` adds one")
+                .into(),
+        );
+    };
+    let known = pinned.origin.as_ref().map(|origin| origin.from.clone());
+    let Some(source) = from.map(str::to_owned).or(known) else {
+        return Err(Problem::new("skill", format!("Nobody knows where `{name}` came from"))
+            .with_hint("name the file or the place: --from SOURCE")
+            .into());
+    };
+    update(&pinned, &source, &registry, consent, context).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Updates every skill whose place is known. One that cannot be updated does not keep the others from it.
+pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
+    let registry = registry(context)?;
+    let mut has_failed = false;
+    for (name, pinned) in registry.pinned().map_err(refused)? {
+        let Some(origin) = &pinned.origin else {
+            context
+                .output
+                .notice(&format!("Nobody knows where `{name}` came from."), None);
+            continue;
+        };
+        match update(&pinned, &origin.from, &registry, consent, context).await {
+            Err(Error::Problem(problem)) => {
+                has_failed = true;
+                let message = format!("{name}: {}", problem.message);
+                context.output.problem(&Problem { message, ..problem });
+            }
+            updated => updated?,
+        }
+    }
+    Ok(match has_failed {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+async fn update(
+    pinned: &Pinned,
+    source: &str,
+    registry: &SkillHost,
+    consent: &Consent,
+    context: &Context,
+) -> Result<(), Error> {
+    let name = &pinned.name;
+    let offer = Offer::of(source, registry, consent, context).await?;
+    if offer.inspection.name != *name {
+        let message = format!("`{source}` holds `{}`, not `{name}`", offer.inspection.name);
+        return Err(Error::new("skill", message));
+    }
+    let is_same = offer.inspection.digest == pinned.digest;
+    let entry = offer.settle(registry, consent, context)?;
+    context.output.line(&match is_same {
+        true => format!("{name} {} is what is there.", entry.version),
+        false => format!("Updated {name} from {} to {}.", pinned.version, entry.version),
+    })
+}

@@ -1,0 +1,451 @@
+//! The way to one registry: who gets the user's credentials, through which proxy, and how much is read of an answer.
+//!
+//! A registry says by a challenge where its tokens come from. They are asked for only where that is the registry itself
+//! or its own domain, by TLS or on the registry's own port of this machine; a token goes to the registry alone, and a
+//! redirect takes neither it nor a password along.
+
+use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::errors::OciDistributionError;
+use oci_client::secrets::RegistryAuth;
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::{Client, NoProxy, Proxy, RequestBuilder, Response, StatusCode, Url};
+use serde::Deserialize;
+
+use super::artifact::{Artifact, MANIFEST};
+use super::credentials::{self, Credentials};
+use super::{DistributionError, Place, digest_of, refused};
+use crate::config::Environment;
+use crate::limits;
+use crate::provider::use_crypto;
+use crate::skill::text::{beginning, clean};
+
+/// What is never reached through a proxy.
+const LOOPBACK: &str = "localhost,127.0.0.1,::1";
+
+/// What somebody wants to do in a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Pull,
+    Push,
+}
+
+/// An open way to one registry.
+pub(super) struct Door {
+    http: Client,
+    oci: oci_client::Client,
+    auth: Option<RegistryAuth>,
+}
+
+impl Door {
+    /// Asks the registry what it wants, and gets it where the user has it.
+    pub(super) async fn open(
+        place: &Place,
+        environment: &Environment,
+        purpose: Purpose,
+    ) -> Result<Self, DistributionError> {
+        let http = client(place, environment)?;
+        let auth = permission(&http, place, environment, purpose).await?;
+        let oci =
+            oci_client::Client::try_from(configuration(place, environment)).map_err(|error| told(place, error))?;
+        if let Some(auth) = &auth {
+            oci.store_auth_if_needed(place.registry(), auth).await;
+        }
+        Ok(Self { http, oci, auth })
+    }
+
+    /// The answer to the question for a manifest.
+    pub(super) async fn manifest(&self, place: &Place) -> Result<Response, DistributionError> {
+        let reference = place.reference();
+        let name = place.digest().or(place.tag()).unwrap_or("latest");
+        let url = format!("{}/v2/{}/manifests/{name}", place.base(), reference.repository());
+        let request = self.http.get(url).header(ACCEPT, MANIFEST);
+        let request = match &self.auth {
+            Some(RegistryAuth::Basic(user, password)) => request.basic_auth(user, Some(password)),
+            Some(RegistryAuth::Bearer(token)) => request.bearer_auth(token),
+            Some(RegistryAuth::Anonymous) | None => request,
+        };
+        send(place, request).await
+    }
+
+    /// The bytes of a blob, as they come.
+    pub(super) async fn blob(
+        &self,
+        place: &Place,
+        digest: &str,
+    ) -> Result<oci_client::client::SizedStream, DistributionError> {
+        let stream = self.oci.pull_blob_stream(place.reference(), digest).await;
+        stream.map_err(|error| told(place, error))
+    }
+
+    /// Puts an artifact there, its manifest last, and gives the digest of that.
+    pub(super) async fn push(&self, place: &Place, artifact: &Artifact) -> Result<String, DistributionError> {
+        if place.digest().is_some() {
+            return Err(refused(place, "what is pushed gets its own digest; name a tag"));
+        }
+        let told = |error| told(place, error);
+        let reference = place.reference();
+        for (layer, descriptor) in artifact.layers.iter().zip(&artifact.manifest.layers) {
+            let pushed = self.oci.push_blob(reference, layer.data.clone(), &descriptor.digest);
+            pushed.await.map_err(told)?;
+        }
+        let config = (artifact.config.data.clone(), &artifact.manifest.config.digest);
+        self.oci.push_blob(reference, config.0, config.1).await.map_err(told)?;
+        let manifest = serde_json::to_vec(&artifact.manifest).map_err(|error| refused(place, error.to_string()))?;
+        let digest = digest_of(&manifest);
+        let kind = HeaderValue::from_static(MANIFEST);
+        self.oci
+            .push_manifest_raw(reference, manifest, kind)
+            .await
+            .map_err(told)?;
+        Ok(digest)
+    }
+}
+
+/// An answer's body of bounded size.
+pub(super) async fn body(place: &Place, mut response: Response, max: u64) -> Result<Vec<u8>, DistributionError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(place, error))? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() as u64 > max {
+            return Err(DistributionError::TooLarge {
+                place: place.to_string(),
+                max,
+            });
+        }
+    }
+    Ok(bytes)
+}
+
+// ---- clients ----
+
+/// What asks for manifests and tokens. It follows no redirect: none of them is anywhere else.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one exception, for what a user's command names"
+)]
+fn client(place: &Place, environment: &Environment) -> Result<Client, DistributionError> {
+    use_crypto();
+    let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .user_agent(USER_AGENT);
+    let except = NoProxy::from_string(&proxied(environment, "no_proxy"));
+    if let (false, Some(proxy)) = (place.is_loopback(), proxy(environment, "https_proxy")) {
+        let proxy = Proxy::https(proxy).map_err(|error| unreachable(place, error))?;
+        builder = builder.proxy(proxy.no_proxy(except));
+    }
+    builder.build().map_err(|error| unreachable(place, error))
+}
+
+const USER_AGENT: &str = concat!("tool/", env!("CARGO_PKG_VERSION"));
+
+fn configuration(place: &Place, environment: &Environment) -> ClientConfig {
+    ClientConfig {
+        protocol: match place.is_loopback() {
+            true => ClientProtocol::Http,
+            false => ClientProtocol::Https,
+        },
+        use_monolithic_push: true,
+        platform_resolver: None,
+        user_agent: USER_AGENT,
+        https_proxy: proxy(environment, "https_proxy"),
+        http_proxy: proxy(environment, "http_proxy"),
+        no_proxy: Some(proxied(environment, "no_proxy")),
+        ..ClientConfig::default()
+    }
+}
+
+/// A proxy of the user's environment, lower case first.
+fn proxy(environment: &Environment, name: &str) -> Option<String> {
+    let names = [
+        name.to_owned(),
+        name.to_uppercase(),
+        "all_proxy".to_owned(),
+        "ALL_PROXY".to_owned(),
+    ];
+    names.iter().find_map(|name| environment.get(name)).map(str::to_owned)
+}
+
+/// What is reached without a proxy: this machine, and what the user says.
+fn proxied(environment: &Environment, name: &str) -> String {
+    let said = environment.get(name).or_else(|| environment.get(&name.to_uppercase()));
+    format!("{LOOPBACK},{}", said.unwrap_or_default())
+}
+
+async fn send(place: &Place, request: RequestBuilder) -> Result<Response, DistributionError> {
+    request.send().await.map_err(|error| unreachable(place, error))
+}
+
+// ---- permission ----
+
+/// What a registry wants to see, as its challenge says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Challenge {
+    Basic,
+    Bearer { realm: String, service: Option<String> },
+}
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(default)]
+    token: Option<String>,
+    #[serde(default)]
+    access_token: Option<String>,
+}
+
+/// What goes with every request; nothing where the registry wants nothing.
+async fn permission(
+    http: &Client,
+    place: &Place,
+    environment: &Environment,
+    purpose: Purpose,
+) -> Result<Option<RegistryAuth>, DistributionError> {
+    let response = send(place, http.get(format!("{}/v2/", place.base()))).await?;
+    match response.status() {
+        status if status.is_success() => return Ok(None),
+        StatusCode::UNAUTHORIZED => {}
+        status => {
+            return Err(refused(
+                place,
+                format!("it answers {status} where registries say what they want"),
+            ));
+        }
+    }
+    let credentials = credentials::of(place.registry(), environment)?;
+    match challenge(response.headers()) {
+        Some(Challenge::Basic) => {
+            let credentials = credentials
+                .ok_or_else(|| refused(place, "it wants a name and a password; log in with `docker login`"))?;
+            let password = credentials.password.expose().to_owned();
+            Ok(Some(RegistryAuth::Basic(credentials.user, password)))
+        }
+        Some(Challenge::Bearer { realm, service }) => {
+            let realm = realm_of(place, &realm)?;
+            let token = token(http, place, realm, service, credentials, purpose).await?;
+            Ok(Some(RegistryAuth::Bearer(token)))
+        }
+        None => Err(refused(place, "it wants credentials of a kind that is not known")),
+    }
+}
+
+async fn token(
+    http: &Client,
+    place: &Place,
+    mut realm: Url,
+    service: Option<String>,
+    credentials: Option<Credentials>,
+    purpose: Purpose,
+) -> Result<String, DistributionError> {
+    let actions = match purpose {
+        Purpose::Pull => "pull",
+        Purpose::Push => "pull,push",
+    };
+    let scope = format!("repository:{}:{actions}", place.reference().repository());
+    realm.query_pairs_mut().append_pair("scope", &scope);
+    if let Some(service) = service {
+        realm.query_pairs_mut().append_pair("service", &service);
+    }
+    let request = http.get(realm);
+    let request = match &credentials {
+        Some(credentials) => request.basic_auth(&credentials.user, Some(credentials.password.expose())),
+        None => request,
+    };
+    let response = send(place, request).await?;
+    if response.status() != StatusCode::OK {
+        let hint = match credentials {
+            Some(_) => "the login that `docker login` keeps does not do",
+            None => "log in with `docker login`",
+        };
+        return Err(refused(
+            place,
+            format!("it gives no token ({}); {hint}", response.status()),
+        ));
+    }
+    let answer = body(place, response, limits::TOKEN_BYTES_MAX).await?;
+    let token = serde_json::from_slice::<Token>(&answer).ok();
+    let token = token.and_then(|token| token.token.or(token.access_token));
+    // It becomes a part of a header.
+    token
+        .filter(|token| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()))
+        .ok_or_else(|| refused(place, "what it gives is no token"))
+}
+
+/// Where tokens come from, if that belongs to the registry.
+fn realm_of(place: &Place, realm: &str) -> Result<Url, DistributionError> {
+    let foreign = |host: &str| DistributionError::Realm {
+        place: place.to_string(),
+        realm: clean(beginning(host, 200)).into_owned(),
+    };
+    let url = Url::parse(realm).map_err(|_| foreign(realm))?;
+    let base = Url::parse(&place.base()).map_err(|_| foreign(realm))?;
+    let (host, own) = (url.host_str().unwrap_or_default(), base.host_str().unwrap_or_default());
+    let is_own = match place.is_loopback() {
+        true => url.scheme() == "http" && host == own && url.port_or_known_default() == base.port_or_known_default(),
+        false => url.scheme() == "https" && belongs(own, host),
+    };
+    match is_own && url.username().is_empty() && url.password().is_none() {
+        true => Ok(url),
+        false => Err(foreign(host)),
+    }
+}
+
+/// True for the host itself, what is below it, and what is below the domain of three labels or more that it is in.
+fn belongs(registry: &str, realm: &str) -> bool {
+    let is_below = |domain: &str| realm == domain || realm.ends_with(&format!(".{domain}"));
+    let parent = registry.split_once('.').map(|(_, parent)| parent);
+    let is_name = registry.parse::<std::net::IpAddr>().is_err();
+    let is_sibling = |parent: &str| parent.contains('.') && is_below(parent);
+    realm == registry || is_name && (is_below(registry) || parent.is_some_and(is_sibling))
+}
+
+/// What the headers of a refusal ask for; tokens before passwords.
+fn challenge(headers: &HeaderMap) -> Option<Challenge> {
+    let texts = headers.get_all(WWW_AUTHENTICATE).iter();
+    let found: Vec<Challenge> = texts.filter_map(|value| one_challenge(value.to_str().ok()?)).collect();
+    let is_bearer = |challenge: &&Challenge| matches!(challenge, Challenge::Bearer { .. });
+    found.iter().find(is_bearer).or(found.first()).cloned()
+}
+
+fn one_challenge(text: &str) -> Option<Challenge> {
+    let (kind, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    match kind.to_ascii_lowercase().as_str() {
+        "basic" => Some(Challenge::Basic),
+        "bearer" => Some(Challenge::Bearer {
+            realm: parameter(rest, "realm")?,
+            service: parameter(rest, "service"),
+        }),
+        _ => None,
+    }
+}
+
+/// The value of one of `name="value", …`.
+fn parameter(text: &str, name: &str) -> Option<String> {
+    let mut rest = text.trim();
+    while let Some((key, after)) = rest.split_once('=') {
+        let key = key.trim_matches([' ', ',']);
+        let (value, left) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        if key.eq_ignore_ascii_case(name) {
+            return Some(value.to_owned());
+        }
+        rest = left;
+    }
+    None
+}
+
+// ---- errors ----
+
+fn unreachable(place: &Place, error: reqwest::Error) -> DistributionError {
+    let error = error.without_url();
+    let mut reason = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        reason = format!("{reason}: {cause}");
+        source = cause.source();
+    }
+    DistributionError::Unreachable {
+        place: place.to_string(),
+        reason: clean(beginning(&reason, WORDS_BYTES_MAX)).into_owned(),
+    }
+}
+
+/// Of a registry's own words so much is shown.
+const WORDS_BYTES_MAX: usize = 300;
+
+/// What the client says, in our words; of the registry's own a line.
+fn told(place: &Place, error: OciDistributionError) -> DistributionError {
+    let words = |text: &str| clean(beginning(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
+    match error {
+        OciDistributionError::RequestError(error) => unreachable(place, error),
+        OciDistributionError::ImageManifestNotFoundError(_) | OciDistributionError::ServerError { code: 404, .. } => {
+            DistributionError::NotFound {
+                place: place.to_string(),
+            }
+        }
+        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
+            refused(place, "it does not allow this to who is logged in")
+        }
+        OciDistributionError::ServerError { code, message, .. } => {
+            refused(place, words(&format!("it answers {code}: {message}")))
+        }
+        OciDistributionError::RegistryError { envelope, .. } => refused(place, words(&envelope.to_string())),
+        error => refused(place, words(&error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> Place {
+        text.parse().expect("it is a place")
+    }
+
+    #[test]
+    fn credentials_go_to_the_registrys_own_domain_alone() {
+        for (registry, realm) in [
+            ("oci://ghcr.example/x", "https://ghcr.example/token"),
+            (
+                "oci://registry.example.org/x",
+                "https://registry.example.org:8443/token",
+            ),
+            ("oci://registry.example.org/x", "https://example.org/jwt/auth"),
+            ("oci://registry.example.org/x", "https://auth.example.org/token"),
+            ("oci://example.org/x", "https://auth.example.org/token"),
+            ("oci://127.0.0.1:5000/x", "http://127.0.0.1:5000/token"),
+        ] {
+            assert!(realm_of(&place(registry), realm).is_ok(), "{registry} {realm}");
+        }
+        for (registry, realm) in [
+            ("oci://registry.example.org/x", "http://registry.example.org/token"),
+            ("oci://registry.example.org/x", "https://evil.org/token"),
+            ("oci://registry.example.org/x", "https://evilexample.org/token"),
+            ("oci://registry.example.org/x", "https://u:p@registry.example.org/token"),
+            ("oci://example.org/x", "https://evil.org/token"),
+            ("oci://example.org/x", "https://org/token"),
+            ("oci://10.0.0.1/x", "https://11.0.0.1/token"),
+            ("oci://10.0.0.1/x", "https://127.0.0.1/token"),
+            ("oci://127.0.0.1:5000/x", "http://127.0.0.1:5001/token"),
+            ("oci://127.0.0.1:5000/x", "https://evil.org/token"),
+            ("oci://registry.example.org/x", "file:///etc/passwd"),
+            ("oci://registry.example.org/x", "no address"),
+        ] {
+            let refused = realm_of(&place(registry), realm);
+            assert!(
+                matches!(refused, Err(DistributionError::Realm { .. })),
+                "{registry} {realm}"
+            );
+        }
+    }
+
+    #[test]
+    fn challenges_are_read_as_registries_write_them() {
+        let bearer = |realm: &str, service: Option<&str>| {
+            Some(Challenge::Bearer {
+                realm: realm.to_owned(),
+                service: service.map(str::to_owned),
+            })
+        };
+        assert_eq!(one_challenge("Basic realm=\"x\""), Some(Challenge::Basic));
+        assert_eq!(
+            one_challenge("Bearer realm=\"https://a.b/t?x=1,2\",service=\"a.b\",scope=\"s\""),
+            bearer("https://a.b/t?x=1,2", Some("a.b"))
+        );
+        assert_eq!(
+            one_challenge("bearer Realm=https://a.b/t"),
+            bearer("https://a.b/t", None)
+        );
+        for text in [
+            "Bearer",
+            "Bearer service=\"x\"",
+            "Bearer realm=\"x",
+            "Digest realm=\"x\"",
+            "",
+        ] {
+            assert_eq!(one_challenge(text), None, "{text}");
+        }
+    }
+}

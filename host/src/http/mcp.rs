@@ -1,0 +1,149 @@
+//! The way in for other agents: lines over a connection of the command line, and the protocol's own HTTP transport.
+//!
+//! Both stand behind the gate of every route. What is said there is `mcp`'s business; here a request becomes a repository,
+//! a policy, and a stream of bytes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Extension, FromRequest, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on, post};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+
+use super::auth::Caller;
+use super::body::{JsonBody, QueryOf, bounded, no_query};
+use super::error::{Answer, ApiError};
+use super::sessions::MaybePeer;
+use super::{AppState, check_reach, visible_to_recipes};
+use crate::api::{ConnectRequest, Overrides, PolicyRequest, Problem};
+use crate::limits;
+use crate::mcp::Connecting;
+
+/// What a connection becomes.
+const PROTOCOL: &str = "tool-mcp";
+
+/// The header that names the repository, for clients whose configuration takes headers and no query.
+const ROOT: &str = "x-tool-root";
+
+/// These routes. What they take and answer is the protocol's, not ours, so that they are not in the description.
+pub(super) fn routes() -> Router<AppState> {
+    let methods = MethodFilter::GET.or(MethodFilter::POST).or(MethodFilter::DELETE);
+    Router::new().route("/mcp", on(methods, streamable)).route(
+        "/mcp/connect",
+        post(connect).route_layer(axum::middleware::from_fn(no_query)),
+    )
+}
+
+/// Begins a session and turns the connection into lines of the protocol.
+async fn connect(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Option<Caller>>,
+    peer: MaybePeer,
+    mut request: Request,
+) -> Answer<Response> {
+    let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+    let asked = request.headers().get(header::UPGRADE).map(HeaderValue::as_bytes);
+    let Some(upgrade) = upgrade.filter(|_| asked == Some(PROTOCOL.as_bytes())) else {
+        let message = format!("This route is answered with the header `Upgrade: {PROTOCOL}` alone");
+        return Err(Problem::new("invalid-request", message)
+            .with_hint("`tool mcp` speaks it; other clients use POST /mcp")
+            .into());
+    };
+    let JsonBody(request) = JsonBody::<ConnectRequest>::from_request(request, &()).await?;
+    let connecting = connecting(&state, caller, request)?;
+    let line = connecting.line().await?;
+    let id = HeaderValue::from_str(line.session()).expect("an identifier is hexadecimal");
+    let mcp = Arc::clone(state.mcp());
+    tokio::spawn(async move {
+        // It is one long answer: its silence is not that of a client that has gone.
+        let _answering = peer.map(|Extension(ConnectInfo(peer))| (peer.answering(), peer.long_answer()));
+        match upgrade.await {
+            Ok(connection) => {
+                let (reader, writer) = tokio::io::split(TokioIo::new(connection));
+                mcp.serve_lines(line, reader, writer).await;
+            }
+            Err(error) => tracing::info!(%error, "a connection of another agent did not come about"),
+        }
+    });
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static(PROTOCOL));
+    headers.insert("x-session-id", id);
+    Ok(response)
+}
+
+/// What a session is to be made of.
+fn connecting(state: &AppState, caller: Option<Caller>, request: ConnectRequest) -> Result<Arc<Connecting>, Problem> {
+    check_reach(caller, request.policy.widens(), &request.overrides)?;
+    let environment = state.environment(&request.overrides);
+    let settings = state.common(&environment)?.policy;
+    // Without a provider there is no key of one.
+    let key = state
+        .settings(&environment)
+        .ok()
+        .and_then(|settings| settings.provider.api_key);
+    Ok(Arc::new(Connecting {
+        mcp: Arc::clone(state.mcp()),
+        request,
+        settings,
+        keys: key.iter().map(|key| key.expose().to_owned()).collect(),
+        environment: visible_to_recipes(&environment),
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RootQuery {
+    /// Absolute path to the repository root.
+    #[serde(default)]
+    root: Option<String>,
+}
+
+/// The protocol's HTTP transport.
+async fn streamable(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Option<Caller>>,
+    QueryOf(query): QueryOf<RootQuery>,
+    request: Request,
+) -> Answer<Response> {
+    let request_of_root = ConnectRequest {
+        repo_path: root(query.root, request.headers())?,
+        policy: PolicyRequest::default(),
+        overrides: Overrides::default(),
+    };
+    let connecting = connecting(&state, caller, request_of_root)?;
+    let (parts, body) = request.into_parts();
+    let body = match parts.method {
+        Method::POST => bounded(body, limits::MCP_MESSAGE_BYTES_MAX).await?,
+        _ => Vec::new(),
+    };
+    let service = state.mcp().streamable(connecting);
+    let answer = service.handle(Request::from_parts(parts, Body::from(body))).await;
+    Ok(answer.map(Body::new))
+}
+
+/// The repository that a request names, by its header or its query.
+fn root(query: Option<String>, headers: &HeaderMap) -> Result<String, ApiError> {
+    let header = headers.get(ROOT).map(|root| root.to_str().map(str::to_owned));
+    let named = match header {
+        Some(Ok(root)) => Some(root),
+        Some(Err(_)) => return Err(Problem::new("invalid-request", format!("`{ROOT}` is not ASCII")).into()),
+        None => query,
+    };
+    let problem = |message: String| {
+        let hint = format!("name it as `/mcp?root=/ABSOLUTE/PATH`, or by the header `{ROOT}`");
+        ApiError(Problem::new("invalid-request", message).with_hint(hint))
+    };
+    let root = named.ok_or_else(|| problem("The request names no repository".to_owned()))?;
+    match Path::new(&root).is_absolute() {
+        true => Ok(root),
+        false => Err(problem(format!("The root must be an absolute path: `{root}`"))),
+    }
+}

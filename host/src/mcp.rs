@@ -1,0 +1,216 @@
+//! The skills for other agents: one server of the Model Context Protocol, over whatever its messages come.
+//!
+//! A connection is one session with many calls, under the policy of `tool skill call`, with the same receipts and the
+//! same journal. This module speaks the protocol: tools and their annotations, progress, cancellation, approvals by
+//! elicitation, and the roots that a client works in. It runs nothing itself, decides nothing about effects, and knows
+//! neither sockets nor headers: lines come from `lines`, HTTP requests from `http::mcp`.
+
+mod ask;
+mod call;
+mod lines;
+mod roots;
+mod serve;
+mod tools;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
+    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+    ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer};
+use serde_json::json;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+
+use crate::api::Problem;
+use crate::limits;
+use crate::session::Sessions;
+use crate::session::connection::Connection;
+use call::Pending;
+use roots::Roots;
+
+pub(crate) use serve::{Connecting, Mcp};
+
+/// A session under way with its place among those that may be.
+pub(crate) struct Line {
+    connection: Connection,
+    /// Calls at once.
+    calls: Arc<Semaphore>,
+    /// Calls that wait for an answer of the user, which comes with another request.
+    pending: Mutex<HashMap<String, Pending>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Line {
+    fn new(connection: Connection, place: OwnedSemaphorePermit) -> Arc<Self> {
+        Arc::new(Self {
+            connection,
+            calls: Arc::new(Semaphore::new(limits::MCP_CALLS_MAX)),
+            pending: Mutex::default(),
+            _place: place,
+        })
+    }
+
+    /// Identifier of its session.
+    pub(crate) fn session(&self) -> &str {
+        self.connection.id()
+    }
+
+    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<String, Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One server, for one connection or for one request of a client that makes none.
+pub(crate) struct Server {
+    sessions: Arc<Sessions>,
+    /// How its session comes about, where it has none from the start.
+    connecting: Option<Arc<Connecting>>,
+    /// The session of this connection.
+    line: OnceCell<Arc<Line>>,
+    roots: Roots,
+}
+
+impl Server {
+    fn of_line(sessions: Arc<Sessions>, line: Arc<Line>) -> Self {
+        Self {
+            sessions,
+            connecting: None,
+            line: OnceCell::new_with(Some(line)),
+            roots: Roots::default(),
+        }
+    }
+
+    fn to_connect(sessions: Arc<Sessions>, connecting: Arc<Connecting>) -> Self {
+        Self {
+            sessions,
+            connecting: Some(connecting),
+            line: OnceCell::new(),
+            roots: Roots::default(),
+        }
+    }
+
+    /// The session of a request: the connection's own, or the one that requests without a connection share.
+    async fn line(&self, context: &RequestContext<RoleServer>) -> Result<Arc<Line>, ErrorData> {
+        if let Some(line) = self.line.get() {
+            return Ok(Arc::clone(line));
+        }
+        let connecting = self.connecting.as_ref().expect("a server has a line or can make one");
+        let client = context.client_info().map(|client| named(&client)).unwrap_or_default();
+        connecting.shared(client).await.map_err(refused)
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let info = Implementation::new("tool", env!("CARGO_PKG_VERSION")).with_title("tool: sandboxed skills");
+        let mut config = ServerConfig::new(capabilities)
+            .with_server_info(info)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
+        config.instructions = Some(INSTRUCTIONS.to_owned());
+        config
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let answer = self.negotiate_initialize(&request)?;
+        let line = match &self.connecting {
+            Some(connecting) => {
+                let made = self.line.get_or_try_init(|| connecting.own());
+                Arc::clone(made.await.map_err(refused)?)
+            }
+            None => self.line(&context).await?,
+        };
+        line.connection.note_client(&format!(
+            "{} (protocol {})",
+            named(&request.client_info),
+            answer.protocol_version
+        ));
+        context.peer.set_peer_info(request);
+        Ok(answer)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let sessions = Arc::clone(&self.sessions);
+        let tools = tokio::task::spawn_blocking(move || sessions.tools().iter().filter_map(tools::tool).collect());
+        let tools = tools.await.map_err(|_| failed())?;
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let line = self.line(&context).await?;
+        if let Err(refusal) = self.roots.check(line.connection.root(), &context).await {
+            return Ok(tools::problem(&refusal).into());
+        }
+        call::answer(&self.sessions, &line, request, context).await
+    }
+
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        self.roots.forget().await;
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match request.method.as_str() {
+            // What is not of the form of its method comes here as well.
+            "tools/call" => ErrorData::invalid_params(
+                "`tools/call` needs `params` with a `name`, a string, and `arguments`, an object",
+                None,
+            ),
+            method => ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("There is no method `{method}`, or its parameters have another form"),
+                None,
+            ),
+        })
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
+    }
+}
+
+const INSTRUCTIONS: &str = "Skills that work on one repository, each call in a sandbox. Paths are relative to the \
+    repository's root. A file has to be read before it can be replaced. What a skill may cause beyond reading, the user \
+    grants; a call that is denied says how.";
+
+/// A client as it calls itself.
+fn named(client: &Implementation) -> String {
+    format!("{} {}", client.name, client.version)
+}
+
+/// A problem as an error of the protocol.
+fn refused(problem: Problem) -> ErrorData {
+    let message = match &problem.hint {
+        Some(hint) => format!("{} ({hint})", problem.message),
+        None => problem.message.clone(),
+    };
+    let data = json!({"code": problem.code, "hint": problem.hint});
+    match problem.code.as_str() {
+        "internal" | "journal-failed" | "busy" | "stopping" => ErrorData::internal_error(message, Some(data)),
+        _ => ErrorData::invalid_params(message, Some(data)),
+    }
+}
+
+fn failed() -> ErrorData {
+    ErrorData::internal_error("The backend failed; its log says more", None)
+}

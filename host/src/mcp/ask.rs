@@ -1,0 +1,103 @@
+//! Approvals by elicitation: what is asked, exactly, and what counts as a yes.
+
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
+    InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
+};
+use rmcp::service::{RequestContext, RoleServer};
+
+use crate::limits;
+use crate::session::approvals::Asking;
+
+/// The one field of the form.
+const FIELD: &str = "approve";
+
+/// Under which name the question goes with a result.
+const INPUT: &str = "approval";
+
+/// True where the user of this client can be asked.
+pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
+    let elicitation = context.client_capabilities().and_then(|can| can.elicitation);
+    // Whoever names no mode means forms, which is all that there was at first.
+    elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+}
+
+/// True where a question has to be the result of the call, and its answer comes with the next one: from this revision on
+/// a server sends no requests.
+pub(super) fn goes_with_result(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// Asks, and waits for the answer. Anything but a yes is a no.
+pub(super) async fn elicit(context: &RequestContext<RoleServer>, asking: &Asking) -> bool {
+    let patience = std::time::Duration::from_secs(limits::APPROVAL_SECONDS_MAX.unsigned_abs());
+    let answer = context
+        .peer
+        .create_elicitation_with_timeout(form(asking), Some(patience));
+    answer.await.is_ok_and(|answer| is_yes(&answer))
+}
+
+/// The result that asks.
+pub(super) fn required(asking: &Asking, state: &str) -> InputRequiredResult {
+    let mut requests = InputRequests::new();
+    requests.insert(
+        INPUT.to_owned(),
+        InputRequest::Elicitation(ElicitRequest::new(form(asking))),
+    );
+    InputRequiredResult::new(Some(requests), Some(state.to_owned()))
+}
+
+/// What came with the request that follows such a result.
+pub(super) fn is_approved(responses: Option<&InputResponses>) -> bool {
+    let response = responses.and_then(|responses| responses.get(INPUT)).cloned();
+    let answer = response.and_then(|response| serde_json::from_value::<ElicitResult>(response).ok());
+    answer.is_some_and(|answer| is_yes(&answer))
+}
+
+fn is_yes(answer: &ElicitResult) -> bool {
+    let field = answer.content.as_ref().and_then(|content| content.get(FIELD));
+    answer.action == ElicitationAction::Accept && field.and_then(serde_json::Value::as_bool) == Some(true)
+}
+
+fn form(asking: &Asking) -> ElicitRequestParams {
+    let schema = ElicitationSchema::builder()
+        .required_bool_with(FIELD, |field| {
+            field
+                .title("Allow it")
+                .description(format!("Allow `{}` this once", asking.effect()))
+        })
+        .build();
+    ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: format!("{}\n\n{}", asking.title(), asking.detail()),
+        requested_schema: schema.expect("its one field is there"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_a_plain_yes_is_one() {
+        let is = |answer: serde_json::Value| {
+            let responses = InputResponses::from([(INPUT.to_owned(), answer)]);
+            is_approved(Some(&responses))
+        };
+        assert!(is(json!({"action": "accept", "content": {"approve": true}})));
+        for no in [
+            json!({"action": "accept", "content": {"approve": false}}),
+            json!({"action": "accept", "content": {"approve": "true"}}),
+            json!({"action": "accept", "content": {}}),
+            json!({"action": "accept"}),
+            json!({"action": "decline", "content": {"approve": true}}),
+            json!({"action": "cancel"}),
+            json!("yes"),
+        ] {
+            assert!(!is(no.clone()), "{no}");
+        }
+        assert!(!is_approved(None) && !is_approved(Some(&InputResponses::new())));
+    }
+}

@@ -1,0 +1,191 @@
+//! One `tools/call`, from its request to its result: its output on the way as progress, its questions as elicitations,
+//! and its end where the client cancels it or goes away.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorData, ProgressNotificationParam, ProgressToken};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{Line, ask, refused, tools};
+use crate::api::Problem;
+use crate::limits;
+use crate::session::Sessions;
+use crate::session::approvals::Asking;
+use crate::session::connection::{Call, CallAnswer, Meanwhile};
+
+/// A call under way. It ends when this value is dropped.
+pub(super) struct UnderWay {
+    name: String,
+    answered: Pin<Box<dyn Future<Output = Option<CallAnswer>> + Send>>,
+    meanwhile: mpsc::Receiver<Meanwhile>,
+    /// Lines of output so far, which is the progress that there is.
+    lines: u32,
+    _cancel: DropGuard,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A call that waits for an answer of the user.
+pub(super) struct Pending {
+    under_way: UnderWay,
+    asking: Asking,
+}
+
+/// Makes the call that a request asks for, or goes on with the one that it answers.
+pub(super) async fn answer(
+    sessions: &Sessions,
+    line: &Arc<Line>,
+    request: CallToolRequestParams,
+    context: RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    let under_way = match &request.request_state {
+        Some(state) => resumed(line, state, &request)?,
+        None => match begun(sessions, line, request, &context)? {
+            Ok(under_way) => under_way,
+            Err(busy) => return Ok(tools::problem(&busy).into()),
+        },
+    };
+    drive(line, under_way, &context).await
+}
+
+/// Sends a call on its way. An error of the protocol where there is no such tool; a problem where there are too many.
+fn begun(
+    sessions: &Sessions,
+    line: &Arc<Line>,
+    request: CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<Result<UnderWay, Problem>, ErrorData> {
+    if let Some(problem) = sessions.missing_skill(&request.name) {
+        return Err(refused(Problem {
+            message: problem.message.replacen("skill", "tool", 1),
+            ..problem
+        }));
+    }
+    let Ok(permit) = Arc::clone(&line.calls).try_acquire_owned() else {
+        let message = format!("{} calls of this connection are under way", limits::MCP_CALLS_MAX);
+        return Ok(Err(
+            Problem::new("busy", message).with_hint("wait for one of them to end, and call again")
+        ));
+    };
+    let cancel = CancellationToken::new();
+    let (watcher, meanwhile) = watch();
+    let call = Call {
+        name: request.name.to_string(),
+        arguments: Value::Object(request.arguments.unwrap_or_default()),
+        can_ask: ask::can_ask(context),
+        cancel: cancel.clone(),
+        meanwhile: watcher,
+    };
+    Ok(Ok(UnderWay {
+        name: request.name.to_string(),
+        answered: Box::pin(line.connection.call(call)),
+        meanwhile,
+        lines: 0,
+        _cancel: cancel.drop_guard(),
+        _permit: permit,
+    }))
+}
+
+/// Who tells what happens while a call runs, and who is told.
+fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
+    mpsc::channel(limits::MCP_PROGRESS_LINES_MAX)
+}
+
+/// The call that waits for this answer.
+fn resumed(line: &Line, state: &str, request: &CallToolRequestParams) -> Result<UnderWay, ErrorData> {
+    let mut pending = line.pending();
+    let waits = pending
+        .get(state)
+        .is_some_and(|waiting| waiting.under_way.name == request.name);
+    let Some(Pending { under_way, asking }) = pending.remove(state).filter(|_| waits) else {
+        let message = "No call waits for this answer: it was given already, or too late. Call again without it";
+        return Err(ErrorData::invalid_params(message, None));
+    };
+    asking.answer(ask::is_approved(request.input_responses.as_ref()));
+    Ok(under_way)
+}
+
+async fn drive(
+    line: &Line,
+    mut under_way: UnderWay,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    let token = context.meta.get_progress_token();
+    loop {
+        tokio::select! {
+            biased;
+            // What is dropped with this ends the call; nobody is waiting for a result.
+            () = context.ct.cancelled() => return Err(gone()),
+            Some(meanwhile) = under_way.meanwhile.recv() => match meanwhile {
+                Meanwhile::Line(text) => {
+                    under_way.lines += 1;
+                    tell(context, token.as_ref(), under_way.lines, text).await;
+                }
+                Meanwhile::Question(asking) if ask::goes_with_result(context) => {
+                    return Ok(parked(line, under_way, asking));
+                }
+                Meanwhile::Question(asking) => {
+                    let approved = tokio::select! {
+                        () = context.ct.cancelled() => return Err(gone()),
+                        approved = ask::elicit(context, &asking) => approved,
+                    };
+                    asking.answer(approved);
+                }
+            },
+            answer = &mut under_way.answered => {
+                let answer = answer.ok_or_else(ended)?;
+                return Ok(tools::result(answer).into());
+            }
+        }
+    }
+}
+
+/// Tells a client that asked for it of a line of output. One that has gone is told nothing.
+async fn tell(context: &RequestContext<RoleServer>, token: Option<&ProgressToken>, lines: u32, text: String) {
+    let Some(token) = token else { return };
+    let progress = ProgressNotificationParam::new(token.clone(), f64::from(lines)).with_message(text);
+    let _ = context.peer.notify_progress(progress).await;
+}
+
+/// The result that asks, with the call put aside until the answer comes.
+fn parked(line: &Line, under_way: UnderWay, asking: Asking) -> CallToolResponse {
+    let state = uuid::Uuid::new_v4().simple().to_string();
+    let result = ask::required(&asking, &state);
+    let mut pending = line.pending();
+    // Those that nobody has answered in time are over.
+    pending.retain(|_, waiting| !waiting.asking.is_over());
+    pending.insert(state, Pending { under_way, asking });
+    result.into()
+}
+
+fn gone() -> ErrorData {
+    ErrorData::internal_error("The call was cancelled", Some(json!({"code": "cancelled"})))
+}
+
+fn ended() -> ErrorData {
+    ErrorData::internal_error(
+        "The session of this connection has ended: it was cancelled, or the backend is stopping. Connect again",
+        Some(json!({"code": "session-ended"})),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_keep_up_misses_lines() {
+        let (watcher, mut meanwhile) = watch();
+        let told = (0..1_000).filter(|number| watcher.try_send(Meanwhile::Line(number.to_string())).is_ok());
+        assert_eq!(told.count(), limits::MCP_PROGRESS_LINES_MAX);
+        drop(watcher);
+        let mut taken = 0;
+        while meanwhile.recv().await.is_some() {
+            taken += 1;
+        }
+        assert_eq!(taken, limits::MCP_PROGRESS_LINES_MAX, "what waits is not lost");
+    }
+}

@@ -1,0 +1,151 @@
+//! The roots that a client works in: the repository has to lie in one of them, and stays the one that it is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::Mutex;
+
+use crate::api::Problem;
+use crate::limits;
+
+/// What is known of a client's roots.
+#[derive(Default)]
+pub(super) struct Roots(Mutex<Option<Arc<Result<(), Problem>>>>);
+
+impl Roots {
+    /// An error unless the repository lies in a root, where the client has some. Asked once, within the first call: over
+    /// HTTP a question outside of any has no stream to go by.
+    pub(super) async fn check(&self, repository: &Path, context: &RequestContext<RoleServer>) -> Result<(), Problem> {
+        let mut known = self.0.lock().await;
+        if let Some(known) = known.as_deref() {
+            return known.clone();
+        }
+        // From this revision on a server asks a client nothing, and roots are no more.
+        let can_be_asked = context
+            .protocol_version()
+            .is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
+        let has_roots = context.client_capabilities().is_some_and(|can| has_roots(&can));
+        let checked = match can_be_asked && has_roots {
+            true => lies_in(repository, &asked(context).await?),
+            false => Ok(()),
+        };
+        *known = Some(Arc::new(checked.clone()));
+        checked
+    }
+
+    /// They have changed: they are asked for again.
+    pub(super) async fn forget(&self) {
+        *self.0.lock().await = None;
+    }
+}
+
+fn has_roots(capabilities: &rmcp::model::ClientCapabilities) -> bool {
+    capabilities.roots.is_some()
+}
+
+/// The client's roots, as URIs.
+#[expect(deprecated, reason = "roots are a part of every revision that clients speak so far")]
+async fn asked(context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
+    let patience = limits::seconds(limits::MCP_ROOTS_SECONDS_MAX);
+    let answer = tokio::time::timeout(patience, context.peer.list_roots());
+    match answer.await {
+        Ok(Ok(answer)) => Ok(answer.roots.into_iter().map(|root| root.uri).collect()),
+        Ok(Err(_)) | Err(_) => Err(Problem::new(
+            "roots-unknown",
+            "The client says that it has roots, and does not answer which",
+        )
+        .with_hint("call again, or let the client offer no roots")),
+    }
+}
+
+/// An error unless a directory is or lies in one of the roots.
+fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
+    let is_around = |root: &PathBuf| root.canonicalize().is_ok_and(|root| repository.starts_with(root));
+    // Whoever names none confines nobody: clients say that they could have roots, and have none.
+    if roots.is_empty() {
+        return Ok(());
+    }
+    let places: Vec<PathBuf> = roots.iter().filter_map(|root| place(root)).collect();
+    if places.iter().any(is_around) {
+        return Ok(());
+    }
+    let named: Vec<String> = roots.iter().take(ROOTS_NAMED).map(|root| format!("`{root}`")).collect();
+    let message = format!(
+        "The repository `{}` lies in none of the client's roots ({})",
+        repository.display(),
+        named.join(", ")
+    );
+    Err(Problem::new("outside-roots", message)
+        .with_hint("serve a directory of the roots, `tool mcp --root DIR`, or add this one to the client's roots"))
+}
+
+/// Roots that a sentence names.
+const ROOTS_NAMED: usize = 5;
+
+/// The directory that a `file` URI names.
+fn place(uri: &str) -> Option<PathBuf> {
+    let path = uri.strip_prefix("file://")?;
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    let path = path.starts_with('/').then_some(path)?;
+    decoded(path).map(PathBuf::from)
+}
+
+/// A path without its percent-encoding.
+fn decoded(path: &str) -> Option<String> {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_a_file_uri() {
+        let is = |uri: &str| place(uri).map(|place| place.to_string_lossy().into_owned());
+        assert_eq!(is("file:///home/a%20b"), Some("/home/a b".to_owned()));
+        assert_eq!(is("file://localhost/r"), Some("/r".to_owned()));
+        for wrong in [
+            "file://elsewhere/r",
+            "http:///r",
+            "/r",
+            "file:///%zz",
+            "file:///%ff",
+            "file:///%2",
+        ] {
+            assert_eq!(is(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_repository_is_a_root_or_lies_in_one() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let root = place.path().canonicalize().expect("it is there");
+        let inner = root.join("inner");
+        std::fs::create_dir(&inner).expect("the folder is writable");
+        let of = |path: &Path| format!("file://{}", path.display());
+        assert!(lies_in(&inner, &[of(&inner)]).is_ok());
+        assert!(lies_in(&inner, &["file:///nowhere".to_owned(), of(&root)]).is_ok());
+        let refused = lies_in(&root, &[of(&inner)]).expect_err("it is around the root");
+        assert_eq!(refused.code, "outside-roots");
+        assert!(
+            refused
+                .message
+                .contains("lies in none of the client's roots (`file:///"),
+            "{refused}"
+        );
+        assert!(lies_in(&root, &[]).is_ok(), "there is none");
+        std::os::unix::fs::symlink(&root, inner.join("link")).expect("the folder is writable");
+        assert!(
+            lies_in(&root, &[of(&inner.join("link"))]).is_ok(),
+            "where it really is counts"
+        );
+    }
+}

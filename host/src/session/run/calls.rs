@@ -1,0 +1,134 @@
+//! A session whose calls come over a connection, one after the other or several at once, until that is closed.
+//!
+//! Calls that only look run side by side; those that change something wait for each other, as the calls of a model do.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::keys;
+use super::missed::Kind;
+use super::tools::{SessionTools, result_of};
+use super::{Job, Outcome};
+use crate::api::{Event, Problem};
+use crate::provider::ToolCall;
+use crate::session::connection::{Call, CallAnswer, Incoming, Meanwhile};
+use crate::skill::{CallContext, ChangeJournal};
+use crate::turn::bounded_text;
+
+/// The calls of a connection, as they come.
+pub(in crate::session) struct Calls(Mutex<mpsc::Receiver<Incoming>>);
+
+impl Calls {
+    pub(in crate::session) fn new(incoming: mpsc::Receiver<Incoming>) -> Self {
+        Self(Mutex::new(incoming))
+    }
+}
+
+/// Makes the calls until nobody can send one any more.
+pub(super) async fn serve(job: &Job, calls: &Calls) -> Result<Outcome, Problem> {
+    let mut incoming = calls.0.lock().await;
+    let serving = Serving {
+        job,
+        tools: SessionTools::of_connection(job),
+        gone: job.cancel.child_token(),
+        order: Mutex::default(),
+        count: AtomicUsize::new(0),
+    };
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = job.cancel.cancelled() => break,
+            Some(()) = under_way.next() => {}
+            next = incoming.recv() => match next {
+                Some(next) => under_way.push(serving.answer(next)),
+                None => break,
+            },
+        }
+    }
+    // Nobody waits for what is still under way.
+    serving.gone.cancel();
+    while under_way.next().await.is_some() {}
+    keys::tell(&job.redactor, &job.recorder, "the client");
+    Ok(match job.cancel.is_cancelled() {
+        true => Outcome::cancelled(),
+        false => Outcome::complete(),
+    })
+}
+
+struct Serving<'a> {
+    job: &'a Job,
+    tools: SessionTools<'a>,
+    gone: CancellationToken,
+    /// Held by a call that may change something.
+    order: Mutex<()>,
+    count: AtomicUsize,
+}
+
+impl Serving<'_> {
+    async fn answer(&self, incoming: Incoming) {
+        let Incoming { call, answer } = incoming;
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let asked = ToolCall {
+            id: number.to_string(),
+            name: call.name.clone(),
+            arguments: call.arguments.to_string(),
+        };
+        let context = self.context(&call);
+        // Dropped by the caller, cancelled by it, or with the connection: each ends the call.
+        let mut cancelled = pin!(call.cancel.cancelled());
+        let mut running = pin!(self.run(&context, &asked));
+        let answered = tokio::select! {
+            answered = &mut running => answered,
+            () = &mut cancelled => {
+                context.cancel.cancel();
+                running.await
+            }
+        };
+        // Where the caller has gone, the journal has it all the same.
+        let _ = answer.send(answered);
+    }
+
+    async fn run(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallAnswer {
+        let changes = Kind::of(&self.tools.effects(&call.name)) != Kind::Reads;
+        let _order = match changes {
+            true => context.cancel.run_until_cancelled(self.order.lock()).await,
+            false => None,
+        };
+        let report = self.tools.call_for_client(context, call).await;
+        let text = bounded_text(result_of(call, &report).text);
+        CallAnswer {
+            result: report.result,
+            receipt: report.receipt,
+            text,
+        }
+    }
+
+    /// What a call works on: the connection's, with an end, a watcher and somebody to ask of its own.
+    fn context(&self, call: &Call) -> Arc<CallContext> {
+        let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.redactor));
+        let meanwhile = call.meanwhile.clone();
+        let progress = move |line: &str| {
+            let line = redactor.text(line, None).into_owned();
+            recorder.event(Event::Live { line: line.clone() });
+            // A client that does not keep up misses lines; it asked for news, not for a log.
+            let _ = meanwhile.try_send(Meanwhile::Line(line));
+        };
+        let approver = self.job.approver.relayed(call.can_ask, call.meanwhile.clone());
+        let changes: Arc<dyn ChangeJournal> = Arc::clone(&self.job.recorder) as _;
+        self.tools.context_of_call(CallContext {
+            approver: Arc::new(approver),
+            changes,
+            cancel: self.gone.child_token(),
+            environment: self.job.environment.clone(),
+            progress: Arc::new(progress),
+            ..CallContext::unattended(Arc::clone(&self.job.repository), self.job.policy.clone())
+        })
+    }
+}

@@ -1,0 +1,270 @@
+//! A guest that calls every function of the contract: `{"do": NAME}` calls one and tells all that it answers.
+//!
+//! What it tells is the same, word by word, in each language: `tests/languages/compat.rs` has it. It is made without the
+//! kit, of the contract as it was when version 1.0.0 was kept.
+
+#[cfg(target_family = "wasm")]
+mod component_face {
+    #![expect(unsafe_code, reason = "generated bindings")]
+    #![allow(missing_docs, reason = "generated bindings")]
+
+    wit_bindgen::generate!({
+        path: "../../fixtures/compat/skill-1.0.0.wit",
+        world: "sharded-skill",
+    });
+
+    use std::fmt::Write;
+
+    use serde::{Deserialize, Serialize};
+
+    use exports::tool::skill::{handler, sharded};
+    use tool::skill::types::{Descriptor, Failure, Outcome, Report};
+    use tool::skill::{bulk, git_commit, git_read, log, packages, repository, tests};
+
+    const EFFECTS: &str = "read-repository write-repository read-git commit-git run-process install";
+
+    const PARAMETERS: &str = r#"{
+        "type": "object",
+        "properties": {
+            "do": {"type": "string"},
+            "path": {"type": "string"},
+            "text": {"type": "string"},
+            "numbers": {"type": "array", "items": {"type": "integer", "minimum": 0}}
+        },
+        "required": ["do"],
+        "additionalProperties": false
+    }"#;
+
+    #[derive(Deserialize, Serialize)]
+    struct Asked {
+        r#do: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        path: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+        #[serde(default)]
+        numbers: Vec<u64>,
+    }
+
+    struct Face;
+
+    impl handler::Guest for Face {
+        fn describe() -> Descriptor {
+            Descriptor {
+                name: "contract_rust".to_owned(),
+                version: "1.0.0".to_owned(),
+                description: "Uses the whole contract.".to_owned(),
+                parameters: PARAMETERS.to_owned(),
+                effects: EFFECTS.split(' ').map(str::to_owned).collect(),
+            }
+        }
+
+        fn call(arguments: String) -> Result<Outcome, Failure> {
+            let Asked {
+                r#do,
+                path,
+                text,
+                numbers,
+            } = asked(&arguments)?;
+            let said = match r#do.as_str() {
+                "echo" => text,
+                "list" => list(path)?,
+                "read" => read(path)?,
+                "divide" => format!("starts {}", bulk::divide(&selection(path), 4)?.len()),
+                "show" => {
+                    // The digest is in the arguments, so that no language needs a library for it.
+                    repository::shown(&path, &text);
+                    std::fs::read_to_string(format!("/repo/{path}")).map_err(failed)?
+                }
+                "write" => {
+                    let path = std::path::Path::new("/stage").join(path);
+                    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+                    made.and_then(|()| std::fs::write(&path, text)).map_err(failed)?;
+                    "written".to_owned()
+                }
+                "delete" => {
+                    return Ok(Outcome {
+                        deletions: vec![path],
+                        ..outcome("deleted".to_owned())
+                    });
+                }
+                "changes" => changes()?,
+                "commit" => commit(&text)?,
+                "test" => ran(&tests::run(&tests::Request {
+                    recipe: "pytest".to_owned(),
+                    paths: Vec::new(),
+                    filter: None,
+                    timeout_seconds: Some(60),
+                })?),
+                "install" => ran(&packages::install(&packages::Request {
+                    recipe: "pip-install".to_owned(),
+                    names: vec![text],
+                    dev: false,
+                })?),
+                "log" => {
+                    log::write("info", &text);
+                    "said".to_owned()
+                }
+                "page" => {
+                    return Ok(Outcome {
+                        truncated: true,
+                        cursor: Some(text),
+                        ..outcome("a page".to_owned())
+                    });
+                }
+                "fail" => {
+                    let hint = Some("look elsewhere".to_owned());
+                    return Err(Failure {
+                        code: "not-found".to_owned(),
+                        message: text,
+                        hint,
+                    });
+                }
+                "add" => numbers.iter().sum::<u64>().to_string(),
+                other => return Err(failed(format!("no function `{other}`"))),
+            };
+            Ok(outcome(said))
+        }
+    }
+
+    impl sharded::Guest for Face {
+        /// Two parts of an addition, and everything else whole.
+        fn split(arguments: String, _: u32) -> Result<Vec<String>, Failure> {
+            let asked = asked(&arguments)?;
+            if asked.r#do != "add" {
+                return Ok(vec![arguments]);
+            }
+            let (before, after) = asked.numbers.split_at(asked.numbers.len() / 2);
+            let part = |numbers: &[u64]| {
+                let add = serde_json::json!({"do": "add", "numbers": numbers});
+                add.to_string()
+            };
+            Ok(vec![part(before), part(after)])
+        }
+
+        fn merge(_: String, mut outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
+            match (outcomes.len(), outcomes.pop()) {
+                (1, Some(only)) => Ok(only),
+                (_, last) => {
+                    outcomes.extend(last);
+                    let texts: Vec<String> = outcomes.into_iter().map(|outcome| outcome.text).collect();
+                    Ok(outcome(texts.join(" and ")))
+                }
+            }
+        }
+    }
+
+    fn asked(arguments: &str) -> Result<Asked, Failure> {
+        serde_json::from_str(arguments).map_err(failed)
+    }
+
+    fn outcome(text: String) -> Outcome {
+        Outcome {
+            text,
+            truncated: false,
+            cursor: None,
+            deletions: Vec::new(),
+        }
+    }
+
+    fn failed(error: impl std::fmt::Display) -> Failure {
+        Failure {
+            code: "failed".to_owned(),
+            message: error.to_string(),
+            hint: None,
+        }
+    }
+
+    fn yes(flag: bool) -> &'static str {
+        if flag { "yes" } else { "no" }
+    }
+
+    fn list(under: String) -> Result<String, Failure> {
+        let query = repository::Query {
+            under,
+            recursive: true,
+            globs: Vec::new(),
+            after: None,
+        };
+        let page = repository::list(&query)?;
+        let mut said = String::new();
+        for entry in &page.entries {
+            let _ = writeln!(said, "{} {} {}", entry.kind, entry.path, entry.size);
+        }
+        let _ = write!(said, "left out {}, more {}", page.left_out, yes(page.next.is_some()));
+        Ok(said)
+    }
+
+    fn selection(under: String) -> bulk::Selection {
+        bulk::Selection {
+            under,
+            globs: Vec::new(),
+            start: None,
+            end: None,
+            file_bytes_max: 1000,
+            text_only: true,
+        }
+    }
+
+    fn read(under: String) -> Result<String, Failure> {
+        let reader = bulk::open(&selection(under))?;
+        let mut lines = Vec::new();
+        loop {
+            let batch = reader.next();
+            if batch.files.is_empty() {
+                return Ok(lines.join("\n"));
+            }
+            let (mut paths, mut contents) = (batch.paths.as_str(), batch.contents.as_slice());
+            for file in batch.files {
+                let (path, other_paths) = paths.split_at(file.path_bytes as usize);
+                let (content, other_contents) = contents.split_at(file.content_bytes as usize);
+                (paths, contents) = (other_paths, other_contents);
+                let content = file
+                    .left_out
+                    .unwrap_or_else(|| String::from_utf8_lossy(content).into_owned());
+                lines.push(format!("{path}: {content}"));
+            }
+        }
+    }
+
+    fn changes() -> Result<String, Failure> {
+        let diff = git_read::changes(&git_read::DiffQuery {
+            paths: Vec::new(),
+            staged: true,
+            unstaged: true,
+            untracked: true,
+            context_lines: 3,
+        })?;
+        let mut lines = vec![format!("on {}, more {}", or_nothing(diff.branch), yes(diff.truncated))];
+        for change in diff.changes {
+            let counts = format!("+{} -{}", change.added_lines, change.removed_lines);
+            let (area, status, path, from) = (change.area, change.status, change.path, or_nothing(change.old_path));
+            lines.push(format!(
+                "{area} {status} {path} from {from} {counts} {}",
+                yes(change.binary)
+            ));
+            lines.push(change.patch);
+        }
+        Ok(lines.join("\n"))
+    }
+
+    fn or_nothing(text: Option<String>) -> String {
+        text.unwrap_or_else(|| "nothing".to_owned())
+    }
+
+    fn commit(message: &str) -> Result<String, Failure> {
+        let made = git_commit::create(message, &[], true)?;
+        let (id, branch, files) = (made.id.len(), or_nothing(made.branch), made.files.join(" "));
+        Ok(format!("{id} on {branch} by {}: {files}", made.author))
+    }
+
+    fn ran(report: &Report) -> String {
+        let exit = or_nothing(report.exit_code.map(|code| code.to_string()));
+        let (cut, late) = (yes(report.output_cut), yes(report.timed_out));
+        let (sandbox, took) = (yes(!report.sandbox.is_empty()), yes(report.duration_ms > 0));
+        let (command, passed) = (yes(!report.command.is_empty()), yes(report.output.contains("1 passed")));
+        format!("exit {exit} cut {cut} late {late} in {sandbox} took {took} ran {command}, passed {passed}")
+    }
+
+    export!(Face);
+}

@@ -1,0 +1,99 @@
+//! Skills in Rust, Python and JavaScript: what is the same of them all.
+//!
+//! `tests/fixtures/compat` keeps a component of each language that uses the whole contract; every later host must load
+//! them and give them the same. `tests/fixtures/skills` has attackers, which get no further than the one in Rust.
+//! `scripts/fixtures` unpacks the first and builds the second.
+
+mod attackers;
+mod compat;
+mod contract;
+mod speed;
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use host::api::SkillEntry;
+use host::skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
+use serde_json::Value;
+
+use crate::support::fixture_path;
+
+/// Languages in which components are kept.
+const LANGUAGES: [&str; 3] = ["rust", "python", "javascript"];
+
+/// A folder that is kept between runs, so that each component is compiled once.
+fn kept(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages").join(name);
+    fs::create_dir_all(&folder).expect("the folder is writable");
+    folder
+}
+
+/// The component of a language that is kept of version 1.0.0 of the contract.
+fn compat(language: &str) -> PathBuf {
+    fixture_path("compat").join(format!("{language}-1.0.0.wasm"))
+}
+
+/// A home in which what is kept has been added.
+fn home() -> &'static Path {
+    static HOME: OnceLock<PathBuf> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let home = kept("home");
+        // Tests of another process may be at the same.
+        let lock = fs::File::create(home.join("lock")).expect("the folder is writable");
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locks work");
+        let host = host();
+        for language in LANGUAGES {
+            let name = format!("contract_{language}");
+            let wasm = fs::read(compat(language)).expect("it is unpacked");
+            let is_there = |entry: &SkillEntry| entry.name == name && entry.state == "ready";
+            let copy = home.join("skills").join(format!("{name}.wasm"));
+            if host.entries().iter().any(is_there) && fs::read(copy).is_ok_and(|copy| copy == wasm) {
+                continue;
+            }
+            let shown = host.inspect(&compat(language)).expect("every later host accepts it");
+            host.add(&shown).expect("every later host takes it");
+        }
+        home
+    })
+}
+
+/// A host with the skills of that home.
+fn host() -> Arc<SkillHost> {
+    SkillHost::new(&[], &kept("home")).expect("the engine starts")
+}
+
+/// A component as the product embeds its skills, with the effects that are told of it where these are given. What was
+/// compiled is kept, because that takes a quarter of a minute.
+fn embedded(name: &'static str, component: &Path, effects: Option<&[&str]>) -> &'static [Builtin] {
+    let wasm = fs::read(component).expect("it is built");
+    let mut hasher = DefaultHasher::new();
+    (wasm, compiler_fingerprint().expect("the engine starts")).hash(&mut hasher);
+    let folder = kept("compiled");
+    let key = format!("{name}-{:016x}", hasher.finish());
+    let (code, facts) = (folder.join(format!("{key}.code")), folder.join(format!("{key}.json")));
+    if !facts.is_file() {
+        let made = precompile(component).expect("it is a skill");
+        let told = serde_json::json!([made.digest, made.descriptor]).to_string();
+        for (place, content) in [(&code, made.compiled.as_slice()), (&facts, told.as_bytes())] {
+            let new = folder.join(format!("{}.new", uuid::Uuid::new_v4()));
+            fs::write(&new, content).expect("the folder is writable");
+            fs::rename(new, place).expect("the folder is writable");
+        }
+    }
+    let facts = fs::read(&facts).expect("it was written");
+    let (digest, mut descriptor): (String, Value) = serde_json::from_slice(&facts).expect("it was written");
+    descriptor["name"] = name.into();
+    if let Some(effects) = effects {
+        descriptor["effects"] = effects.into();
+    }
+    let skill = Builtin {
+        name,
+        digest: digest.leak(),
+        wasm: &[],
+        compiled: fs::read(code).expect("it was written").leak(),
+        descriptor: descriptor.to_string().leak(),
+    };
+    vec![skill].leak()
+}

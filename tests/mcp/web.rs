@@ -1,0 +1,237 @@
+//! By hand, over HTTP.
+
+use host::limits;
+use serde_json::{Value, json};
+
+use super::{TOOLS, calls, initialize, text};
+use crate::conformance::http::{self, Answer, Connection};
+use crate::support::{Home, folder, holds, until};
+
+const FILES: &[(&str, &str)] = &[("app.py", "def f(x):\n    return x\n")];
+
+/// A client with its connection, where it has one.
+struct Web {
+    address: String,
+    path: String,
+    session: Option<String>,
+}
+
+impl Web {
+    fn new(address: &str, root: &std::path::Path) -> Self {
+        Self {
+            address: address.to_owned(),
+            path: format!("/mcp?root={}", root.display()),
+            session: None,
+        }
+    }
+
+    /// The same with a connection.
+    fn connected(address: &str, root: &std::path::Path) -> Self {
+        let mut web = Self::new(address, root);
+        let answer = web.post(&request(1, "initialize", initialize(&json!({})))).expect(200);
+        web.session = Some(answer.headers["mcp-session-id"].clone());
+        web.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .expect(202);
+        web
+    }
+
+    fn post(&self, message: &Value) -> Answer {
+        self.post_with(message, &[])
+    }
+
+    fn post_with(&self, message: &Value, more: &[(&str, &str)]) -> Answer {
+        let mut headers = vec![
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        if let Some(session) = &self.session {
+            headers.extend([
+                ("mcp-session-id", session.as_str()),
+                ("mcp-protocol-version", "2025-11-25"),
+            ]);
+        }
+        headers.extend(more);
+        Connection::send(&self.address, "POST", &self.path, &headers, Some(&message.to_string())).finish()
+    }
+
+    #[track_caller]
+    fn ask(&self, method: &str, params: Value) -> Value {
+        answer(&self.post(&request(7, method, params)).expect(200), 7)
+    }
+}
+
+fn request(id: u64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// The message of a stream that answers a request.
+#[track_caller]
+fn answer(answer: &Answer, id: u64) -> Value {
+    let messages = answer.body.lines().filter_map(|line| line.strip_prefix("data:"));
+    let messages = messages.filter_map(|data| serde_json::from_str::<Value>(data.trim()).ok());
+    let found = messages.into_iter().find(|message| message["id"] == id);
+    found.unwrap_or_else(|| panic!("{}", answer.body))
+}
+
+#[test]
+fn another_agent_lists_and_calls_the_skills_over_http() {
+    let (home, repository) = (Home::offline(), folder(FILES));
+    let web = Web::connected(&home.serve(), repository.path());
+    let tools = web.ask("tools/list", json!({}));
+    let names: Vec<&str> = tools["result"]["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    assert_eq!(names, TOOLS);
+    let call = |name: &str, arguments: Value| web.ask("tools/call", json!({"name": name, "arguments": arguments}));
+    let read = call("read_file", json!({"path": "app.py"}));
+    assert_eq!(text(&read["result"]), "     1\tdef f(x):\n     2\t    return x");
+    let denied = call("write_file", json!({"path": "new.py", "content": ""}));
+    assert_eq!(denied["result"]["structuredContent"]["code"], "denied", "{denied}");
+    assert_eq!(call("read_fil", json!({}))["error"]["code"], -32_602);
+    let wrong = call("read_file", json!({}));
+    assert_eq!(
+        wrong["result"]["structuredContent"]["code"], "invalid-arguments",
+        "{wrong}"
+    );
+    // Ended by its client: complete, and gone.
+    let session = web.session.clone().expect("it has one");
+    let headers = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-11-25"),
+    ];
+    assert!(http::ask(&web.address, "DELETE", &web.path, &headers).status < 300);
+    until("it has ended", || {
+        let listed = home
+            .run(repository.path(), &["history", "--operation", "mcp"])
+            .expect(0)
+            .stdout;
+        listed.contains("  mcp        complete ")
+    });
+    let names: Vec<String> = calls(&home).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["read_file", "write_file", "read_file"]);
+    web.post(&request(8, "tools/list", json!({}))).expect(404);
+}
+
+#[test]
+fn requests_of_the_newest_revision_share_a_session() {
+    let (home, repository) = (Home::offline(), folder(FILES));
+    let web = Web::new(&home.serve(), repository.path());
+    let call = |name: &str| {
+        let params = json!({"name": "read_file", "arguments": {"path": "app.py"}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }});
+        let headers = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "read_file"),
+        ];
+        let answered = web.post_with(&request(1, "tools/call", params), &headers).expect(200);
+        assert!(answered.body.contains("def f(x)"), "{}", answered.body);
+    };
+    call("one");
+    call("one");
+    until("they share one", || calls(&home).len() == 2);
+    call("another");
+    let listed = home
+        .run(repository.path(), &["history", "--operation", "mcp"])
+        .expect(0)
+        .stdout;
+    assert_eq!(listed.matches("  mcp        running").count(), 2, "{listed}");
+}
+
+#[test]
+fn who_may_ask_is_the_gates_business_here_as_elsewhere() {
+    let (home, repository) = (Home::offline(), folder(FILES));
+    let address = home.serve();
+    let web = Web::new(&address, repository.path());
+    let hello = request(1, "initialize", initialize(&json!({})));
+    let refused = web.post_with(&hello, &[("origin", "http://evil.example")]).expect(403);
+    assert_eq!(refused.json()["error"]["code"], "origin-not-allowed");
+    let refused = web.post_with(&hello, &[("host", "evil.example")]).expect(403);
+    assert_eq!(refused.json()["error"]["code"], "host-not-allowed");
+    let headers = [
+        ("content-type", "text/plain"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    Connection::send(&address, "POST", &web.path, &headers, Some("{}"))
+        .finish()
+        .expect(415);
+    let large = json!({"x": "x".repeat(limits::MCP_MESSAGE_BYTES_MAX)});
+    let refused = web.post(&large).expect(413);
+    assert_eq!(refused.json()["error"]["code"], "body-too-large");
+
+    for (path, said) in [
+        ("/mcp", "The request names no repository"),
+        ("/mcp?root=here", "The root must be an absolute path: `here`"),
+        ("/mcp?rot=/r", "Invalid query: rot: unknown field `rot`"),
+    ] {
+        let web = Web {
+            path: path.to_owned(),
+            ..Web::new(&address, repository.path())
+        };
+        let refused = web.post(&hello).expect(400).json();
+        holds(refused["error"]["message"].as_str().expect("a text"), &[said]);
+    }
+    let by_header = Web {
+        path: "/api/mcp".to_owned(),
+        ..Web::new(&address, repository.path())
+    };
+    let root = repository.path().to_str().expect("it is UTF-8");
+    by_header.post_with(&hello, &[("x-tool-root", root)]).expect(200);
+    let elsewhere = Web::new(&address, std::path::Path::new("/proc"));
+    let refused = answer(&elsewhere.post(&hello).expect(200), 1);
+    assert_eq!(refused["error"]["data"]["code"], "refused-repository", "{refused}");
+
+    let body = json!({"repo_path": root}).to_string();
+    let headers = [("content-type", "application/json")];
+    let refused = Connection::send(&address, "POST", "/mcp/connect", &headers, Some(&body))
+        .finish()
+        .expect(400);
+    holds(
+        refused.json()["error"]["message"].as_str().expect("a text"),
+        &["`Upgrade: tool-mcp`"],
+    );
+    // Whoever is only the same user widens nothing.
+    let widened = json!({"repo_path": root, "policy": {"allow": ["commit-git"]}}).to_string();
+    let headers = [
+        ("content-type", "application/json"),
+        ("upgrade", "tool-mcp"),
+        ("connection", "upgrade"),
+    ];
+    let refused = Connection::send(&address, "POST", "/mcp/connect", &headers, Some(&widened))
+        .finish()
+        .expect(403);
+    assert_eq!(refused.json()["error"]["code"], "forbidden");
+}
+
+#[test]
+fn a_bounded_number_of_agents_is_connected() {
+    let (home, repository) = (Home::offline(), folder(FILES));
+    let address = home.serve();
+    let mut connected = Vec::new();
+    for _ in 0..limits::MCP_CONNECTIONS_MAX {
+        connected.push(Web::connected(&address, repository.path()));
+    }
+    let web = Web::new(&address, repository.path());
+    let refused = answer(
+        &web.post(&request(1, "initialize", initialize(&json!({})))).expect(200),
+        1,
+    );
+    holds(
+        refused["error"]["message"].as_str().expect("a text"),
+        &["64 other agents are connected"],
+    );
+    let read = connected[0].ask(
+        "tools/call",
+        json!({"name": "read_file", "arguments": {"path": "app.py"}}),
+    );
+    assert_eq!(
+        read["result"]["isError"], false,
+        "those that are there are not disturbed"
+    );
+}

@@ -1,0 +1,502 @@
+//! Skills of a team: added, changed, locked, audited, signed, and handed on by a registry, through the real binary.
+
+mod loops;
+mod registry;
+mod signed;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Finished, Home, folder, guest, holds};
+
+/// A component of the tests' own, changed where its description stands: the same skill in another version, or with other
+/// effects, as long as each text has as many bytes as before.
+pub(super) fn changed(name: &str, changes: &[(&str, &str)]) -> (TempDir, PathBuf) {
+    let mut bytes = std::fs::read(guest(name)).expect("it is readable");
+    for (from, to) in changes {
+        assert_eq!(from.len(), to.len(), "{from} {to}");
+        let places: Vec<usize> = bytes
+            .windows(from.len())
+            .enumerate()
+            .filter(|(_, window)| *window == from.as_bytes())
+            .map(|(at, _)| at)
+            .collect();
+        assert!(!places.is_empty(), "`{from}` is not in `{name}`");
+        for at in places {
+            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+    }
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join(format!("{name}.wasm"));
+    std::fs::write(&path, bytes).expect("the folder is writable");
+    (folder, path)
+}
+
+pub(super) fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of the tests is UTF-8")
+}
+
+fn skill(home: &Home, arguments: &[&str]) -> Finished {
+    home.run(Path::new("/"), &[&["skill"], arguments].concat())
+}
+
+/// What the list says of one skill.
+pub(super) fn entry(home: &Home, name: &str) -> Option<Value> {
+    let listed: Value = serde_json::from_str(&skill(home, &["list", "--json"]).expect(0).stdout).expect("JSON");
+    let skills = listed["skills"].as_array().expect("a list").clone();
+    skills.into_iter().find(|skill| skill["name"] == name)
+}
+
+fn state(home: &Home, name: &str) -> Value {
+    entry(home, name).map_or(Value::Null, |entry| entry["state"].clone())
+}
+
+#[test]
+fn a_skill_is_shown_added_called_disabled_and_removed() {
+    let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
+    let echo = guest("echo");
+    let refused = skill(&home, &["add", text(&echo)]).expect(1);
+    holds(
+        &refused.stderr,
+        &["echo 1.0.0", "effects  none", "Nothing was pinned", "--yes"],
+    );
+    assert_eq!(entry(&home, "echo"), None);
+    let added = skill(&home, &["add", text(&echo), "--yes"]).expect(0);
+    assert_eq!(added.stdout, "Added echo 1.0.0.\n");
+    let call = || home.run(root.path(), &["skill", "call", "echo", r#"{"text": "hello"}"#]);
+    holds(&call().expect(0).stdout, &["hello"]);
+    // Again changes nothing, and asks nothing.
+    skill(&home, &["add", text(&echo)]).expect(0);
+
+    assert_eq!(skill(&home, &["disable", "echo"]).expect(0).stdout, "Disabled echo.\n");
+    assert_eq!(state(&home, "echo"), "disabled");
+    holds(&call().expect(1).stderr, &["disabled", "tool skill enable echo"]);
+    // A new pin of the same file does not bring it back.
+    skill(&home, &["add", text(&echo), "--yes"]).expect(0);
+    assert_eq!(state(&home, "echo"), "disabled");
+    assert_eq!(skill(&home, &["enable", "echo"]).expect(0).stdout, "Enabled echo.\n");
+    call().expect(0);
+
+    skill(&home, &["remove", "echo"]).expect(0);
+    assert_eq!(entry(&home, "echo"), None);
+    for command in ["remove", "disable", "enable", "trust", "update"] {
+        holds(&skill(&home, &[command, "echo"]).expect(1).stderr, &["[error]", "echo"]);
+    }
+}
+
+#[test]
+fn every_component_of_a_folder_is_added_and_an_empty_one_says_so() {
+    let home = Home::offline();
+    let folder = TempDir::new().expect("a temporary folder");
+    let empty = skill(&home, &["add", text(folder.path()), "--yes"]).expect(1);
+    holds(&empty.stderr, &["There is no component in", "NAME.wasm"]);
+    for name in ["echo", "summing"] {
+        std::fs::copy(guest(name), folder.path().join(format!("{name}.wasm"))).expect("the folder is writable");
+    }
+    let added = skill(&home, &["add", text(folder.path()), "--yes"]).expect(0);
+    assert_eq!(added.stdout, "Added echo 1.0.0.\nAdded summing 1.0.0.\n");
+}
+
+#[test]
+fn a_skill_that_asks_for_more_is_stopped_until_that_is_confirmed() {
+    let home = Home::offline();
+    skill(&home, &["add", text(&guest("summing")), "--yes"]).expect(0);
+    less(&home, "summing");
+    let new = guest("summing");
+    for flags in [&[][..], &["--yes"]] {
+        let refused = skill(&home, &[&["add", text(&new)], flags].concat()).expect(1);
+        holds(
+            &refused.stderr,
+            &[
+                "read-repository (new)",
+                "asks for more than before",
+                "--allow-effects read-repository",
+            ],
+        );
+    }
+    let wrong = skill(&home, &["add", text(&new), "--yes", "--allow-effects", "read-git"]).expect(1);
+    holds(&wrong.stderr, &["--allow-effects read-repository"]);
+    skill(&home, &["add", text(&new), "--yes", "--allow-effects", "root"]).expect(2);
+    assert_eq!(
+        entry(&home, "summing").expect("it is there")["effects"],
+        serde_json::json!([])
+    );
+    skill(
+        &home,
+        &[
+            "add",
+            text(&new),
+            "--allow-effects",
+            "read-repository,read-git",
+            "--yes",
+        ],
+    )
+    .expect(0);
+    let granted = entry(&home, "summing").expect("it is there")["effects"].clone();
+    assert_eq!(granted, serde_json::json!(["read-repository"]));
+}
+
+/// Takes every effect from a pinned skill, as if the version before had asked for none.
+fn less(home: &Home, name: &str) {
+    let path = home.path().join("skills/pins.json");
+    let mut pins: Value = serde_json::from_slice(&std::fs::read(&path).expect("it is there")).expect("JSON");
+    pins["skills"][name]["descriptor"]["effects"] = serde_json::json!([]);
+    std::fs::write(&path, pins.to_string()).expect("the home is ours");
+}
+
+#[test]
+fn a_changed_byte_is_refused_and_a_new_version_is_shown_beside_the_old() {
+    let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
+    skill(&home, &["add", text(&guest("echo")), "--yes"]).expect(0);
+    let installed = home.path().join("skills/echo.wasm");
+    let (_folder, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
+    std::fs::copy(&newer, &installed).expect("the home is ours");
+    assert_eq!(state(&home, "echo"), "changed");
+    let refused = home.run(root.path(), &["skill", "call", "echo"]).expect(1);
+    holds(&refused.stderr, &["has changed since it was added"]);
+    let shown = skill(&home, &["trust", "echo"]).expect(1);
+    holds(
+        &shown.stderr,
+        &[
+            "Answers with all arguments.",
+            "before   1.0.0",
+            "under the same version",
+        ],
+    );
+    skill(&home, &["trust", "echo", "--yes"]).expect(0);
+    home.run(root.path(), &["skill", "call", "echo"]).expect(0);
+    // Behind the daemon's back and with the same size, a byte of the code.
+    let mut bytes = std::fs::read(&installed).expect("it is there");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&installed, bytes).expect("the home is ours");
+    home.run(root.path(), &["skill", "call", "echo"]).expect(1);
+    assert_eq!(state(&home, "echo"), "changed");
+}
+
+#[test]
+fn a_built_in_name_and_another_world_are_refused_with_their_sentences() {
+    let home = Home::offline();
+    let (_folder, named) = changed("echo", &[]);
+    let ours = guest("read_file");
+    let refused = skill(&home, &["add", text(&ours), "--yes"]).expect(1);
+    holds(&refused.stderr, &["its name, `read_file`, is that of a built-in skill"]);
+    // Not added, but put there.
+    std::fs::create_dir_all(home.path().join("skills")).expect("the home is ours");
+    std::fs::copy(&named, home.path().join("skills/read_file.wasm")).expect("the home is ours");
+    let listed = skill(&home, &["list"]).expect(0).stdout;
+    holds(&listed, &["refused: its name is that of a built-in skill"]);
+    let (_folder, other) = changed("echo", &[("tool:skill/handler@1.0.0", "tool:skill/handler@1.9.0")]);
+    let refused = skill(&home, &["add", text(&other), "--yes"]).expect(1);
+    holds(
+        &refused.stderr,
+        &["it was built for tool:skill@1.9.0, and this host accepts tool:skill@1.0.0"],
+    );
+}
+
+#[test]
+fn a_skill_is_updated_from_where_it_came() {
+    let home = Home::offline();
+    let (_folder, file) = changed("echo", &[]);
+    skill(&home, &["add", text(&file), "--yes"]).expect(0);
+    let same = skill(&home, &["update", "echo"]).expect(0);
+    assert_eq!(same.stdout, "echo 1.0.0 is what is there.\n");
+    let (_newer, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
+    std::fs::copy(&newer, &file).expect("the folder is writable");
+    skill(&home, &["update", "echo"]).expect(1);
+    let updated = skill(&home, &["update", "--all", "--yes"]).expect(0);
+    assert_eq!(updated.stdout, "Updated echo from 1.0.0 to 1.0.0.\n");
+    let other = skill(&home, &["update", "echo", "--from", text(&guest("summing")), "--yes"]).expect(1);
+    holds(&other.stderr, &["holds `summing`, not `echo`"]);
+    std::fs::remove_file(&file).expect("it is ours");
+    holds(
+        &skill(&home, &["update", "--all", "--yes"]).expect(1).stderr,
+        &["echo: "],
+    );
+    // A pin of an earlier version knows no place.
+    let path = home.path().join("skills/pins.json");
+    let mut pins: Value = serde_json::from_slice(&std::fs::read(&path).expect("it is there")).expect("JSON");
+    let pin = pins["skills"]["echo"].as_object_mut().expect("it is pinned");
+    pin.retain(|key, _| key == "digest" || key == "descriptor");
+    std::fs::write(&path, pins.to_string()).expect("the home is ours");
+    assert_eq!(state(&home, "echo"), "ready");
+    holds(&skill(&home, &["update", "echo"]).expect(1).stderr, &["--from SOURCE"]);
+}
+
+// ---- skills.lock ----
+
+/// A repository with a lock file of what is pinned: `echo` and `summing`.
+fn locked() -> (Home, TempDir) {
+    let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
+    for name in ["echo", "summing"] {
+        skill(&home, &["add", text(&guest(name)), "--yes"]).expect(0);
+    }
+    let done = home.run(root.path(), &["skill", "lock"]).expect(0);
+    holds(&done.stdout, &["Locked 2 skills in ", "skills.lock"]);
+    (home, root)
+}
+
+fn frozen(home: &Home, root: &Path) -> Finished {
+    home.run(root, &["skill", "sync", "--frozen"])
+}
+
+fn lock_file(root: &Path) -> String {
+    std::fs::read_to_string(root.join("skills.lock")).expect("it was written")
+}
+
+fn rewrite(root: &Path, from: &str, to: &str) {
+    let text = lock_file(root);
+    assert!(text.contains(from), "{from}: {text}");
+    std::fs::write(root.join("skills.lock"), text.replace(from, to)).expect("the folder is writable");
+}
+
+#[test]
+fn a_lock_file_is_the_same_whenever_it_is_written_and_names_no_place_of_this_machine() {
+    let (home, root) = locked();
+    let before = lock_file(root.path());
+    holds(
+        &before,
+        &[
+            "name = \"echo\"",
+            "world = \"1.0.0\"",
+            "source = \"echo.wasm\"",
+            "effects = []",
+        ],
+    );
+    assert!(
+        !before.contains(text(root.path())) && !before.contains("/target/"),
+        "{before}"
+    );
+    home.run(root.path(), &["skill", "lock"]).expect(0);
+    assert_eq!(lock_file(root.path()), before);
+    assert_eq!(frozen(&home, root.path()).expect(0).stdout, "2 skills are as locked.\n");
+    let elsewhere = TempDir::new().expect("a temporary folder");
+    home.run(root.path(), &["skill", "lock", "--dir", text(elsewhere.path())])
+        .expect(0);
+    assert_eq!(lock_file(elsewhere.path()), before);
+}
+
+#[test]
+fn frozen_finds_each_drift_and_exits_with_2() {
+    let (home, root) = locked();
+    let root = root.path();
+    let good = lock_file(root);
+    let digest = entry(&home, "echo").expect("it is there")["digest"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    let drifts: [(&str, String, &str); 6] = [
+        (
+            "name = \"echo\"",
+            "name = \"fmt\"".to_owned(),
+            "`fmt` is locked and not there",
+        ),
+        (
+            "name = \"echo\"",
+            "name = \"fmt\"".to_owned(),
+            "`echo` is there and not locked",
+        ),
+        (&digest, "0".repeat(64), "`echo` is locked with the digest 000000000000"),
+        (
+            "effects = [\"read-repository\"]",
+            "effects = []".to_owned(),
+            "`summing` is granted more than is locked: read-repository",
+        ),
+        (
+            "world = \"1.0.0\"",
+            "world = \"2.0.0\"".to_owned(),
+            "`echo` is locked for tool:skill@2.0.0",
+        ),
+        (
+            "version = \"1.0.0\"",
+            "version = \"1.0.1\"".to_owned(),
+            "`echo` is locked in version 1.0.1, and is 1.0.0",
+        ),
+    ];
+    for (from, to, told) in drifts {
+        rewrite(root, from, &to);
+        let by_command = frozen(&home, root).expect(2);
+        let by_call = home.run(root, &["skill", "call", "echo", "--frozen"]).expect(2);
+        let by_operation = home.run(root, &["explain", ".", "--frozen"]).expect(2);
+        for refused in [by_command, by_call, by_operation] {
+            holds(&refused.stderr, &["The skills differ from `skills.lock`", told]);
+        }
+        std::fs::write(root.join("skills.lock"), &good).expect("the folder is writable");
+    }
+    skill(&home, &["disable", "echo"]).expect(0);
+    holds(
+        &frozen(&home, root).expect(2).stderr,
+        &["`echo` is locked and cannot be used: it is disabled"],
+    );
+    skill(&home, &["enable", "echo"]).expect(0);
+    home.run(root, &["skill", "call", "echo", "--frozen"]).expect(0);
+    home.run(root, &["explain", ".", "--frozen"]).expect(0);
+    std::fs::remove_file(root.join("skills.lock")).expect("it is ours");
+    frozen(&home, root).expect(2);
+    home.run(root, &["skill", "call", "echo", "--frozen"]).expect(2);
+}
+
+#[test]
+fn a_lock_file_that_nobody_understands_stops_everything_with_its_line() {
+    let (home, root) = locked();
+    rewrite(root.path(), "world", "wolrd");
+    for command in [
+        &["skill", "sync"][..],
+        &["skill", "sync", "--frozen"],
+        &["skill", "call", "echo"],
+        &["explain", "."],
+    ] {
+        let refused = home.run(root.path(), command).expect(2);
+        holds(&refused.stderr, &["skills.lock`, line 8", "wolrd"]);
+    }
+}
+
+#[test]
+fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
+    let (home, root) = locked();
+    let root = root.path();
+    let call = |flags: &[&str]| {
+        home.run(
+            root,
+            &[
+                &["skill", "call", "summing", r#"{"numbers": [1], "mischief": "list"}"#],
+                flags,
+            ]
+            .concat(),
+        )
+    };
+    call(&[]).expect(0);
+    // The file takes it away.
+    rewrite(root, "effects = [\"read-repository\"]", "effects = []");
+    holds(
+        &call(&["--allow", "read-repository"]).expect(1).stderr,
+        &["not granted here", "skills.lock`", "withholds it"],
+    );
+    // It gives what the user has not.
+    rewrite(root, "effects = []", "effects = [\"install\", \"read-repository\"]");
+    less(&home, "summing");
+    call(&[]).expect(1);
+    // Of whom the user has not trusted it makes nobody.
+    std::fs::remove_file(home.path().join("skills/pins.json")).expect("it is ours");
+    holds(&call(&[]).expect(1).stderr, &["nobody has added it"]);
+}
+
+#[test]
+fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
+    let (_, root) = locked();
+    for name in ["echo", "summing"] {
+        std::fs::copy(guest(name), root.path().join(format!("{name}.wasm"))).expect("the folder is writable");
+    }
+    let home = Home::offline();
+    let asked = home.run(root.path(), &["skill", "sync"]).expect(1);
+    holds(&asked.stderr, &["echo 1.0.0", "--yes"]);
+    assert_eq!(entry(&home, "echo"), None);
+    let done = home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
+    assert_eq!(
+        done.stdout,
+        "Pinned echo 1.0.0.\nPinned summing 1.0.0.\n2 skills are as locked.\n"
+    );
+    // Fewer effects than it asks for, because fewer are locked.
+    rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");
+    home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
+    assert_eq!(
+        entry(&home, "summing").expect("it is there")["effects"],
+        serde_json::json!([])
+    );
+    // More again is more than before.
+    rewrite(root.path(), "source = \"summing.wasm\"", "source = \"./summing.wasm\"");
+    let other = Home::offline();
+    let (_folder, forged) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
+    std::fs::copy(forged, root.path().join("echo.wasm")).expect("the folder is writable");
+    let refused = other.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
+    holds(&refused.stderr, &["is not the `echo` that is locked: its digest is"]);
+    assert_eq!(entry(&other, "echo"), None);
+    rewrite(root.path(), "source = \"echo.wasm\"", "source = \"../echo.wasm\"");
+    holds(
+        &other.run(root.path(), &["skill", "sync", "--yes"]).expect(1).stderr,
+        &["is not there"],
+    );
+}
+
+// ---- audit ----
+
+#[test]
+fn an_audit_names_what_was_needed_and_what_is_superfluous() {
+    let files = [("src/a.py", "x = 1\n"), ("src/b.py", "y = 2\n"), ("README.md", "hi\n")];
+    let (home, root) = (Home::offline(), folder(&files));
+    skill(&home, &["add", text(&guest("summing")), "--yes"]).expect(0);
+    let audit = |flags: &[&str]| home.run(root.path(), &[&["skill", "audit", "summing", "--json"], flags].concat());
+    holds(&audit(&[]).expect(1).stderr, &["No call of `summing`", "--cases"]);
+    home.run(root.path(), &["skill", "call", "summing", r#"{"numbers": [1, 2]}"#])
+        .expect(0);
+    let report: Value = serde_json::from_str(&audit(&[]).expect(0).stdout).expect("JSON");
+    assert_eq!(
+        (&report["calls"], &report["superfluous"]),
+        (&1.into(), &serde_json::json!(["read-repository"]))
+    );
+    home.run(
+        root.path(),
+        &["skill", "call", "summing", r#"{"numbers": [1], "mischief": "list"}"#],
+    )
+    .expect(0);
+    let report: Value = serde_json::from_str(&audit(&[]).expect(0).stdout).expect("JSON");
+    assert_eq!(report["used"], serde_json::json!(["read-repository"]));
+    assert_eq!(report["superfluous"], serde_json::json!([]));
+    assert_eq!(report["listed"], serde_json::json!(["**"]));
+    assert!(
+        report["peak"]["memory_bytes"]
+            .as_u64()
+            .is_some_and(|peak| peak > 65_536),
+        "{report}"
+    );
+    let shown = home.run(root.path(), &["skill", "audit", "summing"]).expect(0).stdout;
+    holds(
+        &shown,
+        &[
+            "summing: 2 calls",
+            "used         read-repository",
+            "listed       **",
+            "KiB memory",
+        ],
+    );
+}
+
+#[test]
+fn an_audit_of_cases_proposes_and_runs_nothing() {
+    let cases = "[[case]]\nname = \"one\"\narguments = { path = \"new/file.txt\", content = \"x\\n\" }\n";
+    let (home, folder) = (
+        Home::offline(),
+        folder(&[
+            ("cases.toml", cases),
+            ("fixture/a.txt", "x\n"),
+            ("fixture/pytest.ini", "[pytest]\n"),
+        ]),
+    );
+    let shown = skill(
+        &home,
+        &["audit", "write_file", "--cases", text(folder.path()), "--json"],
+    )
+    .expect(0);
+    let report: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    assert_eq!(report["staged"], serde_json::json!(["new/file.txt"]));
+    holds(&report["used"].to_string(), &["write-repository"]);
+    assert!(!folder.path().join("fixture/new").exists(), "nothing is proposed");
+    std::fs::write(folder.path().join("cases.toml"), "[[case]]\n").expect("the folder is writable");
+    let shown = skill(&home, &["audit", "run_tests", "--cases", text(folder.path()), "--json"]).expect(1);
+    let report: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    holds(&report["used"].to_string(), &["run-process"]);
+    assert_eq!(report["failed"], 1);
+    std::fs::write(folder.path().join("cases.toml"), "[[case]\n").expect("the folder is writable");
+    skill(&home, &["audit", "echo", "--cases", text(folder.path())]).expect(1);
+}

@@ -1,0 +1,93 @@
+//! A team's skills in the loop of every operation, with a scripted model.
+
+use host::provider::script::{Round, ScriptedCall};
+use serde_json::{Value, json};
+
+use super::{skill, text};
+use crate::providers::scripted;
+use crate::support::{Home, folder, guest, holds};
+
+fn offered(body: &Value) -> Vec<(String, String)> {
+    let tools = body["tools"].as_array().expect("tools are offered");
+    let named = |tool: &Value, key: &str| tool["function"][key].as_str().unwrap_or_default().to_owned();
+    tools
+        .iter()
+        .map(|tool| (named(tool, "name"), named(tool, "description")))
+        .collect()
+}
+
+fn add(home: &Home, name: &str) {
+    skill(home, &["add", text(&guest(name)), "--yes"]).expect(0);
+}
+
+#[test]
+fn a_model_is_offered_the_teams_skills_named_apart_and_calls_them() {
+    for operation in [
+        &["explain", "."][..],
+        &["architect", "make it simpler"],
+        &["refactor", "a.py"],
+        &["test-gen", "a.py"],
+    ] {
+        let root = folder(&[("a.py", "def a():\n    return 1\n")]);
+        let call = ScriptedCall::new("echo", json!({"text": "of the team"}));
+        let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
+        add(&home, "echo");
+        // How an operation with so short an answer ends is not asked here.
+        home.run(root.path(), operation);
+        let requests = server.requests();
+        let tools = offered(&requests[0].body);
+        assert_eq!(tools.len(), 13, "{operation:?}");
+        let ours: Vec<_> = tools
+            .iter()
+            .filter(|(_, told)| told.starts_with("A skill of the user's team, not built in."))
+            .collect();
+        assert_eq!(ours.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["echo"]);
+        let messages = requests[1].body["messages"].to_string();
+        holds(&messages, &["of the team"]);
+    }
+}
+
+#[test]
+fn a_denied_effect_of_a_teams_skill_is_an_error_of_the_tool() {
+    let root = folder(&[("a.py", "def a():\n    return 1\n")]);
+    let call = ScriptedCall::new("summing", json!({"numbers": [1], "mischief": "list"}));
+    let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
+    add(&home, "summing");
+    home.run(root.path(), &["explain", ".", "--deny", "read-repository"]);
+    let messages = server.requests()[1].body["messages"].to_string();
+    holds(&messages, &["summing", "read-repository", "not granted"]);
+}
+
+#[test]
+fn a_skill_that_is_disabled_or_not_trusted_is_not_offered() {
+    let root = folder(&[("a.py", "def a():\n    return 1\n")]);
+    let call = ScriptedCall::new("echo", json!({"text": "of the team"}));
+    let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
+    add(&home, "echo");
+    skill(&home, &["disable", "echo"]).expect(0);
+    std::fs::copy(guest("summing"), home.path().join("skills/summing.wasm")).expect("the home is ours");
+    home.run(root.path(), &["explain", "."]);
+    let requests = server.requests();
+    let tools = offered(&requests[0].body);
+    assert_eq!(tools.len(), 12, "{tools:?}");
+    assert!(tools.iter().all(|(name, _)| name != "echo" && name != "summing"));
+    holds(
+        &requests[1].body["messages"].to_string(),
+        &["There is no tool named `echo`"],
+    );
+}
+
+#[test]
+fn a_lock_file_narrows_what_a_model_can_do_with_a_teams_skill() {
+    let root = folder(&[("a.py", "def a():\n    return 1\n")]);
+    let call = ScriptedCall::new("summing", json!({"numbers": [1], "mischief": "list"}));
+    let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
+    add(&home, "summing");
+    home.run(root.path(), &["skill", "lock"]).expect(0);
+    let file = root.path().join("skills.lock");
+    let lock = std::fs::read_to_string(&file).expect("it was written");
+    std::fs::write(&file, lock.replace("\"read-repository\"", "")).expect("the folder is writable");
+    home.run(root.path(), &["explain", "."]);
+    let messages = server.requests()[1].body["messages"].to_string();
+    holds(&messages, &["not granted", "withholds it"]);
+}

@@ -1,0 +1,264 @@
+//! Signatures: by our own keys, by openssl's, in files and in a registry.
+
+use std::path::{Path, PathBuf};
+
+use super::registry::{Registry, push, skill};
+use super::{changed, entry, text};
+use crate::support::{Home, holds, run};
+use tempfile::TempDir;
+
+/// Keys of somebody.
+struct Keys {
+    folder: TempDir,
+}
+
+impl Keys {
+    fn new() -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        let home = Home::empty();
+        let made = skill(&home, &["keys", "new", "--out", text(&folder.path().join("team"))]).expect(0);
+        holds(&made.stdout, &["team.key", "team.pub"]);
+        Self { folder }
+    }
+
+    fn private(&self) -> PathBuf {
+        self.folder.path().join("team.key")
+    }
+
+    fn public(&self) -> PathBuf {
+        self.folder.path().join("team.pub")
+    }
+}
+
+/// A home in which these people's signatures count.
+fn home_of(required: bool, identities: &[(&str, &Path)]) -> Home {
+    let mut config = format!(
+        "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n\n[skills]\nrequire_signature = {required}\n\n\
+         [skills.identities]\n"
+    );
+    for (name, key) in identities {
+        config += &format!("{name} = {:?}\n", text(key));
+    }
+    Home::configured(&config)
+}
+
+#[test]
+fn a_configuration_may_require_signatures() {
+    let (ada, bob) = (Keys::new(), Keys::new());
+    let home = home_of(true, &[("ada", &ada.public())]);
+    // It says: require_signature = true, and whose counts in [skills.identities].
+    let (_folder, component) = changed("echo", &[]);
+    let add = |home: &Home| skill(home, &["add", text(&component), "--yes"]);
+    holds(
+        &add(&home).expect(1).stderr,
+        &["`echo` is not signed, and a signature is required"],
+    );
+    let sign = |keys: &Keys| skill(&home, &["sign", text(&component), "--key", text(&keys.private())]);
+    sign(&bob).expect(0);
+    holds(&add(&home).expect(1).stderr, &["`echo` is not signed by `ada`"]);
+    let signed = sign(&ada).expect(0);
+    holds(&signed.stdout, &["Signed echo 1.0.0 with the digest ", "echo.wasm.sig"]);
+    let added = add(&home).expect(0);
+    holds(&added.stderr, &["signed   by ada"]);
+    // It goes with the component, so that it can be looked at again.
+    assert!(home.path().join("skills/echo.wasm.sig").exists());
+    skill(&home, &["trust", "echo", "--yes"]).expect(0);
+    // Another component under the same signature.
+    let (_other, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
+    std::fs::copy(&newer, &component).expect("the folder is writable");
+    holds(
+        &add(&home).expect(1).stderr,
+        &["the signature of `echo` by `ada` is for another component: sha256:"],
+    );
+    std::fs::write(component.with_extension("wasm.sig"), "{}").expect("the folder is writable");
+    holds(&add(&home).expect(1).stderr, &["is no signature"]);
+    // A key in the text of the configuration, and one that is none.
+    let pem = std::fs::read_to_string(ada.public()).expect("it is there");
+    let config = std::fs::read_to_string(home.path().join("config.toml")).expect("it is there");
+    let inline = config.replace(&format!("{:?}", text(&ada.public())), &format!("\"\"\"\n{pem}\"\"\""));
+    std::fs::write(home.path().join("config.toml"), &inline).expect("the home is ours");
+    sign(&ada).expect(0);
+    add(&home).expect(0);
+    std::fs::write(
+        home.path().join("config.toml"),
+        inline.replace("BEGIN PUBLIC", "BEGIN PRIVATE"),
+    )
+    .expect("the home is ours");
+    holds(
+        &add(&home).expect(2).stderr,
+        &["`[skills.identities] ada` is no usable key"],
+    );
+}
+
+#[test]
+fn a_flag_requires_a_signature_where_the_configuration_does_not() {
+    let (ada, home) = (Keys::new(), Home::offline());
+    let (_folder, component) = changed("echo", &[]);
+    let required = &["add", text(&component), "--yes", "--require-signature"];
+    holds(&skill(&home, required).expect(1).stderr, &["no identity is configured"]);
+    let home = home_of(false, &[("ada", &ada.public())]);
+    holds(
+        &skill(&home, required).expect(1).stderr,
+        &["is not signed, and a signature is required"],
+    );
+    skill(&home, &["add", text(&component), "--yes"]).expect(0);
+    skill(&home, &["sign", "echo", "--key", text(&ada.private())]).expect(0);
+    skill(&home, &["trust", "echo", "--yes", "--require-signature"]).expect(0);
+    for (key, told) in [
+        (ada.public(), "tool skill keys new"),
+        (component.clone(), "could not be read"),
+        (PathBuf::from("/nowhere"), "/nowhere"),
+    ] {
+        holds(
+            &skill(&home, &["sign", "echo", "--key", text(&key)]).expect(1).stderr,
+            &["[error]", told],
+        );
+    }
+    let again = skill(&home, &["keys", "new", "--out", text(&ada.folder.path().join("team"))]).expect(1);
+    holds(&again.stderr, &["team.pub` could not be written"]);
+}
+
+/// What openssl makes and checks is what we make and check: the form is that of cosign's keys and signatures.
+#[test]
+fn openssl_makes_and_checks_the_same_signatures() {
+    let openssl = |folder: &Path, arguments: &[&str]| run(folder, Path::new("openssl"), arguments);
+    let theirs = TempDir::new().expect("a temporary folder");
+    openssl(
+        theirs.path(),
+        &[
+            "ecparam",
+            "-name",
+            "prime256v1",
+            "-genkey",
+            "-noout",
+            "-out",
+            "sec1.key",
+        ],
+    );
+    openssl(
+        theirs.path(),
+        &["pkcs8", "-topk8", "-nocrypt", "-in", "sec1.key", "-out", "team.key"],
+    );
+    openssl(
+        theirs.path(),
+        &["pkey", "-in", "team.key", "-pubout", "-out", "team.pub"],
+    );
+    let home = home_of(true, &[("openssl", &theirs.path().join("team.pub"))]);
+    let (folder, component) = changed("echo", &[]);
+    let old = skill(
+        &home,
+        &["sign", text(&component), "--key", text(&theirs.path().join("sec1.key"))],
+    )
+    .expect(1);
+    holds(&old.stderr, &["openssl pkcs8 -topk8 -nocrypt"]);
+    skill(
+        &home,
+        &["sign", text(&component), "--key", text(&theirs.path().join("team.key"))],
+    )
+    .expect(0);
+    // Ours, checked by openssl.
+    let bundle = component.with_extension("wasm.sig");
+    let parts: serde_json::Value = serde_json::from_slice(&std::fs::read(&bundle).expect("it is there")).expect("JSON");
+    for part in ["payload", "signature"] {
+        std::fs::write(folder.path().join("in"), parts[part].as_str().expect("text")).expect("the folder is writable");
+        openssl(folder.path(), &["base64", "-d", "-A", "-in", "in", "-out", part]);
+    }
+    let public = theirs.path().join("team.pub");
+    let verify = [
+        "dgst",
+        "-sha256",
+        "-verify",
+        text(&public),
+        "-signature",
+        "signature",
+        "payload",
+    ];
+    openssl(folder.path(), &verify);
+    // Theirs, over a payload as cosign writes it, checked by us.
+    let payload = std::fs::read_to_string(folder.path().join("payload")).expect("it is text");
+    let payload = payload.replace(
+        "\"docker-reference\":\"\"",
+        "\"docker-reference\":\"registry.example.org/team/echo\"",
+    );
+    std::fs::write(
+        folder.path().join("payload"),
+        payload.replace("null", "{\"creator\":\"cosign\"}"),
+    )
+    .expect("the folder is writable");
+    let private = theirs.path().join("team.key");
+    openssl(
+        folder.path(),
+        &[
+            "dgst",
+            "-sha256",
+            "-sign",
+            text(&private),
+            "-out",
+            "signature",
+            "payload",
+        ],
+    );
+    let encoded = |part: &str| {
+        openssl(folder.path(), &["base64", "-A", "-in", part, "-out", "out"]);
+        std::fs::read_to_string(folder.path().join("out")).expect("it is text")
+    };
+    let theirs = serde_json::json!({"payload": encoded("payload"), "signature": encoded("signature")});
+    std::fs::write(&bundle, theirs.to_string()).expect("the folder is writable");
+    let added = skill(&home, &["add", text(&component), "--yes"]).expect(0);
+    holds(&added.stderr, &["signed   by openssl"]);
+}
+
+#[test]
+fn a_registry_keeps_signatures_beside_components_and_none_is_believed_by_its_tag() {
+    let (registry, ada, bob) = (Registry::start(), Keys::new(), Keys::new());
+    let author = Home::offline();
+    let (_folder, component) = changed("echo", &[]);
+    let place = registry.place("team/echo:1.0");
+    push(&author, &component, &place);
+    let home = home_of(true, &[("ada", &ada.public())]);
+    let add = |place: &str| skill(&home, &["add", place, "--yes"]);
+    holds(
+        &add(&place).expect(1).stderr,
+        &["is not signed, and a signature is required"],
+    );
+    for (keys, told) in [(&bob, Some("is not signed by `ada`")), (&ada, None)] {
+        skill(&author, &["sign", text(&component), "--key", text(&keys.private())]).expect(0);
+        let pushed = skill(&author, &["push", text(&component), &place]).expect(0);
+        holds(&pushed.stdout, &["with its signature"]);
+        match told {
+            Some(told) => holds(&add(&place).expect(1).stderr, &[told]),
+            None => holds(&add(&place).expect(0).stderr, &["signed   by ada"]),
+        }
+    }
+    // Both signatures are there; the tag now means a component that nobody has signed.
+    let (_other, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
+    push(&author, &newer, &place);
+    holds(
+        &skill(&home, &["update", "echo", "--yes"]).expect(1).stderr,
+        &["is not signed, and a signature is required"],
+    );
+    // The old signature under the new component's name is for the old one.
+    std::fs::copy(component.with_extension("wasm.sig"), newer.with_extension("wasm.sig"))
+        .expect("the folder is writable");
+    push_signed(&author, &newer, &place);
+    holds(
+        &skill(&home, &["update", "echo", "--yes"]).expect(1).stderr,
+        &["the signature of `echo` by `ada` is for another component"],
+    );
+    let kept = entry(&home, "echo").expect("it is there");
+    assert_eq!(
+        (&kept["state"], &kept["description"]),
+        (&"ready".into(), &"Answers with its arguments.".into())
+    );
+}
+
+fn push_signed(home: &Home, component: &Path, place: &str) {
+    let pushed = skill(home, &["push", text(component), place]).expect(0);
+    holds(&pushed.stdout, &["with its signature"]);
+}
