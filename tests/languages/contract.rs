@@ -89,7 +89,9 @@ fn kind(all: &Resolve, kind: &TypeDefKind) -> String {
         }
         TypeDefKind::Variant(variant) => {
             let cases = variant.cases.iter();
-            cases.map(|case| format!("{}({})", case.name, optional(&case.ty))).collect()
+            cases
+                .map(|case| format!("{}({})", case.name, optional(&case.ty)))
+                .collect()
         }
         TypeDefKind::Enum(cases) => cases.cases.iter().map(|case| case.name.clone()).collect(),
         TypeDefKind::Flags(flags) => flags.flags.iter().map(|flag| flag.name.clone()).collect(),
@@ -151,23 +153,83 @@ fn the_contract_is_still_the_one_that_compiled_skills_know() {
 #[test]
 fn every_edit_that_breaks_a_compiled_skill_is_refused() {
     for (from, to, told) in [
-        ("package tool:skill@1.0.0", "package tool:skill@1.1.0", "package: `name`"),
-        ("        truncated: bool,\n        /// Opaque", "        /// Opaque", "interface types: `outcome` was"),
-        ("        truncated: bool,\n        /// Opaque", "        cut: bool,\n        /// Opaque", "interface types: `outcome` was"),
-        ("        size: u64,\n", "        size: u32,\n", "interface repository: `entry` was"),
-        ("        size: u64,\n", "        size: u64,\n        mode: u32,\n", "interface repository: `entry` was"),
+        (
+            "package tool:skill@1.0.0",
+            "package tool:skill@1.1.0",
+            "package: `name`",
+        ),
+        (
+            "        truncated: bool,\n        /// Opaque",
+            "        /// Opaque",
+            "interface types: `outcome` was",
+        ),
+        (
+            "        truncated: bool,\n        /// Opaque",
+            "        cut: bool,\n        /// Opaque",
+            "interface types: `outcome` was",
+        ),
+        (
+            "        size: u64,\n",
+            "        size: u32,\n",
+            "interface repository: `entry` was",
+        ),
+        (
+            "        size: u64,\n",
+            "        size: u64,\n        mode: u32,\n",
+            "interface repository: `entry` was",
+        ),
         ("hint: option<string>", "hint: string", "interface types: `failure` was"),
-        ("left-out: u32,", "left-out: option<u32>,", "interface repository: `page` was"),
-        ("describe: func()", "describe: func(locale: string)", "interface handler: `describe()` was"),
-        ("call: func(arguments: string)", "call: func(args: string)", "interface handler: `call()` was"),
-        ("next: func() -> batch", "next: func() -> option<batch>", "interface bulk: `[method]reader.next()` was"),
-        ("resource reader {", "record reader-of {}\n    resource reader {", "interface bulk: `reader-of` is new"),
-        ("    write: func(level", "    close: func();\n    write: func(level", "interface log: `close()` is new"),
-        ("    write: func(level: string, message: string);\n", "", "interface log: `write()` is gone"),
+        (
+            "left-out: u32,",
+            "left-out: option<u32>,",
+            "interface repository: `page` was",
+        ),
+        (
+            "describe: func()",
+            "describe: func(locale: string)",
+            "interface handler: `describe()` was",
+        ),
+        (
+            "call: func(arguments: string)",
+            "call: func(args: string)",
+            "interface handler: `call()` was",
+        ),
+        (
+            "next: func() -> batch",
+            "next: func() -> option<batch>",
+            "interface bulk: `[method]reader.next()` was",
+        ),
+        (
+            "resource reader {",
+            "record reader-of {}\n    resource reader {",
+            "interface bulk: `reader-of` is new",
+        ),
+        (
+            "    write: func(level",
+            "    close: func();\n    write: func(level",
+            "interface log: `close()` is new",
+        ),
+        (
+            "    write: func(level: string, message: string);\n",
+            "",
+            "interface log: `write()` is gone",
+        ),
         ("interface log {", "interface logs {", "not found"),
-        ("    import packages;\n", "", "imports of world sharded-skill: `tool:skill/packages@1.0.0` is gone"),
-        ("    export sharded;\n", "", "exports of world sharded-skill: `tool:skill/sharded@1.0.0` is gone"),
-        ("    export handler;\n", "    export handler;\n    export sharded;\n", "exports of world skill: `tool:skill/sharded@1.0.0` is new"),
+        (
+            "    import packages;\n",
+            "",
+            "imports of world sharded-skill: `tool:skill/packages@1.0.0` is gone",
+        ),
+        (
+            "    export sharded;\n",
+            "",
+            "exports of world sharded-skill: `tool:skill/sharded@1.0.0` is gone",
+        ),
+        (
+            "    export handler;\n",
+            "    export handler;\n    export sharded;\n",
+            "exports of world skill: `tool:skill/sharded@1.0.0` is new",
+        ),
     ] {
         let edited = NOW.replacen(from, to, 1);
         assert_ne!(edited, NOW, "{from}");

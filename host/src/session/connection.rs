@@ -126,6 +126,7 @@ impl Sessions {
         keys.iter().for_each(|key| self.store.conceal(key));
         let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = merged(&settings, &request.policy, repository.narrowing());
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
         let root = repository.root().to_owned();
@@ -152,6 +153,7 @@ impl Sessions {
             redactor: Arc::new(redactor),
             task: Task::Calls(Calls::new(incoming)),
             attached: false,
+            locked,
         };
         let started = self.launch(start, launch).await?;
         let live = self.live(&started.session_id);

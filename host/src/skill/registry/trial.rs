@@ -38,10 +38,9 @@ impl SkillHost {
             // Names of effects that are none were refused.
             effects: inspection.effects.iter().flat_map(|effect| effect.parse()).collect(),
         };
-        let source = Source::Team(file.to_owned());
+        let (granted, source) = (descriptor.effects.clone(), Source::Team(file.to_owned()));
         Ok(Trial {
-            // All that it asks for is what is tried out; the policy of each call decides.
-            skill: Skill::new(descriptor.clone(), descriptor.effects, inspection.digest.clone(), source),
+            skill: Skill::new(descriptor, granted, inspection.digest.clone(), source),
             inspection,
         })
     }
