@@ -231,6 +231,39 @@ fn a_skill_is_updated_from_where_it_came() {
     holds(&skill(&home, &["update", "echo"]).expect(1).stderr, &["--from SOURCE"]);
 }
 
+/// Bytes that the daemon has read so far, from files and sockets alike.
+fn bytes_read(home: &Home) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{}/io", home.pid().as_raw_nonzero())).expect("it runs");
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.and_then(|bytes| bytes.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_list_reads_no_component_that_is_still_the_one_that_was_pinned() {
+    let home = Home::offline();
+    let folder = TempDir::new().expect("a temporary folder");
+    let mut size = 0;
+    for name in ["s001", "s002", "s003", "s004"] {
+        let (_one, component) = changed("echo", &[("echo", name)]);
+        size += std::fs::copy(component, folder.path().join(format!("{name}.wasm"))).expect("the folder is writable");
+    }
+    skill(&home, &["add", text(folder.path()), "--yes"]).expect(0);
+    // A daemon that has seen nothing.
+    home.serve();
+    let before = bytes_read(&home);
+    for name in ["s001", "s004"] {
+        assert_eq!(state(&home, name), "ready");
+    }
+    let read = bytes_read(&home) - before;
+    assert!(read < size / 2, "{read} of {size} bytes");
+    let installed = home.path().join("skills/s002.wasm");
+    let content = std::fs::read(&installed).expect("it is there");
+    std::fs::write(&installed, [&content[..], b"x"].concat()).expect("the home is ours");
+    assert_eq!(state(&home, "s002"), "changed");
+    std::fs::write(&installed, content).expect("the home is ours");
+    assert_eq!(state(&home, "s002"), "ready");
+}
+
 // ---- skills.lock ----
 
 /// A repository with a lock file of what is pinned: `echo` and `summing`.
