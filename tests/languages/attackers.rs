@@ -18,15 +18,50 @@ const WORDLESS: [&str; 4] = ["start_process", "start_thread", "connect", "listen
 
 /// What every language must have been refused, whatever else the table holds: by the words of what was promised.
 const PROMISED: [(&str, &[&str]); 9] = [
-    ("a hidden file", &["read_hidden_file", "read_hidden_by_link", "list_hidden", "read_all_hidden"]),
-    ("a protected path", &["propose_protected", "propose_hook", "propose_agent_file"]),
+    (
+        "a hidden file",
+        &[
+            "read_hidden_file",
+            "read_hidden_by_link",
+            "list_hidden",
+            "read_all_hidden",
+        ],
+    ),
+    (
+        "a protected path",
+        &["propose_protected", "propose_hook", "propose_agent_file"],
+    ),
     ("the network", &["make_tcp_socket", "make_udp_socket", "resolve"]),
-    ("the environment", &["read_environment", "read_arguments", "read_input", "read_proc"]),
-    ("another skill's grants", &["write_ungranted", "delete_ungranted", "read_ungranted"]),
-    ("more memory", &["use_linear_memory", "use_tables", "use_instances", "use_handles"]),
-    ("more time", &["spin", "spin_in_host_calls", "sleep", "sleep_for_ever", "wait_in_stream"]),
-    ("more output", &["flood_answer", "flood_cursor", "flood_log", "flood_stdout"]),
-    ("more staged bytes", &["stage_bytes", "stage_again", "stage_hole", "stage_size", "stage_files"]),
+    (
+        "the environment",
+        &["read_environment", "read_arguments", "read_input", "read_proc"],
+    ),
+    (
+        "another skill's grants",
+        &["write_ungranted", "delete_ungranted", "read_ungranted"],
+    ),
+    (
+        "more memory",
+        &["use_linear_memory", "use_tables", "use_instances", "use_handles"],
+    ),
+    (
+        "more time",
+        &[
+            "spin",
+            "spin_in_host_calls",
+            "sleep",
+            "sleep_for_ever",
+            "wait_in_stream",
+        ],
+    ),
+    (
+        "more output",
+        &["flood_answer", "flood_cursor", "flood_log", "flood_stdout"],
+    ),
+    (
+        "more staged bytes",
+        &["stage_bytes", "stage_again", "stage_hole", "stage_size", "stage_files"],
+    ),
 ];
 
 /// The attacker of a language.
@@ -57,7 +92,9 @@ fn lost(language: &str) -> BTreeMap<&'static str, String> {
                         ProbeOutcome::Odd(told) => format!("odd: {told}"),
                         ProbeOutcome::NotAvailable(told) => format!("not made: {told}"),
                     };
-                    lost.lock().unwrap_or_else(PoisonError::into_inner).insert(attack.name, told);
+                    lost.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .insert(attack.name, told);
                 }
             });
         }

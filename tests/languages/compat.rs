@@ -21,7 +21,7 @@ const HELLO: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f
 /// A repository with an edit that is not committed.
 fn repository() -> TempDir {
     let folder = folder(&[
-        ("README.md", "hello\n"),
+        ("docs/hello.md", "hello\n"),
         ("src/a.txt", "one\ntwo\n"),
         ("src/b.bin", "\0\u{1}"),
         ("src/c.txt", "umlaut ä\n"),
@@ -101,7 +101,14 @@ fn each_describes_itself_as_it_did() {
         assert_eq!((entry.version.as_str(), entry.state.as_str()), ("1.0.0", "ready"));
         let mut effects = entry.effects.clone();
         effects.sort_unstable();
-        let all = ["commit-git", "install", "read-git", "read-repository", "run-process", "write-repository"];
+        let all = [
+            "commit-git",
+            "install",
+            "read-git",
+            "read-repository",
+            "run-process",
+            "write-repository",
+        ];
         assert_eq!(effects, all, "{language}");
     }
 }
@@ -115,10 +122,19 @@ fn each_reads_the_repository_as_it_did() {
             "file src/a.txt 10\nfile src/b.bin 2\nfile src/c.txt 10\nleft out 0, more no"
         );
         let read = scene.told(&json!({"do": "read", "path": "src"}));
-        assert_eq!(read, "src/a.txt: one\nthree\n\nsrc/b.bin: binary\nsrc/c.txt: umlaut ä\n");
+        assert_eq!(
+            read,
+            "src/a.txt: one\nthree\n\nsrc/b.bin: binary\nsrc/c.txt: umlaut ä\n"
+        );
         assert_eq!(scene.told(&json!({"do": "divide", "path": ""})), "starts 0");
         let changes = scene.told(&json!({"do": "changes"}));
-        holds(&changes, &["on main, more no\nunstaged modified src/a.txt from nothing +1 -1 no\n", "-two\n+three\n"]);
+        holds(
+            &changes,
+            &[
+                "on main, more no\nunstaged modified src/a.txt from nothing +1 -1 no\n",
+                "-two\n+three\n",
+            ],
+        );
     });
 }
 
@@ -131,13 +147,13 @@ fn each_proposes_changes_as_it_did() {
         assert_eq!(outcome.files_modified, ["docs/new.md"]);
         assert_eq!(file("docs/new.md").as_deref(), Some("new ä\n"));
 
-        let write = json!({"do": "write", "path": "README.md", "text": "other\n"});
+        let write = json!({"do": "write", "path": "docs/hello.md", "text": "other\n"});
         let unread = scene.call(&write).expect_err("it was not shown");
         assert_eq!(unread.verdict(), "denied");
-        let shown = scene.told(&json!({"do": "show", "path": "README.md", "text": HELLO}));
+        let shown = scene.told(&json!({"do": "show", "path": "docs/hello.md", "text": HELLO}));
         assert_eq!(shown, "hello\n");
         scene.told(&write);
-        assert_eq!(file("README.md").as_deref(), Some("other\n"));
+        assert_eq!(file("docs/hello.md").as_deref(), Some("other\n"));
         scene.told(&json!({"do": "delete", "path": "docs/new.md"}));
         assert_eq!(file("docs/new.md"), None);
     });
@@ -151,7 +167,9 @@ fn each_answers_as_it_did() {
         assert_eq!(page.cursor.as_deref(), Some("next ä"));
         assert_eq!(scene.told(&json!({"do": "log", "text": "a word"})), "said");
         assert_eq!(scene.told(&json!({"do": "echo", "text": "ä\n𝄞"})), "ä\n𝄞");
-        let failure = scene.call(&json!({"do": "fail", "text": "not ä"})).expect_err("it fails");
+        let failure = scene
+            .call(&json!({"do": "fail", "text": "not ä"}))
+            .expect_err("it fails");
         let expected = CallError::Failure {
             skill: scene.skill.clone(),
             code: "not-found".to_owned(),
@@ -171,9 +189,16 @@ fn each_is_denied_what_is_not_granted_as_it_was() {
             ("test", "run-process"),
             ("install", "install"),
         ] {
-            let denied = scene.call(&json!({"do": function, "text": "six"})).expect_err("it is not granted");
+            let denied = scene
+                .call(&json!({"do": function, "text": "six"}))
+                .expect_err("it is not granted");
             let told = format!("The effect `{effect}` is not granted here.");
-            assert_eq!((denied.verdict(), denied.to_string()), ("denied", told), "{}", scene.skill);
+            assert_eq!(
+                (denied.verdict(), denied.to_string()),
+                ("denied", told),
+                "{}",
+                scene.skill
+            );
         }
     });
 }
@@ -191,7 +216,11 @@ fn each_is_run_in_parts_as_it_was() {
         };
         let add = json!({"do": "add", "numbers": [1, 2, 3, 4]});
         assert_eq!(scene.told(&add), "3 and 7", "{language}");
-        assert_eq!(scene.told(&json!({"do": "echo", "text": "whole"})), "whole", "{language}");
+        assert_eq!(
+            scene.told(&json!({"do": "echo", "text": "whole"})),
+            "whole",
+            "{language}"
+        );
     }
 }
 
@@ -217,7 +246,11 @@ fn a_users_home() -> Home {
 fn copy(from: &Path, to: &Path) {
     use std::os::unix::fs::DirBuilderExt;
     let mut folder = std::fs::DirBuilder::new();
-    folder.recursive(true).mode(0o700).create(to).expect("the folder is writable");
+    folder
+        .recursive(true)
+        .mode(0o700)
+        .create(to)
+        .expect("the folder is writable");
     for entry in std::fs::read_dir(from).expect("the folder is readable") {
         let entry = entry.expect("the folder is readable");
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {
@@ -232,7 +265,15 @@ fn each_runs_tests_as_it_did() {
     let repository = contain::repository(&[("test_it.py", "def test_it():\n    pass\n")]);
     for language in LANGUAGES {
         let skill = format!("contract_{language}");
-        let call = ["skill", "call", &skill, r#"{"do": "test"}"#, "--allow", "run-process", "--quiet"];
+        let call = [
+            "skill",
+            "call",
+            &skill,
+            r#"{"do": "test"}"#,
+            "--allow",
+            "run-process",
+            "--quiet",
+        ];
         let told = user.run(repository.path(), &call).expect(0).stdout;
         let expected = "exit 0 cut no late no in yes took yes ran yes, passed yes\n";
         assert_eq!(told, expected, "{language}");

@@ -97,7 +97,9 @@ fn check(kept: &str, now: &str) -> Result<(), String> {
         }
         // Components import what they use of a world; of interfaces and exports they know all there is.
         let may_grow = |thing: &str| place.starts_with("world ") && thing.starts_with("import ");
-        let new = there.keys().find(|thing| !things.contains_key(*thing) && !may_grow(thing));
+        let new = there
+            .keys()
+            .find(|thing| !things.contains_key(*thing) && !may_grow(thing));
         if let Some(new) = new {
             return Err(format!("{place}: `{new}` is new; put it into an interface of its own"));
         }
@@ -115,24 +117,88 @@ fn the_contract_is_still_the_one_that_compiled_skills_know() {
 #[test]
 fn every_edit_that_breaks_a_compiled_skill_is_refused() {
     for (from, to, told) in [
-        ("use types.{failure};\n\n    /// Which entries", "use types.{report};\n\n    /// Which entries", "interface repository: `use types"),
-        ("package tool:skill@1.0.0", "package tool:skill@1.1.0", "package tool: `package` was"),
-        ("        truncated: bool,\n        /// Opaque", "        /// Opaque", "interface types: `record outcome` was"),
-        ("        truncated: bool,\n        /// Opaque", "        cut: bool,\n        /// Opaque", "interface types: `record outcome` was"),
-        ("        size: u64,\n", "        size: u32,\n", "interface repository: `record entry` was"),
-        ("        size: u64,\n", "        size: u64,\n        mode: u32,\n", "interface repository: `record entry` was"),
-        ("hint: option<string>", "hint: string", "interface types: `record failure` was"),
-        ("left-out: u32,", "left-out: option<u32>,", "interface repository: `record page` was"),
-        ("describe: func()", "describe: func(locale: string)", "interface handler: `describe` was"),
-        ("call: func(arguments: string)", "call: func(args: string)", "interface handler: `call` was"),
-        ("next: func() -> batch", "next: func() -> option<batch>", "interface bulk: `resource reader` was"),
-        ("resource reader {", "record reader-of {}\n    resource reader {", "interface bulk: `record reader-of` is new"),
-        ("    write: func(level", "    close: func();\n    write: func(level", "interface log: `close` is new"),
-        ("    write: func(level: string, message: string);\n", "", "interface log: `write` is gone"),
+        (
+            "use types.{failure};\n\n    /// Which entries",
+            "use types.{report};\n\n    /// Which entries",
+            "interface repository: `use types",
+        ),
+        (
+            "package tool:skill@1.0.0",
+            "package tool:skill@1.1.0",
+            "package tool: `package` was",
+        ),
+        (
+            "        truncated: bool,\n        /// Opaque",
+            "        /// Opaque",
+            "interface types: `record outcome` was",
+        ),
+        (
+            "        truncated: bool,\n        /// Opaque",
+            "        cut: bool,\n        /// Opaque",
+            "interface types: `record outcome` was",
+        ),
+        (
+            "        size: u64,\n",
+            "        size: u32,\n",
+            "interface repository: `record entry` was",
+        ),
+        (
+            "        size: u64,\n",
+            "        size: u64,\n        mode: u32,\n",
+            "interface repository: `record entry` was",
+        ),
+        (
+            "hint: option<string>",
+            "hint: string",
+            "interface types: `record failure` was",
+        ),
+        (
+            "left-out: u32,",
+            "left-out: option<u32>,",
+            "interface repository: `record page` was",
+        ),
+        (
+            "describe: func()",
+            "describe: func(locale: string)",
+            "interface handler: `describe` was",
+        ),
+        (
+            "call: func(arguments: string)",
+            "call: func(args: string)",
+            "interface handler: `call` was",
+        ),
+        (
+            "next: func() -> batch",
+            "next: func() -> option<batch>",
+            "interface bulk: `resource reader` was",
+        ),
+        (
+            "resource reader {",
+            "record reader-of {}\n    resource reader {",
+            "interface bulk: `record reader-of` is new",
+        ),
+        (
+            "    write: func(level",
+            "    close: func();\n    write: func(level",
+            "interface log: `close` is new",
+        ),
+        (
+            "    write: func(level: string, message: string);\n",
+            "",
+            "interface log: `write` is gone",
+        ),
         ("interface log {", "interface logs {", "interface log is gone"),
         ("    import packages;\n", "", "world skill: `import packages ;` is gone"),
-        ("    export sharded;\n", "", "world sharded-skill: `export sharded ;` is gone"),
-        ("    export handler;\n", "    export handler;\n    export sharded;\n", "world skill: `export sharded ;` is new"),
+        (
+            "    export sharded;\n",
+            "",
+            "world sharded-skill: `export sharded ;` is gone",
+        ),
+        (
+            "    export handler;\n",
+            "    export handler;\n    export sharded;\n",
+            "world skill: `export sharded ;` is new",
+        ),
     ] {
         let edited = NOW.replacen(from, to, 1);
         assert_ne!(edited, NOW, "{from}");
