@@ -525,11 +525,12 @@ fn an_audit_of_cases_proposes_and_runs_nothing() {
     assert_eq!(report["staged"], serde_json::json!(["new/file.txt"]));
     holds(&report["used"].to_string(), &["write-repository"]);
     assert!(!folder.path().join("fixture/new").exists(), "nothing is proposed");
-    std::fs::write(folder.path().join("cases.toml"), "[[case]]\n").expect("the folder is writable");
+    std::fs::write(folder.path().join("cases.toml"), "[[case]]\nname = \"all\"\n").expect("the folder is writable");
     let shown = skill(&home, &["audit", "run_tests", "--cases", text(folder.path()), "--json"]).expect(1);
     let report: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     holds(&report["used"].to_string(), &["run-process"]);
     assert_eq!(report["failed"], 1);
     std::fs::write(folder.path().join("cases.toml"), "[[case]\n").expect("the folder is writable");
-    skill(&home, &["audit", "echo", "--cases", text(folder.path())]).expect(1);
+    let broken = skill(&home, &["audit", "run_tests", "--cases", text(folder.path())]).expect(2);
+    holds(&broken.stderr, &["cases.toml", "line 1"]);
 }

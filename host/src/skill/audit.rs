@@ -4,11 +4,9 @@
 //! commit something is denied and noted as asked for. So recorded calls can be those that a repository has seen.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::policy::Effect;
 use super::{CallReport, Limits};
@@ -80,36 +78,6 @@ pub struct Peak {
     pub answer_bytes: u64,
     /// Their bound.
     pub answer_bytes_max: u64,
-}
-
-/// Cases that cannot be made again.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the cases in `{}` cannot be used: {reason}", file.display())]
-pub struct CasesError {
-    file: PathBuf,
-    reason: String,
-}
-
-/// The arguments of an author's cases: each `[[case]]` of `cases.toml` in a folder has them as a table or as JSON text.
-/// What should come of them is not compared here.
-pub fn cases(folder: &Path) -> Result<Vec<Value>, CasesError> {
-    let file = folder.join("cases.toml");
-    let wrong = |reason: String| CasesError {
-        file: file.clone(),
-        reason,
-    };
-    let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
-    let table: Value = toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
-    let cases = table["case"].as_array().filter(|cases| !cases.is_empty());
-    let cases = cases.ok_or_else(|| wrong("there is no `[[case]]`".to_owned()))?;
-    let arguments = cases.iter().map(|case| match &case["arguments"] {
-        Value::Null => Ok(Value::Object(serde_json::Map::new())),
-        Value::String(text) => {
-            serde_json::from_str(text).map_err(|error| wrong(format!("arguments that are no JSON: {error}")))
-        }
-        arguments => Ok(arguments.clone()),
-    });
-    arguments.collect()
 }
 
 impl Recorder {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use host::api::{PolicyRequest, Problem};
 use host::repository::{Options, Repository};
 use host::session::replay::recent_calls;
-use host::skill::audit::{Audit, Recorder, cases};
+use host::skill::audit::{Audit, Recorder};
+use host::skill::cases;
 use host::skill::policy::{Cause, Effect, Policy};
 use host::skill::{Arguments, CallContext};
 use serde_json::Value;
@@ -84,8 +85,10 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
 /// The cases of a skill's author, on the folder `fixture` beside them.
 fn of_cases(folder: &Path) -> Result<Calls, Error> {
     let fixture = folder.join("fixture");
+    let cases = cases::read(folder).map_err(|error| super::test::unreadable(folder, error))?;
+    let arguments = cases.iter().map(cases::Case::arguments).collect::<Result<_, _>>();
     Ok(Calls {
-        arguments: cases(folder).map_err(|error| Error::new("usage", error.to_string()))?,
+        arguments: arguments.map_err(|problem| Error::new("usage", problem))?,
         root: std::path::absolute(&fixture).map_err(|error| Error::file("Fixture", &fixture, &error))?,
     })
 }

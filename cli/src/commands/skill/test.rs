@@ -68,7 +68,7 @@ pub(super) fn run(folder: &Path, json: bool, context: &Context) -> Result<ExitCo
 }
 
 /// A file of cases that is not there is no slip in it.
-fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
+pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
     match &error {
         cases::CasesError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Problem::new(
             "usage",
