@@ -10,10 +10,13 @@ use crate::base64;
 /// What a stub answers to a path: a status line's rest, headers, and a body.
 type Answers = Arc<dyn Fn(&str) -> (String, String, Vec<u8>) + Send + Sync>;
 
+/// Request lines, each with its authorization.
+type Asked = Arc<Mutex<Vec<(String, Option<String>)>>>;
+
 /// A registry that answers as it is told, and keeps what it was asked: the request line, and its authorization.
 struct Stub {
     port: u16,
-    asked: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    asked: Asked,
 }
 
 impl Stub {

@@ -178,7 +178,10 @@ mod unit {
                 scope.spawn(move || {
                     for number in 0..5 {
                         let name = format!("{name}{number}");
-                        let edited = Pins::edit(folder, |pins| Ok(drop(pins.skills.insert(name.clone(), pin(&name)))));
+                        let edited = Pins::edit(folder, |pins| {
+                            pins.skills.insert(name.clone(), pin(&name));
+                            Ok(())
+                        });
                         edited.expect("the folder is writable");
                     }
                 });

@@ -195,7 +195,10 @@ impl SkillHost {
     pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
         let path = self.installed(name)?;
         if self.pins()?.skills.contains_key(name) {
-            Pins::edit(&self.folder, |pins| Ok(drop(pins.skills.remove(name))))?;
+            Pins::edit(&self.folder, |pins| {
+                pins.skills.remove(name);
+                Ok(())
+            })?;
         }
         match fs::remove_file(Signature::place(&path)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path, "removed", error)),

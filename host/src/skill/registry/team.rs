@@ -57,7 +57,7 @@ pub(super) enum Member {
         state: &'static str,
         reason: String,
         /// What the user was shown of it, where it is that.
-        descriptor: Option<Descriptor>,
+        descriptor: Option<Box<Descriptor>>,
     },
 }
 
@@ -188,7 +188,7 @@ impl SkillHost {
                 digest: seen.digest.clone(),
                 state: "disabled",
                 reason: format!("it is disabled; `tool skill enable {name}` brings it back"),
-                descriptor: Some(pin.descriptor.clone()),
+                descriptor: Some(Box::new(pin.descriptor.clone())),
             },
             Some(pin) => {
                 let granted = pin.granted();
