@@ -10,7 +10,7 @@ mod guide;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Finished, Home, finish, fixture_path};
+use crate::support::{Finished, Home, finish, guest};
 
 /// An author: a home, and a folder that is empty at the beginning.
 pub(crate) struct Author {
@@ -26,20 +26,21 @@ impl Author {
         };
         let toolchains = target().join("fixtures/toolchains");
         std::os::unix::fs::symlink(toolchains, author.home.path().join("toolchains")).expect("links can be made");
-        author.share_compiled_code();
+        author.take_compiled_code();
         author
     }
 
-    /// Code that was compiled by an earlier run is taken from there, and what is new stays: a component in Python takes
-    /// many seconds. The host trusts none of it before it has looked at its digest.
-    fn share_compiled_code(&self) {
-        let cache = target().join("authoring/compiled");
-        std::fs::create_dir_all(&cache).expect("the target folder is writable");
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o700)).expect("it is ours");
-        let place = self.home.path().join("cache");
-        std::fs::create_dir_all(&place).expect("the home is writable");
-        std::os::unix::fs::symlink(cache, place.join("skills")).expect("links can be made");
+    /// Code that was compiled by an earlier run is taken from there: a component in Python takes many seconds. The host
+    /// trusts none of it before it has looked at its digest.
+    fn take_compiled_code(&self) {
+        let cache = self.compiled_code();
+        std::fs::create_dir_all(&cache).expect("the home is writable");
+        std::fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("it is ours");
+        copy_new(&target().join(COMPILED), &cache);
+    }
+
+    fn compiled_code(&self) -> PathBuf {
+        self.home.path().join("cache/skills")
     }
 
     /// A command of a user who builds software: with their toolchains, and crates that are there already.
@@ -93,13 +94,37 @@ impl Author {
     }
 }
 
+impl Drop for Author {
+    fn drop(&mut self) {
+        // What is not kept is compiled once more by the next run.
+        let kept = target().join(COMPILED);
+        let _ = std::fs::create_dir_all(&kept);
+        copy_new(&self.compiled_code(), &kept);
+    }
+}
+
+/// Where compiled code stays, in the target folder.
+const COMPILED: &str = "authoring/compiled";
+
+/// Copies the files of a folder that the other does not have, each in one step.
+fn copy_new(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+        let target = to.join(entry.file_name());
+        if !target.exists()
+            && let Ok(new) = tempfile::NamedTempFile::new_in(to)
+            && std::fs::copy(entry.path(), new.path()).is_ok()
+        {
+            let _ = new.persist(target);
+        }
+    }
+}
+
 /// The target folder.
 fn target() -> PathBuf {
-    // `fixture_path` knows it; anything that is always there will do.
-    let skills = fixture_path("inherits-2.0.1");
-    skills
+    let guest = guest("echo");
+    guest
         .ancestors()
-        .nth(2)
-        .expect("it lies in target/fixtures")
+        .nth(3)
+        .expect("it lies in target/wasm32-wasip2/skill")
         .to_owned()
 }

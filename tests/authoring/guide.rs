@@ -223,8 +223,9 @@ fn the_guide_says_what_the_host_says() {
 
 /// A scripted model calls the skill in an explanation: first wrongly, then right.
 fn explained_by_a_model(author: &Author, place: &Path) {
-    let slip = json!({"path": "README.md", "text": "x", "kind": "tood"});
-    let right = json!({"path": "README.md", "text": "x"});
+    // A file that is there would have to be read first.
+    let slip = json!({"path": "ideas.md", "text": "x", "kind": "tood"});
+    let right = json!({"path": "ideas.md", "text": "x"});
     let script = Script::new([calls([("note", slip)]), calls([("note", right)]), Round::text("Done.")]);
     let server = ModelServer::start(script).expect("loopback has a free port");
     let config = Wire::Local.config(&server.root());
@@ -237,5 +238,5 @@ fn explained_by_a_model(author: &Author, place: &Path) {
     let said: Vec<String> = requests.iter().map(|request| request.body.to_string()).collect();
     holds(&said[0], &["Appends a note to a file."]);
     holds(&said[1], &["did you mean `todo`?"]);
-    holds(&said[2], &["Added a line to `README.md`."]);
+    holds(&said[2], &["Added a line to `ideas.md`."]);
 }

@@ -21,7 +21,7 @@ const HELLO: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f
 /// A repository with an edit that is not committed.
 fn repository() -> TempDir {
     let folder = folder(&[
-        ("README.md", "hello\n"),
+        ("docs/hello.md", "hello\n"),
         ("src/a.txt", "one\ntwo\n"),
         ("src/b.bin", "\0\u{1}"),
         ("src/c.txt", "umlaut ä\n"),
@@ -147,13 +147,13 @@ fn each_proposes_changes_as_it_did() {
         assert_eq!(outcome.files_modified, ["docs/new.md"]);
         assert_eq!(file("docs/new.md").as_deref(), Some("new ä\n"));
 
-        let write = json!({"do": "write", "path": "README.md", "text": "other\n"});
+        let write = json!({"do": "write", "path": "docs/hello.md", "text": "other\n"});
         let unread = scene.call(&write).expect_err("it was not shown");
         assert_eq!(unread.verdict(), "denied");
-        let shown = scene.told(&json!({"do": "show", "path": "README.md", "text": HELLO}));
+        let shown = scene.told(&json!({"do": "show", "path": "docs/hello.md", "text": HELLO}));
         assert_eq!(shown, "hello\n");
         scene.told(&write);
-        assert_eq!(file("README.md").as_deref(), Some("other\n"));
+        assert_eq!(file("docs/hello.md").as_deref(), Some("other\n"));
         scene.told(&json!({"do": "delete", "path": "docs/new.md"}));
         assert_eq!(file("docs/new.md"), None);
     });

@@ -72,7 +72,7 @@ fn each_client_has_its_file_and_its_form() {
         let said = install(&home, &root, &[client, "--write"]).expect(0);
         holds(
             &said.stderr,
-            &["+++ b/", "+      \"mcp\",", &format!("written to {}", file.display())],
+            &["+++ b/", "\"mcp\",", &format!("written to {}", file.display())],
         );
         let written: Value = serde_json::from_slice(&fs::read(&file).expect("it is there")).expect("it is JSON");
         assert_eq!(written[servers][name]["args"][0], "mcp", "{client}: {written}");

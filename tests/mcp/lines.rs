@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, TOOLS, calls, journal, text};
 use crate::contain::{processes, repository};
-use crate::support::{Home, folder, git, holds, say, until};
+use crate::support::{Home, folder, full, git, holds, say, until};
 
 const FILES: &[(&str, &str)] = &[("app.py", "def f(x):\n    return x\n")];
 
@@ -425,30 +425,38 @@ fn what_cannot_be_served_is_said_on_standard_error() {
     holds(&refused.stderr, &["[error] Unknown effect `everything`"]);
 }
 
-/// What a call costs beside what its receipt says that the skill took. Other tests run beside this one: what counts is
-/// the best of ten runs of a hundred calls.
+/// What a call costs beside what its receipt says that the skill took. Other tests run beside this one, and wait for the
+/// same processors: what counts is the best of ten runs of a hundred calls, beyond what an empty request takes in the
+/// best of ten. The long form runs alone, and there all of it has to be below a millisecond.
 #[test]
 fn a_call_over_lines_costs_little_more_than_the_skill() {
     let (home, repository) = (Home::offline(), folder(FILES));
     let mut agent = Agent::start(&home, repository.path(), &[], &json!({}));
-    let mut overhead = || {
+    let best = |taken: &mut dyn FnMut() -> Duration| {
+        let median = |taken: &mut dyn FnMut() -> Duration| {
+            let mut all: Vec<Duration> = (0..100).map(|_| taken()).collect();
+            all.sort();
+            all[50]
+        };
+        (0..10).map(|_| median(taken)).min().unwrap_or_default()
+    };
+    let call = best(&mut || {
         let begun = Instant::now();
         let result = agent.call("read_file", json!({"path": "app.py"}));
         let took = begun.elapsed();
         let skill = result["_meta"]["receipt"]["wall_us"].as_u64().expect("a number");
         took.saturating_sub(Duration::from_micros(skill))
-    };
-    let mut medians = Vec::new();
-    for _ in 0..10 {
-        let mut overheads: Vec<Duration> = (0..100).map(|_| overhead()).collect();
-        overheads.sort();
-        medians.push(overheads[50]);
-    }
+    });
+    let empty = best(&mut || {
+        let begun = Instant::now();
+        agent.ask("ping", json!({}));
+        begun.elapsed()
+    });
     agent.end().expect(0);
-    medians.sort();
     say(&format!(
-        "overhead of a call over lines, medians of a hundred: {medians:?}"
+        "overhead of a call over lines: {call:?}; an empty request: {empty:?}"
     ));
     assert_eq!(calls(&home).len(), 1_000);
-    assert!(medians[0] < Duration::from_millis(1), "{medians:?}");
+    let bound = Duration::from_millis(1) + if full() { Duration::ZERO } else { empty };
+    assert!(call < bound, "{call:?}, and an empty request {empty:?}");
 }

@@ -10,13 +10,13 @@ use crate::base64;
 /// What a stub answers to a path: a status line's rest, headers, and a body.
 type Answers = Arc<dyn Fn(&str) -> (String, String, Vec<u8>) + Send + Sync>;
 
-/// Request lines, each with its authorization.
-type Asked = Arc<Mutex<Vec<(String, Option<String>)>>>;
+/// A path that was asked for, and the authorization that came with it.
+type Asked = (String, Option<String>);
 
 /// A registry that answers as it is told, and keeps what it was asked: the request line, and its authorization.
 struct Stub {
     port: u16,
-    asked: Asked,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Stub {
@@ -39,12 +39,12 @@ impl Stub {
         text.parse().expect("it is a place")
     }
 
-    fn asked(&self) -> Vec<(String, Option<String>)> {
+    fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("not poisoned").clone()
     }
 }
 
-fn answer(mut connection: TcpStream, answers: &Answers, asked: &Mutex<Vec<(String, Option<String>)>>) {
+fn answer(mut connection: TcpStream, answers: &Answers, asked: &Mutex<Vec<Asked>>) {
     let mut reader = BufReader::new(connection.try_clone().expect("it can be shared"));
     loop {
         let mut lines = Vec::new();

@@ -29,12 +29,15 @@ pub(super) struct Lines<R, W> {
     /// Requests that are not answered yet.
     open: Arc<Mutex<HashSet<RequestId>>>,
     /// An answer of our own that waits for a place among those that are written.
-    refusal: Option<ServerJsonRpcMessage>,
+    refusal: Option<Refusal>,
     refusals: Arc<Semaphore>,
 }
 
 /// Answers of our own that are written at a time: whoever sends nonsense and takes no answer is read no further.
 const REFUSALS_MAX: usize = 4;
+
+/// An answer of our own.
+type Refusal = Box<ServerJsonRpcMessage>;
 
 /// What came of reading.
 enum Read {
@@ -90,7 +93,7 @@ where
     }
 
     /// The message of the line that was read, or what to say of it; nothing where it is to be passed over.
-    fn message(&mut self) -> Option<Result<ClientJsonRpcMessage, ServerJsonRpcMessage>> {
+    fn message(&mut self) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
         let line = std::mem::take(&mut self.line);
         let parsed = parse(line.trim_ascii());
         // A long message is rare: its room is not kept.
@@ -105,13 +108,13 @@ where
     }
 
     /// Takes note of a request, or of one that nobody will answer.
-    fn note(&self, message: &ClientJsonRpcMessage) -> Result<(), ServerJsonRpcMessage> {
+    fn note(&self, message: &ClientJsonRpcMessage) -> Result<(), Refusal> {
         let mut open = lock(&self.open);
         match message {
             JsonRpcMessage::Request(request) => {
                 let refuse = |text: String| {
                     let error = ErrorData::invalid_request(text, None);
-                    Err(ServerJsonRpcMessage::error(error, Some(request.id.clone())))
+                    Err(Box::new(ServerJsonRpcMessage::error(error, Some(request.id.clone()))))
                 };
                 if open.len() >= limits::MCP_REQUESTS_OPEN_MAX {
                     return refuse(format!(
@@ -202,11 +205,16 @@ async fn write<W: AsyncWrite + Unpin>(
 }
 
 /// A message; or what to say of what is none, and nothing of what asks for no answer.
-fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, ServerJsonRpcMessage>> {
+fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
     if line.is_empty() {
         return None;
     }
-    let refuse = |code, text: String, id| Some(Err(ServerJsonRpcMessage::error(ErrorData::new(code, text, None), id)));
+    let refuse = |code, text: String, id| {
+        Some(Err(Box::new(ServerJsonRpcMessage::error(
+            ErrorData::new(code, text, None),
+            id,
+        ))))
+    };
     let error = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
         Ok(message) => return Some(Ok(message)),
         Err(error) => error,
@@ -231,13 +239,13 @@ fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, ServerJsonRpcMessag
     }
 }
 
-fn too_long() -> ServerJsonRpcMessage {
+fn too_long() -> Refusal {
     let size = limits::MCP_MESSAGE_BYTES_MAX / (1024 * 1024);
     let error = ErrorData::invalid_request(
         format!("A message is at most {size} MiB long; this one was not read"),
         None,
     );
-    ServerJsonRpcMessage::error(error, None)
+    Box::new(ServerJsonRpcMessage::error(error, None))
 }
 
 fn lock(open: &Mutex<HashSet<RequestId>>) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
@@ -277,6 +285,8 @@ mod tests {
             .write_all((said + &list(1)).as_bytes())
             .await
             .expect("there is room");
+        // News of a method that nobody knows is passed on, and asks for nothing.
+        assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Notification(_))));
         let message = lines.receive().await.expect("the last one is right");
         assert!(matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::Number(1)));
         let mut reader = BufReader::new(reader);
@@ -347,7 +357,7 @@ mod tests {
         for _ in 0..2 {
             assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Request(_))));
         }
-        drop(writer);
+        writer.shutdown().await.expect("it can be closed");
         assert!(lines.receive().await.is_none());
         answer(&mut reader).await;
         assert!(

@@ -270,7 +270,8 @@ impl Case {
         self.policy().map(|_| ()).map_err(|problem| in_one(&problem))
     }
 
-    fn arguments(&self) -> Result<Value, String> {
+    /// What the skill is called with. The error is a sentence; a case that was read has none.
+    pub fn arguments(&self) -> Result<Value, String> {
         let unfit = |why: &str| Err(format!("`arguments` of the case `{}` {why}", self.name));
         match &self.arguments {
             None => Ok(Value::Object(Map::new())),

@@ -53,15 +53,20 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
             // What was started ends first; a compiler must not go on behind the prompt.
             cancel.cancel();
             let _ = work.await;
+            remove_unnamed(&folder);
             return Err(Error::Interrupted);
         }
     };
-    let component = built.map_err(|error| Error::new("build", format!("The build ended early: {error}")))??;
-    let named = name(&folder, &component, context);
-    // Once it has its name there is nothing left to remove.
-    let _ = fs::remove_file(&component);
+    let built = built.map_err(|error| Error::new("build", format!("The build ended early: {error}")));
+    let named = built.flatten().and_then(|component| name(&folder, &component, context));
+    remove_unnamed(&folder);
     named?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes a component that never got its name. Once it has one, there is nothing left to remove.
+fn remove_unnamed(folder: &Path) {
+    let _ = fs::remove_file(folder.join(UNNAMED));
 }
 
 /// The language of what lies in a folder.

@@ -86,7 +86,11 @@ fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
 /// The component in a skill's folder.
 fn component(folder: &Path) -> Result<PathBuf, Error> {
     let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Skill", folder, &error))?;
-    let is_component = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "wasm");
+    // One whose name begins with a dot is still being built.
+    let is_component = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".wasm") && !name.starts_with('.')
+    };
     let mut found: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
