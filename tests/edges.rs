@@ -109,7 +109,7 @@ async fn a_listed_origin_may_ask_everything_and_another_one_nothing() {
         assert_eq!(header("vary"), "origin");
         assert_eq!(
             header("access-control-expose-headers"),
-            "x-session-id, x-approval-secret"
+            "x-session-id, x-approval-secret, mcp-session-id"
         );
         for origin in ["http://localhost:3000", "null", "http://localhost:5173.evil.example"] {
             let refused = ask(method, path, origin).send().await.expect("an answer");

@@ -507,7 +507,8 @@ fn an_audit_names_what_was_needed_and_what_is_superfluous() {
 
 #[test]
 fn an_audit_of_cases_proposes_and_runs_nothing() {
-    let cases = "[[case]]\nname = \"one\"\narguments = { path = \"new/file.txt\", content = \"x\\n\" }\n";
+    let cases =
+        "[[case]]\nname = \"one\"\narguments = { path = \"new/file.txt\", content = \"x\\n\" }\nlacks = \"y\"\n";
     let (home, folder) = (
         Home::offline(),
         folder(&[
@@ -525,7 +526,11 @@ fn an_audit_of_cases_proposes_and_runs_nothing() {
     assert_eq!(report["staged"], serde_json::json!(["new/file.txt"]));
     holds(&report["used"].to_string(), &["write-repository"]);
     assert!(!folder.path().join("fixture/new").exists(), "nothing is proposed");
-    std::fs::write(folder.path().join("cases.toml"), "[[case]]\nname = \"all\"\n").expect("the folder is writable");
+    std::fs::write(
+        folder.path().join("cases.toml"),
+        "[[case]]\nname = \"all\"\nlacks = \"y\"\n",
+    )
+    .expect("the folder is writable");
     let shown = skill(&home, &["audit", "run_tests", "--cases", text(folder.path()), "--json"]).expect(1);
     let report: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     holds(&report["used"].to_string(), &["run-process"]);
