@@ -437,6 +437,8 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
         done.stdout,
         "Pinned echo 1.0.0.\nPinned summing 1.0.0.\n2 skills are as locked.\n"
     );
+    let place = root.path().join("skills.lock");
+    let agreed = std::fs::read_to_string(&place).expect("it is there");
     // Fewer effects than it asks for, because fewer are locked.
     rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");
     home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
@@ -444,7 +446,27 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
         entry(&home, "summing").expect("it is there")["effects"],
         serde_json::json!([])
     );
-    // More again is more than before.
+    // More again is more than before: a difference, and a question of its own.
+    std::fs::write(&place, agreed).expect("the folder is writable");
+    let frozen = home.run(root.path(), &["skill", "sync", "--frozen"]).expect(2);
+    holds(
+        &frozen.stderr,
+        &["`summing` is granted less than is locked: read-repository"],
+    );
+    home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
+    let granting = ["skill", "sync", "--yes", "--allow-effects", "read-repository"];
+    holds(
+        &home.run(root.path(), &granting).expect(0).stdout,
+        &["2 skills are as locked."],
+    );
+    assert_eq!(
+        entry(&home, "summing").expect("it is there")["effects"],
+        serde_json::json!(["read-repository"])
+    );
+    // A pin whose file is gone can be taken away.
+    std::fs::remove_file(home.path().join("skills/summing.wasm")).expect("it is there");
+    skill(&home, &["remove", "summing"]).expect(0);
+    skill(&home, &["remove", "summing"]).expect(1);
     rewrite(root.path(), "source = \"summing.wasm\"", "source = \"./summing.wasm\"");
     let other = Home::offline();
     let (_folder, forged) = changed(
@@ -460,6 +482,25 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
         &other.run(root.path(), &["skill", "sync", "--yes"]).expect(1).stderr,
         &["is not there"],
     );
+}
+
+/// A component may say one thing to be shown and another to be pinned: it has a clock, and random numbers.
+#[test]
+fn what_is_pinned_is_what_was_shown() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let host = host::skill::SkillHost::new(&[], home.path()).expect("the engine starts");
+    let said = host.inspect(&guest("summing")).expect("it is acceptable");
+    let shown = host::skill::Inspection {
+        effects: Vec::new(),
+        ..said.clone()
+    };
+    let refused = host.add(&shown).expect_err("it asks for more than was shown");
+    holds(
+        &refused.to_string(),
+        &["does not describe itself the same way each time"],
+    );
+    assert!(host.entries().is_empty(), "nothing is pinned");
+    host.add(&said).expect("that was shown");
 }
 
 // ---- audit ----

@@ -70,7 +70,11 @@ where
                 return Read::Over;
             };
             if available.is_empty() {
-                return Read::Over;
+                // A last line needs no end.
+                return match self.line.is_empty() {
+                    true => Read::Over,
+                    false => Read::Line,
+                };
             }
             let end = available.iter().position(|&byte| byte == b'\n');
             let taken = end.map_or(available.len(), |end| end + 1);
@@ -178,7 +182,13 @@ where
             let message = match self.read().await {
                 Read::Line => self.message(),
                 Read::TooLong => Some(Err(too_long())),
-                Read::Over => return None,
+                Read::Over => {
+                    // Whoever has said all that it wanted to still hears what was wrong with it, unless it does not listen.
+                    let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
+                    let all = u32::try_from(REFUSALS_MAX).unwrap_or(u32::MAX);
+                    let _ = tokio::time::timeout(patience, self.refusals.acquire_many(all)).await;
+                    return None;
+                }
             };
             match message {
                 Some(Ok(message)) => return Some(message),

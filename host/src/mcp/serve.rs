@@ -34,6 +34,9 @@ type Key = (String, String);
 
 struct Shared {
     line: Arc<Line>,
+    /// What it was made with: a user who changes that means the next request.
+    settings: PolicySettings,
+    keys: Vec<String>,
     used: Instant,
 }
 
@@ -75,7 +78,10 @@ impl Connecting {
     pub(super) async fn shared(&self, client: String) -> Result<Arc<Line>, Problem> {
         let key = (self.request.repo_path.clone(), client);
         let mut shared = self.mcp.shared.lock().await;
-        if let Some(known) = shared.get_mut(&key).filter(|known| !known.line.connection.has_ended()) {
+        let is_current = |known: &&mut Shared| {
+            !known.line.connection.has_ended() && known.settings == self.settings && known.keys == self.keys
+        };
+        if let Some(known) = shared.get_mut(&key).filter(is_current) {
             known.used = Instant::now();
             return Ok(Arc::clone(&known.line));
         }
@@ -84,6 +90,8 @@ impl Connecting {
             .note_client(&format!("{} (without a connection)", key.1));
         let known = Shared {
             line: Arc::clone(&line),
+            settings: self.settings.clone(),
+            keys: self.keys.clone(),
             used: Instant::now(),
         };
         shared.insert(key.clone(), known);
@@ -202,10 +210,26 @@ mod tests {
         assert_eq!(line.session(), again.session());
         let other = connecting.shared("another".to_owned()).await.expect("there is room");
         assert_ne!(line.session(), other.session());
-        drop((line, again, other));
+        let narrowed = Connecting {
+            mcp: Arc::clone(&connecting.mcp),
+            request: connecting.request.clone(),
+            settings: PolicySettings {
+                deny: vec!["write-repository".to_owned()],
+                ..PolicySettings::default()
+            },
+            keys: Vec::new(),
+            environment: BTreeMap::new(),
+        };
+        let fresh = narrowed.shared("a client".to_owned()).await.expect("there is room");
+        assert_ne!(
+            fresh.session(),
+            line.session(),
+            "what the user takes back is taken back"
+        );
+        drop((line, again, other, fresh));
         let sessions = &connecting.mcp.sessions;
         let patience = Instant::now() + std::time::Duration::from_secs(20);
-        while sessions.history(&Filter::default()).sessions.len() < 2 {
+        while sessions.history(&Filter::default()).sessions.len() < 3 {
             assert!(Instant::now() < patience, "they have ended");
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }

@@ -21,8 +21,10 @@ use super::feed::Recorder;
 use super::journal::{self, Answer, Entry};
 use crate::api::{self, ApprovalAnswer, Event, LeftOut, OpenApproval, Problem};
 use crate::limits;
+use crate::redaction::Redactor;
 use crate::skill::diff::first_lines;
 use crate::skill::policy::Effect;
+use crate::skill::text::clean;
 use crate::skill::{Approver, Question};
 
 /// All open questions of all sessions.
@@ -195,7 +197,7 @@ pub struct SessionApprover {
     secret: Arc<str>,
     interactive: bool,
     /// Who passes its questions on, where nobody follows the session's events.
-    relay: Option<mpsc::Sender<Meanwhile>>,
+    relay: Option<Relay>,
     patience: Duration,
     runtime: Handle,
     expired: AtomicBool,
@@ -217,7 +219,7 @@ impl SessionApprover {
     }
 
     /// An approver of one call, whose questions go to `relay` as well. To be made on a thread of the runtime.
-    pub(super) fn relayed(&self, interactive: bool, relay: mpsc::Sender<Meanwhile>) -> Self {
+    pub(super) fn relayed(&self, interactive: bool, relay: Relay) -> Self {
         let (approvals, recorder) = (Arc::clone(&self.approvals), Arc::clone(&self.recorder));
         Self {
             relay: Some(relay),
@@ -232,8 +234,9 @@ impl SessionApprover {
         let asking = Asking {
             id: id.to_owned(),
             question: Question {
-                detail,
-                ..asked.question.clone()
+                effect: asked.question.effect,
+                title: relay.shown(&asked.question.title),
+                detail: relay.shown(&detail),
             },
             answer: ApprovalAnswer {
                 secret: self.secret.to_string(),
@@ -242,7 +245,7 @@ impl SessionApprover {
             },
             approvals: Arc::clone(&self.approvals),
         };
-        relay.blocking_send(Meanwhile::Question(asking)).is_ok()
+        relay.to.blocking_send(Meanwhile::Question(asking)).is_ok()
     }
 
     /// True where a question of this session was never answered.
@@ -260,6 +263,19 @@ impl SessionApprover {
             },
             () = tokio::time::sleep(self.patience) => Answer::Expired,
         }
+    }
+}
+
+/// Where questions are passed on to: to a program that shows them to its user, and perhaps to a model.
+pub(super) struct Relay {
+    pub(super) to: mpsc::Sender<Meanwhile>,
+    pub(super) redactor: Arc<Redactor>,
+}
+
+impl Relay {
+    /// A text without keys, and without what could make a terminal show something else.
+    fn shown(&self, text: &str) -> String {
+        clean(&self.redactor.text(text, None)).into_owned()
     }
 }
 
@@ -339,6 +355,19 @@ mod tests {
     use super::super::journal::{SessionFolder, Work};
     use super::*;
     use crate::skill::policy::Effect;
+
+    #[tokio::test]
+    async fn what_is_passed_on_holds_no_key_and_rules_no_terminal() {
+        let (to, _questions) = mpsc::channel(1);
+        let relay = Relay {
+            to,
+            redactor: Arc::default(),
+        };
+        let key = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let shown = relay.shown(&format!("+token = \"{key}\"\n\u{1b}[2J-old\n"));
+        assert!(!shown.contains(&key) && !shown.contains('\u{1b}'), "{shown}");
+        assert!(shown.starts_with("+token = ") && shown.ends_with("-old\n"), "{shown}");
+    }
 
     struct Bench {
         _place: tempfile::TempDir,

@@ -69,6 +69,8 @@ pub struct Connection {
     root: PathBuf,
     recorder: Arc<Recorder>,
     calls: mpsc::Sender<Incoming>,
+    /// Nothing may be asked.
+    is_frozen: bool,
 }
 
 impl Connection {
@@ -83,7 +85,8 @@ impl Connection {
     }
 
     /// Runs a call to its end; nothing where the session has ended. It begins when it is first asked how it stands.
-    pub fn call(&self, call: Call) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
+    pub fn call(&self, mut call: Call) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
+        call.can_ask &= !self.is_frozen;
         let calls = self.calls.clone();
         async move {
             let (answer, answered) = oneshot::channel();
@@ -164,6 +167,7 @@ impl Sessions {
             root,
             recorder: Arc::clone(&live.recorder),
             calls,
+            is_frozen: request.policy.frozen,
         })
     }
 

@@ -126,6 +126,13 @@ pub enum Difference {
         /// What was not agreed on.
         more: Vec<Effect>,
     },
+    /// It is granted less than was agreed on.
+    Fewer {
+        /// The skill.
+        name: String,
+        /// What it lacks.
+        less: Vec<Effect>,
+    },
     /// It was built for a contract that this host does not speak.
     World {
         /// The skill.
@@ -149,6 +156,7 @@ impl Difference {
             | Self::Digest { name, .. }
             | Self::Version { name, .. }
             | Self::Effects { name, .. }
+            | Self::Fewer { name, .. }
             | Self::World { name, .. }
             | Self::Extra { name } => name,
         }
@@ -169,12 +177,10 @@ impl fmt::Display for Difference {
                 write!(formatter, "`{name}` is locked in version {locked}, and is {found}")
             }
             Self::Effects { name, more } => {
-                let more: Vec<&str> = more.iter().map(|effect| effect.name()).collect();
-                write!(
-                    formatter,
-                    "`{name}` is granted more than is locked: {}",
-                    more.join(", ")
-                )
+                write!(formatter, "`{name}` is granted more than is locked: {}", listed(more))
+            }
+            Self::Fewer { name, less } => {
+                write!(formatter, "`{name}` is granted less than is locked: {}", listed(less))
             }
             Self::World { name, locked } => write!(
                 formatter,
@@ -183,6 +189,14 @@ impl fmt::Display for Difference {
             Self::Extra { name } => write!(formatter, "`{name}` is there and not locked"),
         }
     }
+}
+
+fn listed(effects: &[Effect]) -> String {
+    effects
+        .iter()
+        .map(|effect| effect.name())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Differences as one problem, each on a line.
@@ -419,9 +433,15 @@ impl Locked {
             });
         }
         let granted = entry.effects.iter().filter_map(|effect| effect.parse::<Effect>().ok());
-        let more: Vec<Effect> = granted.filter(|effect| !self.effects.contains(effect)).collect();
+        let granted: BTreeSet<Effect> = granted.collect();
+        let more: Vec<Effect> = granted.difference(&self.effects).copied().collect();
         if !more.is_empty() {
             differences.push(Difference::Effects { name: name(), more });
+        }
+        let less: Vec<Effect> = self.effects.difference(&granted).copied().collect();
+        // Of what cannot be used nothing is granted.
+        if entry.state == "ready" && !less.is_empty() {
+            differences.push(Difference::Fewer { name: name(), less });
         }
         differences
     }

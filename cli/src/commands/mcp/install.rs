@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use host::api::Problem;
 use host::skill::diff::FileDiff;
+use host::skill::policy::Grant;
 use host::skill::{FileChange, FileState};
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
@@ -66,6 +67,7 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error
     let program = std::env::current_exe().map_err(|error| Error::new("usage", format!("Where am I? {error}")))?;
     let mut arguments = vec!["mcp".to_owned(), "--root".to_owned(), path_text(root)?];
     for effect in &install.allow {
+        effect.parse::<Grant>()?;
         arguments.extend(["--allow".to_owned(), effect.clone()]);
     }
     let mut entry = json!({"command": path_text(&program)?, "args": arguments});

@@ -17,6 +17,7 @@ use super::tools::{SessionTools, result_of};
 use super::{Job, Outcome};
 use crate::api::{Event, Problem};
 use crate::provider::ToolCall;
+use crate::session::approvals::Relay;
 use crate::session::connection::{Call, CallAnswer, Incoming, Meanwhile};
 use crate::skill::{CallContext, ChangeJournal};
 use crate::turn::bounded_text;
@@ -120,7 +121,11 @@ impl Serving<'_> {
             // A client that does not keep up misses lines; it asked for news, not for a log.
             let _ = meanwhile.try_send(Meanwhile::Line(line));
         };
-        let approver = self.job.approver.relayed(call.can_ask, call.meanwhile.clone());
+        let relay = Relay {
+            to: call.meanwhile.clone(),
+            redactor: Arc::clone(&self.job.redactor),
+        };
+        let approver = self.job.approver.relayed(call.can_ask, relay);
         let changes: Arc<dyn ChangeJournal> = Arc::clone(&self.job.recorder) as _;
         self.tools.context_of_call(CallContext {
             approver: Arc::new(approver),

@@ -142,12 +142,19 @@ impl SkillHost {
 
     fn shown_again(&self, shown: &Inspection) -> Result<Inspected, SkillHostError> {
         let inspected = self.inspected(&shown.path)?;
-        match inspected.inspection.digest == shown.digest {
-            true => Ok(inspected),
-            false => Err(SkillHostError::Changed {
+        if inspected.inspection.digest != shown.digest {
+            return Err(SkillHostError::Changed {
                 path: shown.path.clone(),
                 shown: shown.digest.clone(),
                 found: inspected.inspection.digest,
+            });
+        }
+        // A component has a clock and random numbers: what it says now may be another thing than the user has read.
+        match inspected.inspection == *shown {
+            true => Ok(inspected),
+            false => Err(SkillHostError::Refused {
+                path: shown.path.clone(),
+                reason: "it does not describe itself the same way each time".to_owned(),
             }),
         }
     }
@@ -193,8 +200,13 @@ impl SkillHost {
 
     /// Takes a team's component away: its pin, its file and its signature.
     pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
-        let path = self.installed(name)?;
-        if self.pins()?.skills.contains_key(name) {
+        let is_pinned = self.pins()?.skills.contains_key(name);
+        let path = match self.installed(name) {
+            // Its file may be gone; what was granted goes all the same.
+            Err(_) if is_pinned => self.component_path(name),
+            path => path?,
+        };
+        if is_pinned {
             Pins::edit(&self.folder, |pins| {
                 pins.skills.remove(name);
                 Ok(())
@@ -204,7 +216,10 @@ impl SkillHost {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path, "removed", error)),
             _ => {}
         }
-        fs::remove_file(&path).map_err(|source| io(&path, "removed", source))
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(&path, "removed", error)),
+            _ => Ok(()),
+        }
     }
 
     /// Switches a pinned component off, or on again. What it is and what it may do stays pinned.
