@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::atomic::AtomicU64;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -527,17 +526,17 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
     let mut request = world.request(Operation::Explain, ".");
     request.budget.timeout_seconds = hangs.then_some(1);
     let id = world.start(request).await.session_id;
-    let last_seen = Arc::new(AtomicU64::new(0));
+    // The ends that the reader has seen, and the number of the last event, which belong together.
+    let seen = Arc::new(Mutex::new((0, 0)));
     let reader = {
         let mut stream = world.sessions.events(&id, 0).expect("it exists");
-        let last_seen = Arc::clone(&last_seen);
+        let seen = Arc::clone(&seen);
         tokio::spawn(async move {
-            let mut ends = 0;
             while let Some(batch) = stream.next().await {
-                ends += batch.iter().filter(|(_, event)| event.is_terminal()).count();
-                last_seen.store(batch.last().map_or(0, |(seq, _)| *seq), Ordering::SeqCst);
+                let ends = batch.iter().filter(|(_, event)| event.is_terminal()).count();
+                let mut seen = seen.lock().expect("not poisoned");
+                *seen = (seen.0 + ends, batch.last().map_or(0, |(seq, _)| *seq));
             }
-            ends
         })
     };
     let mut died = false;
@@ -562,15 +561,11 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
     if let Some(live) = running.filter(|_| died) {
         // Nothing of it goes on: its task is gone, and what it still says comes too late.
         live.recorder.die();
-        let ends = if reader.is_finished() {
-            reader.await.expect("no panic")
-        } else {
-            0
-        };
+        reader.abort();
+        let _ = reader.await;
+        let (ends, last_seen) = *seen.lock().expect("not poisoned");
         let sessions = Sessions::with_engine(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
-        let mut stream = sessions
-            .events(&id, last_seen.load(Ordering::SeqCst))
-            .expect("it exists");
+        let mut stream = sessions.events(&id, last_seen).expect("it exists");
         let mut after = 0;
         while let Some(batch) = stream.next().await {
             after += batch.iter().filter(|(_, event)| event.is_terminal()).count();
@@ -581,7 +576,8 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
         // The threads of this process would wait for it.
         live.cancel.cancel();
     } else {
-        assert_eq!(reader.await.expect("no panic"), 1);
+        reader.await.expect("no panic");
+        assert_eq!(seen.lock().expect("not poisoned").0, 1);
         world.idle().await;
     }
     let entries =
