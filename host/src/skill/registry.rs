@@ -76,7 +76,9 @@ struct Skill {
     digest: String,
     source: Source,
     schema: OnceLock<Result<arguments::Schema, String>>,
-    loaded: Mutex<Option<Arc<Loaded>>>,
+    loaded: OnceLock<Loaded>,
+    /// Held by whoever loads it.
+    loading: Mutex<()>,
 }
 
 enum Source {
@@ -92,7 +94,8 @@ impl Skill {
             digest,
             source,
             schema: OnceLock::new(),
-            loaded: Mutex::new(None),
+            loaded: OnceLock::new(),
+            loading: Mutex::default(),
         })
     }
 
@@ -228,7 +231,7 @@ impl SkillHost {
             Ok(Job {
                 runtime: self.runtime,
                 turns: &self.turns,
-                loaded: &loaded,
+                loaded,
                 name,
                 digest: &skill.digest,
                 is_builtin: self.is_ours && self.builtins.contains_key(name),
@@ -265,18 +268,22 @@ impl SkillHost {
     }
 
     /// The skill's code, loaded once.
-    fn loaded(
+    fn loaded<'s>(
         &self,
-        skill: &Skill,
+        skill: &'s Skill,
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
-    ) -> Result<Arc<Loaded>, String> {
+    ) -> Result<&'s Loaded, String> {
+        // Calls take no lock once it is there: whoever met another one at it would sleep for fifty calls.
+        if let Some(loaded) = skill.loaded.get() {
+            return Ok(loaded);
+        }
         // Whoever holds it may be compiling, for minutes.
-        let Some(mut loaded) = waiting::lock(&skill.loaded, cancel) else {
+        let Some(_loading) = waiting::lock(&skill.loading, cancel) else {
             return Err("it was being loaded when the call was cancelled".to_owned());
         };
-        if let Some(loaded) = &*loaded {
-            return Ok(Arc::clone(loaded));
+        if let Some(loaded) = skill.loaded.get() {
+            return Ok(loaded);
         }
         let component = match &skill.source {
             Source::Builtin(builtin) => self.builtin_component(builtin, progress, cancel)?,
@@ -288,9 +295,8 @@ impl SkillHost {
                 self.compiled(&skill.digest, wasm, &skill.descriptor.name, progress, cancel)?
             }
         };
-        let new = Arc::new(Loaded::new(&component)?);
-        *loaded = Some(Arc::clone(&new));
-        Ok(new)
+        let new = Loaded::new(&component)?;
+        Ok(skill.loaded.get_or_init(|| new))
     }
 
     fn builtin_component(
@@ -437,7 +443,7 @@ mod unit {
             Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
         ));
         let skill = host.find("slow").expect("it is there");
-        let compiling = skill.loaded.lock().expect("not poisoned");
+        let compiling = skill.loading.lock().expect("not poisoned");
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| host.call(&context, "slow", Arguments::Text("{}")));
             std::thread::sleep(Duration::from_millis(20));
