@@ -55,8 +55,9 @@ fn cases() -> String {
     cases.expect("the guide has one").text
 }
 
-/// Follows the sections: runs what is to be run, writes what is to be written, and compares what is shown.
-fn follow(author: &Author, heading: &str) {
+/// Follows the sections: runs what is to be run, writes what is to be written, and compares what is shown. Gives the
+/// folder of the last project.
+fn follow(author: &Author, heading: &str) -> PathBuf {
     let start = author.folder.path().to_owned();
     let (mut place, mut said) = (start.clone(), String::new());
     for block in blocks(heading) {
@@ -80,6 +81,7 @@ fn follow(author: &Author, heading: &str) {
             (language, None) => panic!("a block of {language} that nobody looks at: {}", block.text),
         }
     }
+    place
 }
 
 /// Runs lines; where a component was built of the same sources before, `tool skill build` has nothing to do but that.
@@ -134,19 +136,26 @@ fn digest(place: &Path) -> String {
     host::skill::stage::digest(&parts)
 }
 
+/// By the guide alone: made, built, tested, added and called, at last by the model of a session.
+fn written_and_used(heading: &str) {
+    let author = Author::new();
+    let place = follow(&author, heading);
+    explained_by_a_model(&author, &place);
+}
+
 #[test]
 fn a_skill_in_rust() {
-    follow(&Author::new(), "A skill in Rust");
+    written_and_used("A skill in Rust");
 }
 
 #[test]
 fn a_skill_in_python() {
-    follow(&Author::new(), "A skill in Python");
+    written_and_used("A skill in Python");
 }
 
 #[test]
 fn a_skill_in_javascript() {
-    follow(&Author::new(), "A skill in JavaScript");
+    written_and_used("A skill in JavaScript");
 }
 
 #[test]
@@ -217,11 +226,9 @@ fn the_guide_says_what_the_host_says() {
     let slip = r#"{"path": "a", "text": "x", "kind": "tood"}"#;
     let refused = author.tool(&place, &["skill", "call", "note", slip]).expect(1);
     holds(&refused.stderr, &[blocks("Arguments")[0].text.trim_end()]);
-    // The model of a session is answered with the same words, and its next call works.
-    explained_by_a_model(&author, &place);
 }
 
-/// A scripted model calls the skill in an explanation: first wrongly, then right.
+/// A scripted model calls the skill in an explanation: first wrongly, which it is told as a user would be, then right.
 fn explained_by_a_model(author: &Author, place: &Path) {
     // A file that is there would have to be read first.
     let slip = json!({"path": "ideas.md", "text": "x", "kind": "tood"});
