@@ -496,8 +496,12 @@ impl Sessions {
     /// A session's result; of a running one, the output so far. A report that is gone is written again.
     pub async fn result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
         if let Some(live) = self.in_memory(id) {
-            let result = result_of(live.recorder.summary(), live.recorder.output());
-            return result.ok_or_else(|| unknown(id));
+            let missing = unknown(id);
+            let read = blocking(move || {
+                let output = live.recorder.output().map_err(|error| unreadable(&error))?;
+                result_of(live.recorder.summary(), output).ok_or(missing)
+            });
+            return read.await;
         }
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
         let (sessions, missing) = (Arc::clone(self), unknown(id));
@@ -515,7 +519,10 @@ impl Sessions {
 
     /// The same without the output: a session that has ended is mostly answered for without reading its journal.
     pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
-        if let (None, Some(summary)) = (self.in_memory(id), self.store.summary(id)) {
+        if let Some(live) = self.in_memory(id) {
+            return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
+        }
+        if let Some(summary) = self.store.summary(id) {
             let known = blocking(move || Ok(report::is_there(&summary).then_some(summary))).await?;
             let result = known.and_then(|summary| {
                 let report_path = report::path_in_results(&summary);
@@ -698,6 +705,10 @@ impl Drop for Attached {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(Problem::new("internal", "The backend failed; its log says more")))
+}
+
+fn unreadable(error: &std::io::Error) -> Problem {
+    Problem::new("internal", format!("The session's journal could not be read: {error}"))
 }
 
 fn unknown(id: &str) -> Problem {

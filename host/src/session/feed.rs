@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use super::history::{Summary, UnderWay, output_of};
-use super::journal::{self, Answer, End, Entry, Extent, Line, SessionFolder, Start, ToolEntry, Work, cut_text};
+use super::history::{self, Summary, UnderWay, output_of};
+use super::journal::{self, Answer, End, Entry, Extent, Line, Lines, SessionFolder, Start, ToolEntry, Work, cut_text};
 use crate::api::{self, Event, Problem, Timestamp};
 use crate::limits;
 use crate::skill::changes::{WrittenLate, moment};
@@ -40,7 +40,7 @@ pub struct Recorder {
 struct State {
     summary: Summary,
     next_seq: u64,
-    output: String,
+    ending: Ending,
     text: String,
     reasoning: String,
     /// When the first piece of what is being collected came.
@@ -61,6 +61,35 @@ struct State {
     /// What the end waits for beside changes and commits that are open.
     entered: usize,
     closed: bool,
+}
+
+/// How the answer ends so far. An answer may be long, and its text is in the journal.
+#[derive(Debug, Default)]
+struct Ending {
+    /// Something was said that is not blank.
+    is_begun: bool,
+    line_feeds: usize,
+}
+
+impl Ending {
+    fn follow(&mut self, piece: &str) {
+        self.is_begun |= !piece.trim().is_empty();
+        let before = piece.trim_end_matches('\n');
+        let line_feeds = piece.len() - before.len();
+        self.line_feeds = match before {
+            "" => self.line_feeds + line_feeds,
+            _ => line_feeds,
+        };
+    }
+
+    /// What is missing behind it for a new paragraph.
+    fn until_paragraph(&self) -> &'static str {
+        match (self.is_begun, self.line_feeds) {
+            (false, _) | (true, 2..) => "",
+            (true, 1) => "\n",
+            (true, 0) => "\n\n",
+        }
+    }
 }
 
 impl Recorder {
@@ -96,7 +125,7 @@ impl Recorder {
             state: Mutex::new(State {
                 summary,
                 next_seq,
-                output: String::new(),
+                ending: Ending::default(),
                 text: String::new(),
                 reasoning: String::new(),
                 collecting_since: Instant::now(),
@@ -132,10 +161,21 @@ impl Recorder {
         self.lock().closed
     }
 
-    /// The answer so far.
-    pub fn output(&self) -> String {
-        let state = self.lock();
-        format!("{}{}", state.output, state.text)
+    /// The answer so far: what the file holds, and behind it what waits in memory to be written. Blocks.
+    pub fn output(&self) -> io::Result<String> {
+        // Where the disk is full, all that it does not take is still in memory.
+        let _ = self.flush();
+        let (written, waiting) = {
+            let state = self.lock();
+            let unwritten = state.tail.iter().filter(|((seq, _), _)| *seq > state.written);
+            let mut waiting: String = unwritten.map(|((_, event), _)| output_of(event)).collect();
+            waiting.push_str(&state.text);
+            (state.written, waiting)
+        };
+        let in_file = |lines: &mut Lines<_>| history::output(lines.take_while(|line| line.seq <= written));
+        let (mut output, _) = self.folder.view(in_file)?;
+        output.push_str(&waiting);
+        Ok(output)
     }
 
     /// Adds an entry. Ignored after the end.
@@ -201,11 +241,7 @@ impl Recorder {
     pub fn paragraph(&self) -> &'static str {
         let mut state = self.lock();
         state.take_in_collected();
-        match state.output.as_str() {
-            output if output.trim().is_empty() || output.ends_with("\n\n") => "",
-            output if output.ends_with('\n') => "\n",
-            _ => "\n\n",
-        }
+        state.ending.until_paragraph()
     }
 
     /// Adds a piece of thinking, which streams do not show.
@@ -479,7 +515,7 @@ impl State {
         self.journal_bytes += bytes.len() as u64;
         self.summary.apply(&line);
         if let Entry::Event { event } = &line.entry {
-            self.output.push_str(output_of(event));
+            self.ending.follow(output_of(event));
         }
         match taken {
             true => self.backlog.extend_from_slice(&bytes),

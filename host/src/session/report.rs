@@ -54,8 +54,10 @@ pub fn render<L: Borrow<Line>>(
     modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
     transcript(&mut text, summary, lines);
-    // Once more as a whole: no field of a journal that somebody else has written is forgotten.
-    without_keys(clean(&text), keys)
+    // Once more as a whole: no field of a journal that somebody else has written is forgotten. A report may be long, and
+    // is mostly clean by now.
+    let text = if text.chars().all(is_plain) { text } else { clean(&text) };
+    without_keys(text, keys)
 }
 
 /// Reports are collected and passed on: whatever looks like a key in one is a placeholder, and the report says so.
@@ -319,11 +321,16 @@ pub fn clean(text: &str) -> String {
             '\n' | '\t' => clean.push(char),
             '\r' if rest.peek() == Some(&'\n') => {}
             '\r' => clean.push('\n'),
-            _ if char.is_control() || reorders(char) => {}
-            _ => clean.push(char),
+            _ if is_plain(char) => clean.push(char),
+            _ => {}
         }
     }
     clean
+}
+
+/// True for what [`clean`] leaves as it is.
+fn is_plain(char: char) -> bool {
+    matches!(char, '\n' | '\t') || !(char.is_control() || reorders(char))
 }
 
 /// What follows an escape character: `[` with parameters up to a letter, or one of the string forms up to its end, or

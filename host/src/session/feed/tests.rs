@@ -131,7 +131,7 @@ async fn early_late_and_resumed_readers_see_the_same_events() {
     let middle = early[early.len() / 2].0;
     let resumed = all(Events::replay(recorder.folder().clone(), "s", middle)).await;
     assert_eq!(resumed, early[early.len() / 2 + 1..]);
-    assert_eq!(recorder.output(), expected);
+    assert_eq!(recorder.output().expect("it is readable"), expected);
 }
 
 #[tokio::test]
@@ -481,7 +481,8 @@ fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
         written < limits::JOURNAL_BYTES_MAX + 2 * piece.len() as u64,
         "{written}"
     );
-    assert!(recorder.output().len() as u64 <= limits::JOURNAL_BYTES_MAX);
+    let output = recorder.output().expect("it is readable");
+    assert!(output.len() as u64 <= limits::JOURNAL_BYTES_MAX);
     let kinds = |lines: &mut dyn Iterator<Item = Line>| -> Vec<String> {
         let told = lines.filter_map(|line| match line.entry {
             Entry::Reasoning { .. } | Entry::Started(_) => None,
@@ -558,4 +559,44 @@ async fn an_old_file_that_is_kept_is_a_notice_of_the_session() {
     let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
     let is_told = |event: &Event| matches!(event, Event::Notice { message, hint: Some(_), .. } if message.contains("`.tool-proposal-x-0`"));
     assert!(seen.iter().any(|(_, event)| is_told(event)));
+}
+
+#[test]
+fn the_answer_so_far_is_whole_however_much_of_it_is_written() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let said = || recorder.output().expect("it is readable");
+    recorder.text("one ");
+    assert_eq!(said(), "one ");
+    recorder.notice("something else", None);
+    recorder.flush().expect("there is room");
+    recorder.text("two ");
+    let room = recorder.fill_disk();
+    recorder.notice("something else", None);
+    recorder.text("three");
+    assert_eq!(said(), "one two three");
+    drop(room);
+    assert_eq!(said(), "one two three");
+    recorder.end(complete(), api::now()).expect("it is durable");
+    assert_eq!(said(), "one two three");
+}
+
+#[test]
+fn a_paragraph_begins_behind_whatever_was_said() {
+    for pieces in [
+        &[][..],
+        &[" \n", "\n"],
+        &["a"],
+        &["a", "\n"],
+        &["a\n", "\n"],
+        &["a\n\n", "\n"],
+        &["a\n\n", "b"],
+        &["a\n\n", " "],
+        &["\n\n", "a\n"],
+    ] {
+        let mut ending = Ending::default();
+        pieces.iter().for_each(|piece| ending.follow(piece));
+        let whole = format!("{}{}", pieces.concat(), ending.until_paragraph());
+        assert!(whole.trim().is_empty() || whole.ends_with("\n\n"), "{pieces:?}");
+    }
 }
