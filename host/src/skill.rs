@@ -21,6 +21,7 @@ pub(crate) mod fuzz;
 mod guard;
 pub mod helper;
 mod imports;
+mod loaded;
 pub mod lock;
 pub(crate) mod outline;
 pub mod policy;

@@ -160,7 +160,7 @@ pub(super) fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Comp
     )]
     // SAFETY: `code` was made by wasmtime. It is either embedded in this program by its own build, or it came over a
     // socket from a helper that this process started for it, or it was read from a file that only this user can write
-    // and whose digest is the one that we wrote in front of it. wasmtime checks that its own version, configuration and
+    // and whose digest is the one that we wrote in front of it, or it is a copy of what was loaded from there. wasmtime checks that its own version, configuration and
     // the processor's features fit.
     unsafe {
         Component::deserialize(engine, code)

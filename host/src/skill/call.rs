@@ -9,17 +9,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
-use wasmtime::{Engine, Store};
 
-use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::engine::Runtime;
+use super::loaded::Loaded;
 use super::policy::Effect;
-use super::sandbox::{self, Call, Grants, State, mebibytes};
+use super::sandbox::{self, Call, Grants, mebibytes};
 use super::stage::{commit, digest, staged};
 use super::text::{beginning, clean};
-use super::{CallContext, CallError, CallOutcome, CallReport, Limits, guard, imports, taint, wasi};
+use super::{CallContext, CallError, CallOutcome, CallReport, Limits, imports, taint};
 use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
 use crate::limits;
@@ -40,81 +38,6 @@ const LOGS: &str = "read_logs";
 
 /// Longest message or hint of a failure.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
-
-/// A component, linked: what every call instantiates afresh.
-pub(super) struct Loaded {
-    instance: InstancePre<State>,
-    handler: SkillIndices,
-    sharded: Option<Sharded>,
-}
-
-#[derive(Clone, Copy)]
-struct Sharded {
-    split: ComponentExportIndex,
-    merge: ComponentExportIndex,
-}
-
-type Split = (Result<Vec<String>, Failure>,);
-type Merge = (Result<wit::Outcome, Failure>,);
-
-impl Loaded {
-    /// Links a component. The error is the end of a sentence.
-    pub(super) fn new(component: &Component) -> Result<Self, String> {
-        let link = || -> wasmtime::Result<Self> {
-            let instance = linker(component.engine())?.instantiate_pre(component)?;
-            Ok(Self {
-                handler: SkillIndices::new(&instance)?,
-                sharded: Self::sharded(component),
-                instance,
-            })
-        };
-        link().map_err(|error| format!("it does not link: {error:#}"))
-    }
-
-    fn sharded(component: &Component) -> Option<Sharded> {
-        let interface = component.get_export_index(None, "tool:skill/sharded@1.0.0")?;
-        Some(Sharded {
-            split: component.get_export_index(Some(&interface), "split")?,
-            merge: component.get_export_index(Some(&interface), "merge")?,
-        })
-    }
-
-    /// Asks the component what it is, with every capability denied.
-    pub(super) fn describe(&self, call: &Arc<Call>) -> Result<wit::Descriptor, CallError> {
-        self.enter(call, None, |store, instance| {
-            let skill = self.handler.load(&mut *store, instance)?;
-            skill.tool_skill_handler().call_describe(store)
-        })
-        .map(|(descriptor, _)| descriptor)
-    }
-
-    /// Runs something in a fresh store, and hands over what it left in its stage.
-    fn enter<R>(
-        &self,
-        call: &Arc<Call>,
-        grants: Option<Grants>,
-        work: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<R>,
-    ) -> Result<(R, Option<TempDir>), CallError> {
-        let mut store = sandbox::store(self.instance.engine(), call, grants);
-        let result = self
-            .instance
-            .instantiate(&mut store)
-            .and_then(|instance| work(&mut store, &instance));
-        match result {
-            Ok(result) => Ok((result, store.data_mut().stage.take())),
-            Err(error) => Err(call.explain(&error, &sandbox::last_words(&store))),
-        }
-    }
-}
-
-/// The linker of every component. Made for each of them: linking is rare, and keeping one costs memory for ever.
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
-    let mut linker = Linker::new(engine);
-    wasi::link(&mut linker)?;
-    guard::link(&mut linker)?;
-    imports::link(&mut linker)?;
-    Ok(linker)
-}
 
 // ---- turns ----
 
@@ -365,15 +288,15 @@ impl Job<'_> {
 
     fn guest(&self, call: &Arc<Call>, grants: &Grants) -> Result<(wit::Outcome, Option<TempDir>), CallError> {
         let arguments = self.arguments.to_string();
-        let parts = match (self.loaded.sharded, may_be_split(grants)) {
-            (Some(sharded), true) => self.split(call, grants, sharded, &arguments)?,
-            _ => None,
+        let parts = match self.loaded.is_sharded() && may_be_split(grants) {
+            true => self.split(call, grants, &arguments)?,
+            false => None,
         };
         match parts {
-            Some((sharded, parts, turns)) => {
+            Some((parts, turns)) => {
                 let outcomes = self.parts(call, grants, &parts, turns.len())?;
                 drop(turns);
-                let outcome = self.merge(call, grants, sharded, &arguments, &outcomes)?;
+                let outcome = self.merge(call, grants, &arguments, &outcomes)?;
                 Ok((outcome, None))
             }
             None => self.plain(call, grants, &arguments),
@@ -386,10 +309,7 @@ impl Job<'_> {
         grants: &Grants,
         arguments: &str,
     ) -> Result<(wit::Outcome, Option<TempDir>), CallError> {
-        let (answer, stage) = self.loaded.enter(call, Some(grants.clone()), |store, instance| {
-            let skill = self.loaded.handler.load(&mut *store, instance)?;
-            skill.tool_skill_handler().call_call(store, arguments)
-        })?;
+        let (answer, stage) = self.loaded.call(call, grants.clone(), arguments)?;
         match answer {
             Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),
             Err(failure) => Ok((said(failure), stage)),
@@ -398,14 +318,13 @@ impl Job<'_> {
     }
 
     /// Asks for parts, as many as there are cores and turns. Nothing where one instance does it all.
-    #[expect(clippy::type_complexity, reason = "three values with one use each")]
+    #[expect(clippy::type_complexity, reason = "two values with one use each")]
     fn split(
         &self,
         call: &Arc<Call>,
         grants: &Grants,
-        sharded: Sharded,
         arguments: &str,
-    ) -> Result<Option<(Sharded, Vec<String>, Vec<Turn<'_>>)>, CallError> {
+    ) -> Result<Option<(Vec<String>, Vec<Turn<'_>>)>, CallError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut turns = self.turns.more(cores.min(self.limits.parts).saturating_sub(1));
         if turns.is_empty() {
@@ -413,10 +332,7 @@ impl Job<'_> {
         }
         let asked = (turns.len() + 1) * limits::CALL_PARTS_PER_THREAD;
         let asked = u32::try_from(asked).unwrap_or(u32::MAX);
-        let (parts, _) = self.loaded.enter(call, Some(grants.clone()), |store, instance| {
-            let split = instance.get_typed_func::<(&str, u32), Split>(&mut *store, &sharded.split)?;
-            Ok(split.call(store, (arguments, asked))?.0)
-        })?;
+        let parts = self.loaded.split(call, grants.clone(), arguments, asked)?;
         let parts = parts.map_err(|failure| self.failure(failure))?;
         if parts.len() > asked as usize {
             return Err(CallError::Trap {
@@ -428,7 +344,7 @@ impl Job<'_> {
             });
         }
         turns.truncate(parts.len().saturating_sub(1));
-        Ok((parts.len() > 1).then_some((sharded, parts, turns)))
+        Ok((parts.len() > 1).then_some((parts, turns)))
     }
 
     /// Runs the parts in instances of their own, on this thread and as many others as there are turns. The first that
@@ -475,14 +391,10 @@ impl Job<'_> {
         &self,
         call: &Arc<Call>,
         grants: &Grants,
-        sharded: Sharded,
         arguments: &str,
         outcomes: &[wit::Outcome],
     ) -> Result<wit::Outcome, CallError> {
-        let (merged, _) = self.loaded.enter(call, Some(grants.clone()), |store, instance| {
-            let merge = instance.get_typed_func::<(&str, &[wit::Outcome]), Merge>(&mut *store, &sharded.merge)?;
-            Ok(merge.call(store, (arguments, outcomes))?.0)
-        })?;
+        let merged = self.loaded.merge(call, grants.clone(), arguments, outcomes)?;
         merged.map_err(|failure| self.failure(failure))
     }
 

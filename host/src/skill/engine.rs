@@ -1,7 +1,8 @@
 //! The engine of the process, in two forms, and the thread that ticks their epochs.
 //!
 //! Both forms run the same code under the same limits and differ in where memory comes from: a pool, which makes no
-//! system calls between two calls of a skill, or the system, which takes components of every shape.
+//! system calls between two calls of a skill, or the system, which takes components of every shape. There are a few
+//! pools, so that not all processors take turns at one.
 //!
 //! The same configuration compiles the built-in components ahead of time and loads them later, on whatever x86-64
 //! machine that is, so nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose
@@ -36,8 +37,11 @@ const TICKS_UNTIL_REST: u32 = 100;
 const POOL_MEMORIES_PER_COMPONENT: u32 = 2;
 const POOL_TABLES_PER_COMPONENT: u32 = 8;
 
-/// Components at work at once that the pool has room for: calls, what describes itself, and what reads symbols.
+/// Components at work at once that a pool has room for: calls, what describes itself, and what reads symbols.
 const POOL_COMPONENTS: u32 = 32;
+
+/// Pools at most. Each takes a quarter of a tebibyte of the address space, of which there are 128.
+const POOLS_MAX: usize = 4;
 
 /// Bytes at the beginning of a memory, or of a table, that stay with the pool and are cleared instead of given back:
 /// what a small skill touches. Giving pages back interrupts every processor that runs a thread of this process.
@@ -47,8 +51,8 @@ const POOL_KEEPS_BYTES: usize = 512 * 1024;
 pub(super) struct Runtime {
     /// Takes memory from the system. Compiles, and runs what does not fit into the pool.
     pub(super) engine: Engine,
-    /// Takes memory from a pool. Absent where the address space for it is not to be had.
-    pool: Option<Engine>,
+    /// Take memory from a pool each. None where the address space for one is not to be had.
+    pools: Vec<Engine>,
     ticker: Arc<Ticker>,
 }
 
@@ -64,34 +68,70 @@ impl Runtime {
 
     fn new() -> wasmtime::Result<Self> {
         let engine = Engine::new(&config(baseline_available())?)?;
-        let pool = Engine::new(config(baseline_available())?.allocation_strategy(pool()))
-            .inspect_err(|error| tracing::info!(error = format!("{error:#}"), "memory of skills comes without a pool"))
-            .ok();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let pools = (0..processors.min(POOLS_MAX)).map(|_| {
+            Engine::new(config(baseline_available())?.allocation_strategy(pool())).inspect_err(|error| {
+                tracing::info!(error = format!("{error:#}"), "memory of skills comes without a pool")
+            })
+        });
+        let pools: Vec<Engine> = pools.map_while(Result::ok).collect();
         let ticker = Arc::new(Ticker::default());
         let weak = std::iter::once(&engine)
-            .chain(&pool)
+            .chain(&pools)
             .map(Engine::weak)
             .collect::<Vec<_>>();
         let shared = Arc::clone(&ticker);
         std::thread::Builder::new()
             .name("skill-epoch".to_owned())
             .spawn(move || shared.run(&weak))?;
-        Ok(Self { engine, pool, ticker })
+        Ok(Self { engine, pools, ticker })
     }
 
-    /// Loads compiled code into the pool's engine, or into the other one where it does not fit there.
+    /// Loads compiled code into the engine of the first pool, or into the one without where it does not fit there.
     pub(super) fn load(&self, code: &[u8]) -> wasmtime::Result<Component> {
-        let pooled = self.pool.as_ref().map(|pool| cache::deserialize(pool, code));
+        let pooled = self.pools.first().map(|pool| cache::deserialize(pool, code));
         match pooled {
             Some(Ok(component)) => Ok(component),
             _ => cache::deserialize(&self.engine, code),
         }
     }
 
+    /// How many other pools take what this engine runs.
+    pub(super) fn pools_beside(&self, engine: &Engine) -> usize {
+        match self.pools.as_slice() {
+            [first, others @ ..] if Engine::same(first, engine) => others.len(),
+            _ => 0,
+        }
+    }
+
+    /// Which pool is for the processor that this thread is on; it may be on another one at once.
+    pub(super) fn pool_here(&self) -> usize {
+        match self.pools.len() {
+            0 | 1 => 0,
+            pools => processor() % pools,
+        }
+    }
+
+    /// The same component once more, in a pool of its own.
+    pub(super) fn copy(&self, component: &Component, pool: usize) -> wasmtime::Result<Component> {
+        cache::deserialize(&self.pools[pool], &component.serialize()?)
+    }
+
     /// Watches a call until it is dropped: its token is cancelled when its time is up.
     pub(super) fn watch(&self, call: &Arc<Call>) {
         self.ticker.watch(call);
     }
+}
+
+#[cfg(target_os = "linux")]
+fn processor() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
+/// Elsewhere nobody says, and there is no map of pages that a pool would save anything by.
+#[cfg(not(target_os = "linux"))]
+fn processor() -> usize {
+    0
 }
 
 /// The configuration for compiling and loading. `baseline` is false only on a processor that lacks it: precompiled code

@@ -21,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
 use super::cache::Cache;
-use super::call::{Job, Loaded, Turns};
+use super::call::{Job, Turns};
 use super::compile;
 use super::engine::Runtime;
+use super::loaded::Loaded;
 use super::policy::Effect;
 use super::text::clean;
 use super::waiting;
@@ -295,7 +296,7 @@ impl SkillHost {
                 self.compiled(&skill.digest, wasm, &skill.descriptor.name, progress, cancel)?
             }
         };
-        let new = Loaded::new(&component)?;
+        let new = Loaded::new(self.runtime, component)?;
         Ok(skill.loaded.get_or_init(|| new))
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::context::symbols::Import;
 
 /// The folder that `scripts/build` fills.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let own = std::env::current_exe().expect("a test has a binary");
     let target = own.ancestors().nth(3).expect("it lies in the target folder");
     target.to_owned()

@@ -9,9 +9,9 @@ use super::team::{io, read_component};
 use super::{digest, is_name};
 use crate::limits;
 use crate::skill::bindings::tool::skill::types as wit;
-use crate::skill::call::Loaded;
 use crate::skill::component::{self, Surface};
 use crate::skill::engine::{self, Runtime};
+use crate::skill::loaded::Linked;
 use crate::skill::policy::Effect;
 use crate::skill::sandbox::Call;
 use crate::skill::text::clean;
@@ -30,7 +30,7 @@ pub(super) fn describe(
     };
     let call = Call::new("describe", limits, &CancellationToken::new());
     runtime.watch(&call);
-    let described = Loaded::new(component)?.describe(&call).map_err(|error| match error {
+    let described = Linked::new(component)?.describe(&call).map_err(|error| match error {
         CallError::Trap { reason, .. } => format!("it does not describe itself: it crashed: {reason}"),
         CallError::Limit { limit, .. } => format!("it does not describe itself within the limit of {limit}"),
         error => format!("it does not describe itself: {error}"),
