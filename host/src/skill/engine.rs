@@ -36,7 +36,8 @@ const TICKS_UNTIL_REST: u32 = 100;
 const POOL_MEMORIES_PER_COMPONENT: u32 = 2;
 const POOL_TABLES_PER_COMPONENT: u32 = 8;
 
-/// Components at work at once that the pool has room for: calls, what describes itself, and what reads symbols.
+/// Components at work at once that the pool has room for: calls, those whose user is asked, what describes itself, and
+/// what reads symbols.
 const POOL_COMPONENTS: u32 = 32;
 
 /// Bytes at the beginning of a memory, or of a table, that stay with the pool and are cleared instead of given back:
