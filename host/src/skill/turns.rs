@@ -226,10 +226,12 @@ mod unit {
 
         fn ask(&self, _: &Question, cancel: &CancellationToken) -> bool {
             let receiver = self.0.lock().expect("not poisoned");
+            // A test that has failed meanwhile is not to wait for ever.
+            let patience = Instant::now() + Duration::from_secs(30);
             loop {
                 match receiver.recv_timeout(Duration::from_millis(5)) {
                     Ok(()) => return true,
-                    Err(_) if cancel.is_cancelled() => return false,
+                    Err(_) if cancel.is_cancelled() || Instant::now() > patience => return false,
                     Err(_) => {}
                 }
             }
