@@ -484,7 +484,7 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     );
 }
 
-/// A component may say one thing to be shown and another to be pinned: it has a clock, and random numbers.
+/// A component must not say one thing to be shown and another to be pinned, by whatever means.
 #[test]
 fn what_is_pinned_is_what_was_shown() {
     let home = tempfile::tempdir().expect("a temporary folder");

@@ -2,22 +2,22 @@
 //!
 //! Beside `provider` and the proxy of `process` this is the one place that opens outbound connections, and only because
 //! a command of the user's names a registry: no session, no repository and no skill leads here. `oci-client` speaks the
-//! protocol. What it reads whole, tokens and manifests, is read here within bounds, and who gets the user's credentials
-//! is decided in `door`. What comes back are bytes whose digests were checked; whether they are a skill, and what it may
+//! protocol where something is pushed. What is read, is read here within bounds; who gets the user's credentials is
+//! decided in `door`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked; whether they are a skill, and what it may
 //! do, is the registry of skills' business.
 
 mod artifact;
 mod credentials;
 mod door;
 mod place;
+mod reach;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use futures_util::TryStreamExt;
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
-use reqwest::StatusCode;
+use reqwest::{Response, StatusCode};
 use sha2::{Digest, Sha256};
 
 use crate::config::Environment;
@@ -53,8 +53,8 @@ pub enum DistributionError {
         /// In words.
         reason: String,
     },
-    /// It wants the user's credentials sent to somebody else.
-    #[error("The registry of `{place}` wants credentials sent to `{realm}`, which does not belong to it")]
+    /// It names a place for tokens that is not asked, whoever it belongs to.
+    #[error("The registry of `{place}` wants credentials sent to `{realm}`, which is not asked in this way")]
     Realm {
         /// As it was asked for.
         place: String,
@@ -209,22 +209,24 @@ async fn within<T>(
 
 /// The manifest that a place names, and its digest, which is that of the bytes that came.
 async fn manifest(door: &Door, place: &Place) -> Result<(OciImageManifest, String), DistributionError> {
-    let response = door.manifest(place).await?;
-    match response.status() {
-        StatusCode::OK => {}
-        StatusCode::NOT_FOUND => {
-            return Err(DistributionError::NotFound {
-                place: place.to_string(),
-            });
-        }
-        status => return Err(refused(place, format!("it answers {status}"))),
-    }
+    let response = found(place, door.manifest(place).await?)?;
     let bytes = body(place, response, limits::MANIFEST_BYTES_MAX).await?;
     let found = digest_of(&bytes);
     check_digest(place, place.digest(), &found)?;
     let manifest = serde_json::from_slice(&bytes)
         .map_err(|error| no_skill(place, format!("its manifest is none of an artifact: {error}")))?;
     Ok((manifest, found))
+}
+
+/// An answer that is what was asked for.
+fn found(place: &Place, response: Response) -> Result<Response, DistributionError> {
+    match response.status() {
+        StatusCode::OK => Ok(response),
+        StatusCode::NOT_FOUND => Err(DistributionError::NotFound {
+            place: place.to_string(),
+        }),
+        status => Err(refused(place, format!("it answers {status}"))),
+    }
 }
 
 /// A blob whose size and digest are those that its manifest says.
@@ -235,35 +237,10 @@ async fn blob(door: &Door, place: &Place, layer: &OciDescriptor, max: u64) -> Re
     };
     let size = u64::try_from(layer.size).ok().filter(|size| *size <= max);
     let size = size.ok_or_else(too_large)?;
-    let mut stream = door.blob(place, &layer.digest).await?;
-    let mut bytes = Vec::new();
-    while let Some(chunk) = stream
-        .try_next()
-        .await
-        .map_err(|error| broken(place, &layer.digest, &error))?
-    {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() as u64 > size {
-            return Err(too_large());
-        }
-    }
+    let response = found(place, door.blob(place, &layer.digest).await?)?;
+    let bytes = body(place, response, size).await?;
     check_digest(place, Some(&layer.digest), &digest_of(&bytes))?;
     Ok(bytes)
-}
-
-/// What ended a stream of bytes early. The client compares digests, too, and says so in its own words.
-fn broken(place: &Place, wanted: &str, error: &std::io::Error) -> DistributionError {
-    match error.to_string().contains("digest") {
-        true => DistributionError::WrongDigest {
-            place: place.to_string(),
-            wanted: wanted.to_owned(),
-            found: "another one".to_owned(),
-        },
-        false => DistributionError::Unreachable {
-            place: place.to_string(),
-            reason: format!("it was cut short: {error}"),
-        },
-    }
 }
 
 fn check_digest(place: &Place, wanted: Option<&str>, found: &str) -> Result<(), DistributionError> {

@@ -41,7 +41,6 @@
 //! `mcp`, `session`, `turn`, then `context`, `provider` and `skill`, then `repository`.
 
 pub mod api;
-mod base64;
 pub mod config;
 pub mod context;
 pub mod daemon;

@@ -131,6 +131,11 @@ pub const CALLS_CONCURRENT_MAX: usize = 8;
 /// Calls that wait for a turn. A model asks for at most a few dozen at once; more is a fault somewhere.
 pub const CALLS_WAITING_MAX: usize = 128;
 
+/// Calls that wait for a person's answer. They hold no turn, or eight open questions would stop all work; but each keeps
+/// its memory for up to [`APPROVAL_SECONDS_MAX`]. Nobody answers more than a few at a time, and with those at work they
+/// fit into the pool of instances.
+pub const CALLS_ASKING_MAX: usize = 16;
+
 /// How long a call waits for its turn: as long as the calls before it may take.
 pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
 
@@ -263,6 +268,9 @@ pub const SIGNATURES_MAX: usize = 16;
 
 /// Time for one exchange with a registry, all requests of it together. The largest component takes as long at 5 Mbit/s.
 pub const REGISTRY_SECONDS_MAX: u64 = 120;
+
+/// Redirects that one blob is followed through. Registries send once, to their storage.
+pub const REGISTRY_REDIRECTS_MAX: usize = 5;
 
 /// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
 pub const MANIFEST_BYTES_MAX: u64 = 256 * 1024;

@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
-    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-    ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest, CustomResult,
+    ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, ServerJsonRpcMessage,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::json;
@@ -121,6 +121,10 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
+        // Over lines, those say so.
+        if self.connecting.is_some() && self.line.initialized() {
+            return Err(lines::begun_already());
+        }
         let answer = self.negotiate_initialize(&request)?;
         let line = match &self.connecting {
             Some(connecting) => {
@@ -172,13 +176,17 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult, ErrorData> {
         Err(match request.method.as_str() {
             // What is not of the form of its method comes here as well.
+            lines::INITIALIZE => lines::formless_initialize(),
             "tools/call" => ErrorData::invalid_params(
                 "`tools/call` needs `params` with a `name`, a string, and `arguments`, an object",
                 None,
             ),
+            method @ ("ping" | "tools/list" | "server/discover") => {
+                ErrorData::invalid_params(format!("The parameters of `{method}` have another form"), None)
+            }
             method => ErrorData::new(
                 ErrorCode::METHOD_NOT_FOUND,
-                format!("There is no method `{method}`, or its parameters have another form"),
+                format!("There is no method `{method}`"),
                 None,
             ),
         })
@@ -192,6 +200,19 @@ impl ServerHandler for Server {
 const INSTRUCTIONS: &str = "Skills that work on one repository, each call in a sandbox. Paths are relative to the \
     repository's root. A file has to be read before it can be replaced. What a skill may cause beyond reading, the user \
     grants; a call that is denied says how.";
+
+/// What to answer to bytes that are no message of the protocol, or a handshake in another form; nothing to others.
+pub(crate) fn refusal(bytes: &[u8]) -> Option<Vec<u8>> {
+    let refusal = match lines::parse(bytes.trim_ascii()) {
+        Some(Ok(ClientJsonRpcMessage::Request(request))) if request.request.method() == lines::INITIALIZE => {
+            let is_formless = matches!(request.request, ClientRequest::CustomRequest(_));
+            is_formless.then(|| ServerJsonRpcMessage::error(lines::formless_initialize(), Some(request.id)))
+        }
+        Some(Err(refusal)) => Some(*refusal),
+        Some(Ok(_)) | None => None,
+    };
+    refusal.and_then(|refusal| lines::encoded(&refusal).ok())
+}
 
 /// A client as it calls itself.
 fn named(client: &Implementation) -> String {

@@ -9,7 +9,7 @@ pub mod approvals;
 mod checks;
 pub mod connection;
 mod days;
-mod engine;
+pub(crate) mod engine;
 pub mod feed;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;

@@ -32,6 +32,7 @@ pub mod signature;
 pub mod stage;
 pub(crate) mod taint;
 pub(crate) mod text;
+mod turns;
 mod unattended;
 mod waiting;
 mod wasi;
@@ -130,6 +131,8 @@ pub struct Limits {
     pub calls_concurrent: usize,
     /// Calls that wait for their turn.
     pub calls_waiting: usize,
+    /// Calls that wait for a person's answer, without a turn.
+    pub calls_asking: usize,
     /// How long a call waits for its turn.
     pub turn_wait: Duration,
     /// Parts of a sharded call.
@@ -162,6 +165,7 @@ impl Default for Limits {
             staged_entries: limits::STAGED_ENTRIES_MAX,
             calls_concurrent: limits::CALLS_CONCURRENT_MAX,
             calls_waiting: limits::CALLS_WAITING_MAX,
+            calls_asking: limits::CALLS_ASKING_MAX,
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
@@ -241,6 +245,7 @@ pub enum SkillHostError {
 }
 
 /// What a call works on and may do: one for a session, shared by its calls.
+#[derive(Clone)]
 pub struct CallContext {
     /// The repository.
     pub repository: Arc<Repository>,
@@ -342,6 +347,11 @@ pub trait Approver: Send + Sync {
 
     /// Asks and waits for the answer, a refusal after a time, or cancellation.
     fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool;
+
+    /// True where the last question was not asked, because too many others wait for their answers.
+    fn is_crowded(&self) -> bool {
+        false
+    }
 }
 
 /// What is asked: exactly what will happen.
@@ -588,6 +598,7 @@ mod unit {
             (bounds.staged_entries, limits::STAGED_ENTRIES_MAX),
             (bounds.calls_concurrent as u64, limits::CALLS_CONCURRENT_MAX as u64),
             (bounds.calls_waiting as u64, limits::CALLS_WAITING_MAX as u64),
+            (bounds.calls_asking as u64, limits::CALLS_ASKING_MAX as u64),
             (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
             (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
         ];

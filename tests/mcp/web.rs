@@ -116,6 +116,49 @@ fn another_agent_lists_and_calls_the_skills_over_http() {
 }
 
 #[test]
+fn what_cannot_be_read_is_answered_as_the_protocol_has_it() {
+    let (home, repository) = (Home::offline(), folder(FILES));
+    let web = Web::new(&home.serve(), repository.path());
+    let headers = [
+        ("content-type", "application/json; charset=utf-8"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    let refused = |body: &str| {
+        let answer = Connection::send(&web.address, "POST", &web.path, &headers, Some(body)).finish();
+        let told = answer.expect(400).json();
+        let said = told["error"]["message"].as_str().expect("a text").to_owned();
+        (told.get("id").cloned(), told["error"]["code"].clone(), said)
+    };
+    for (body, id, code, said) in [
+        ("{\"broken", Value::Null, -32_700, "The message is no JSON"),
+        ("[]", Value::Null, -32_600, "Lists of messages (batches) are not taken"),
+        (
+            r#"{"id":7,"method":3}"#,
+            json!(7),
+            -32_600,
+            "It is no message of the protocol",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":8,"method":"initialize","params":{}}"#,
+            json!(8),
+            -32_602,
+            "`initialize` needs `params`",
+        ),
+    ] {
+        let told = refused(body);
+        assert_eq!((told.0, told.1), (Some(id), json!(code)), "{body}");
+        holds(&told.2, &[said]);
+    }
+    let web = Web::connected(&web.address, repository.path());
+    let again = web.ask("initialize", initialize(&json!({})));
+    assert_eq!(again["error"]["code"], -32_600, "{again}");
+    holds(
+        again["error"]["message"].as_str().expect("a text"),
+        &["already initialized"],
+    );
+}
+
+#[test]
 fn requests_of_the_newest_revision_share_a_session() {
     let (home, repository) = (Home::offline(), folder(FILES));
     let web = Web::new(&home.serve(), repository.path());

@@ -121,6 +121,61 @@ fn a_flag_requires_a_signature_where_the_configuration_does_not() {
     holds(&again.stderr, &["team.pub` could not be written"]);
 }
 
+#[test]
+fn what_was_pinned_before_needs_the_signature_as_well() {
+    let (ada, bob) = (Keys::new(), Keys::new());
+    let home = home_of(false, &[("ada", &ada.public())]);
+    let (_folder, component) = changed("echo", &[]);
+    skill(&home, &["add", text(&component), "--yes"]).expect(0);
+    let root = TempDir::new().expect("a temporary folder");
+    let call = || home.run(root.path(), &["skill", "call", "echo", "{}"]);
+    call().expect(0);
+    // From now on it is required, also by a backend that runs.
+    let place = home.path().join("config.toml");
+    let config = std::fs::read_to_string(&place).expect("it is there");
+    let configure = |from: &str, to: &str| {
+        let config = config.replace("require_signature = false", "require_signature = true");
+        std::fs::write(&place, config.replace(from, to)).expect("the home is ours");
+    };
+    let refused = |told: &str| {
+        let state = entry(&home, "echo").expect("it is there");
+        assert_eq!(state["state"], "refused", "{state}");
+        holds(
+            state["reason"].as_str().expect("a text"),
+            &[told, "tool skill sign echo --key FILE"],
+        );
+        holds(&call().expect(1).stderr, &[told]);
+    };
+    configure("", "");
+    refused("`echo` is not signed, and a signature is required");
+    let sign = |keys: &Keys| skill(&home, &["sign", "echo", "--key", text(&keys.private())]).expect(0);
+    sign(&bob);
+    refused("`echo` is not signed by `ada`");
+    sign(&ada);
+    call().expect(0);
+    // What the pins say of who has signed is not believed: neither where the signature is gone,
+    skill(&home, &["trust", "echo", "--yes"]).expect(0);
+    let signature = home.path().join("skills/echo.wasm.sig");
+    let kept = std::fs::read(&signature).expect("it is there");
+    std::fs::remove_file(&signature).expect("the home is ours");
+    refused("`echo` is not signed, and a signature is required");
+    std::fs::write(&signature, kept).expect("the home is ours");
+    call().expect(0);
+    // nor where its key counts no more: another one under the same name, in the same file.
+    let mine = std::fs::read(ada.public()).expect("it is there");
+    std::fs::copy(bob.public(), ada.public()).expect("the folder is writable");
+    refused("`echo` is not signed by `ada`");
+    std::fs::write(ada.public(), mine).expect("the folder is writable");
+    call().expect(0);
+    // Where it cannot be known what is required, nothing is used.
+    configure(text(&ada.public()), "nowhere.pub");
+    let state = entry(&home, "echo").expect("it is there");
+    holds(
+        state["reason"].as_str().expect("a text"),
+        &["whether it needs a signature is not known"],
+    );
+}
+
 /// What openssl makes and checks is what we make and check: the form is that of cosign's keys and signatures.
 #[test]
 fn openssl_makes_and_checks_the_same_signatures() {
@@ -233,6 +288,15 @@ fn a_registry_keeps_signatures_beside_components_and_none_is_believed_by_its_tag
             None => holds(&add(&place).expect(0).stderr, &["signed   by ada"]),
         }
     }
+    // What is signed is the digest of the component, not that of a manifest, a tag or a repository: elsewhere the same
+    // signature counts.
+    let elsewhere = registry.place("others/echo:2.0");
+    push_signed(&author, &component, &elsewhere);
+    holds(&add(&elsewhere).expect(0).stderr, &["signed   by ada"]);
+    add(&place).expect(0);
+    let bundle = std::fs::read_to_string(component.with_extension("wasm.sig")).expect("it is there");
+    let kept = std::fs::read_to_string(home.path().join("skills/echo.wasm.sig")).expect("it is there");
+    assert_eq!(kept, bundle);
     // Both signatures are there; the tag now means a component that nobody has signed.
     let (_other, newer) = changed(
         "echo",

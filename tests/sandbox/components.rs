@@ -109,6 +109,29 @@ fn looking_at_a_component_is_bounded() {
     assert!(matches!(refused, SkillHostError::Io { .. }), "{refused}");
 }
 
+/// Neither the time nor chance tells a component that it is asked again, so that what a user reads is what is pinned.
+#[test]
+fn a_component_describes_itself_the_same_whenever_it_is_asked() {
+    let (_home, host) = empty_home();
+    let shown = host.inspect(&guest("fickle")).expect("it describes itself");
+    let said = shown.parameters["description"].as_str().expect("a text");
+    assert!(said.starts_with("946684800."), "it has a clock: {said}");
+    // It tells seconds, so that the next one has to begin.
+    std::thread::sleep(Duration::from_millis(1_100));
+    for _ in 0..3 {
+        assert_eq!(host.inspect(&guest("fickle")).expect("it describes itself"), shown);
+    }
+    host.add(&shown).expect("it is what was shown");
+    // Once it is called, clock and chance are real.
+    let arena = Arena::new();
+    let call = || {
+        let report = host.call(&arena.context, "fickle", Arguments::Text("{}"));
+        report.result.expect("it answers").text
+    };
+    let (one, other) = (call(), call());
+    assert!(!one.starts_with("946684800.") && one != other, "{one} {other}");
+}
+
 #[test]
 fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() {
     let (home, host) = empty_home();

@@ -1,12 +1,13 @@
 //! The form of what lies in a registry: a component as the artifact that other tools for WebAssembly know, and
 //! signatures as cosign keeps them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use oci_client::client::{Config, ImageLayer};
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use serde_json::json;
 
 use super::{Annotations, digest_of};
-use crate::base64;
 use crate::skill::signature::Signature;
 
 /// Media type of the configuration of a WebAssembly artifact.
@@ -61,7 +62,7 @@ pub(super) fn of_component(component: &[u8], described: &Described) -> Artifact 
 /// Signatures of one component.
 pub(super) fn of_signatures(signatures: &[Signature]) -> Artifact {
     let layer = |signature: &Signature| {
-        let annotations = [(SIGNATURE.to_owned(), base64::encode(signature.signature()))];
+        let annotations = [(SIGNATURE.to_owned(), BASE64.encode(signature.signature()))];
         ImageLayer::new(
             signature.payload().to_vec(),
             SIGNATURE_LAYER.to_owned(),
@@ -115,7 +116,7 @@ pub(super) fn signature_layers(manifest: &OciImageManifest) -> impl Iterator<Ite
         .filter(|layer| layer.media_type == SIGNATURE_LAYER)
         .filter_map(|layer| {
             let signature = layer.annotations.as_ref()?.get(SIGNATURE)?;
-            Some((layer, base64::decode(signature)?))
+            Some((layer, BASE64.decode(signature.trim()).ok()?))
         })
 }
 

@@ -1,14 +1,15 @@
 //! What the user has logged in to: the file that `docker login` and its like keep. It is read, never written, and no
 //! program that it names is started.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 
-use crate::base64;
 use crate::config::{Environment, Secret};
 use crate::limits;
 
@@ -94,7 +95,7 @@ fn find<'a>(logins: &'a Logins, registry: &str) -> Option<&'a str> {
 }
 
 fn parse(auth: &str) -> Option<Credentials> {
-    let pair = String::from_utf8(base64::decode(auth)?).ok()?;
+    let pair = String::from_utf8(BASE64.decode(auth.trim()).ok()?).ok()?;
     let (user, password) = pair.split_once(':')?;
     Some(Credentials {
         user: user.to_owned(),
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_login_is_found_by_its_host_alone() {
-        let auth = base64::encode(b"ada:secret:with colon");
+        let auth = BASE64.encode(b"ada:secret:with colon");
         let content = format!(
             r#"{{"auths": {{"one.example:5000": {{"auth": "{auth}"}},
             "https://two.example/v1/": {{"auth": "{auth}"}}, "three.example": {{}}}}, "credsStore": "sh"}}"#

@@ -1,26 +1,32 @@
 //! The way to one registry: who gets the user's credentials, through which proxy, and how much is read of an answer.
 //!
-//! A registry says by a challenge where its tokens come from. They are asked for only where that is the registry itself
-//! or its own domain, by TLS or on the registry's own port of this machine; a token goes to the registry alone, and a
-//! redirect takes neither it nor a password along.
+//! A registry says by a challenge where its tokens come from. What the user keeps for the registry goes there only where
+//! that is the registry itself or a name below its own; anybody else gets what the user keeps for that very host, or
+//! nothing. Names beside a registry's are not enough: who owns `a.example.org` may not own `b.example.org`, and no rule
+//! of ours knows where owners change. A token goes to the registry alone, and a redirect takes neither it nor a password
+//! along, nor does it lead nearer than the registry is (`reach`).
+//!
+//! Pushing is `oci-client`'s work. It follows redirects as it likes, without credentials, and where a registry wants a
+//! name and a password it asks for the challenge once more: one that changes its mind in between has the password in any
+//! case.
 
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
-use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use reqwest::{Client, NoProxy, Proxy, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use super::artifact::{Artifact, MANIFEST};
 use super::credentials::{self, Credentials};
-use super::{DistributionError, Place, digest_of, refused};
+use super::{DistributionError, Place, digest_of, reach, refused};
 use crate::config::Environment;
 use crate::limits;
 use crate::provider::use_crypto;
 use crate::skill::text::{beginning, clean};
 
 /// What is never reached through a proxy.
-const LOOPBACK: &str = "localhost,127.0.0.1,::1";
+const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 
 /// What somebody wants to do in a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,22 +65,44 @@ impl Door {
         let name = place.digest().or(place.tag()).unwrap_or("latest");
         let url = format!("{}/v2/{}/manifests/{name}", place.base(), reference.repository());
         let request = self.http.get(url).header(ACCEPT, MANIFEST);
-        let request = match &self.auth {
+        send(place, self.permitted(request)).await
+    }
+
+    /// The answer to the question for a blob, from wherever the registry keeps it.
+    pub(super) async fn blob(&self, place: &Place, digest: &str) -> Result<Response, DistributionError> {
+        let own = format!("{}/v2/{}/blobs/{digest}", place.base(), place.reference().repository());
+        let mut response = send(place, self.permitted(self.http.get(&own))).await?;
+        for _ in 0..limits::REGISTRY_REDIRECTS_MAX {
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            let to = to.and_then(|to| response.url().join(to).ok());
+            let to = to.ok_or_else(|| refused(place, "it sends us elsewhere and does not say where"))?;
+            reach::check(place, &to).await?;
+            let is_own = Url::parse(&own).is_ok_and(|own| own.origin() == to.origin());
+            let request = self.http.get(to);
+            response = send(place, if is_own { self.permitted(request) } else { request }).await?;
+        }
+        match response.status().is_redirection() {
+            true => Err(refused(
+                place,
+                format!(
+                    "it sends us elsewhere more than {} times",
+                    limits::REGISTRY_REDIRECTS_MAX
+                ),
+            )),
+            false => Ok(response),
+        }
+    }
+
+    /// A request to the registry with what it wants to see.
+    fn permitted(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.auth {
             Some(RegistryAuth::Basic(user, password)) => request.basic_auth(user, Some(password)),
             Some(RegistryAuth::Bearer(token)) => request.bearer_auth(token),
             Some(RegistryAuth::Anonymous) | None => request,
-        };
-        send(place, request).await
-    }
-
-    /// The bytes of a blob, as they come.
-    pub(super) async fn blob(
-        &self,
-        place: &Place,
-        digest: &str,
-    ) -> Result<oci_client::client::SizedStream, DistributionError> {
-        let stream = self.oci.pull_blob_stream(place.reference(), digest).await;
-        stream.map_err(|error| told(place, error))
+        }
     }
 
     /// Puts an artifact there, its manifest last, and gives the digest of that.
@@ -118,7 +146,8 @@ pub(super) async fn body(place: &Place, mut response: Response, max: u64) -> Res
 
 // ---- clients ----
 
-/// What asks for manifests and tokens. It follows no redirect: none of them is anywhere else.
+/// What asks for manifests, tokens and blobs. It follows no redirect by itself: the first two are nowhere else, and
+/// where a blob is gets looked at first.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one exception, for what a user's command names"
@@ -212,16 +241,17 @@ async fn permission(
             ));
         }
     }
-    let credentials = credentials::of(place.registry(), environment)?;
     match challenge(response.headers()) {
         Some(Challenge::Basic) => {
-            let credentials = credentials
+            let credentials = credentials::of(place.registry(), environment)?
                 .ok_or_else(|| refused(place, "it wants a name and a password; log in with `docker login`"))?;
             let password = credentials.password.expose().to_owned();
             Ok(Some(RegistryAuth::Basic(credentials.user, password)))
         }
         Some(Challenge::Bearer { realm, service }) => {
             let realm = realm_of(place, &realm)?;
+            reach::check(place, &realm.url).await?;
+            let credentials = credentials::of(&realm.login, environment)?;
             let token = token(http, place, realm, service, credentials, purpose).await?;
             Ok(Some(RegistryAuth::Bearer(token)))
         }
@@ -232,7 +262,7 @@ async fn permission(
 async fn token(
     http: &Client,
     place: &Place,
-    mut realm: Url,
+    realm: Realm,
     service: Option<String>,
     credentials: Option<Credentials>,
     purpose: Purpose,
@@ -242,11 +272,12 @@ async fn token(
         Purpose::Push => "pull,push",
     };
     let scope = format!("repository:{}:{actions}", place.reference().repository());
-    realm.query_pairs_mut().append_pair("scope", &scope);
+    let mut url = realm.url;
+    url.query_pairs_mut().append_pair("scope", &scope);
     if let Some(service) = service {
-        realm.query_pairs_mut().append_pair("service", &service);
+        url.query_pairs_mut().append_pair("service", &service);
     }
-    let request = http.get(realm);
+    let request = http.get(url);
     let request = match &credentials {
         Some(credentials) => request.basic_auth(&credentials.user, Some(credentials.password.expose())),
         None => request,
@@ -254,8 +285,14 @@ async fn token(
     let response = send(place, request).await?;
     if response.status() != StatusCode::OK {
         let hint = match credentials {
-            Some(_) => "the login that `docker login` keeps does not do",
-            None => "log in with `docker login`",
+            Some(_) => "the login that `docker login` keeps does not do".to_owned(),
+            None if realm.login == place.registry() => "log in with `docker login`".to_owned(),
+            // Only the user can say that the two belong together.
+            None => format!(
+                "it wants a login at `{0}`, and yours for the registry is not sent there: if the two belong together, \
+                 add an entry for `{0}` to `auths` in docker's config.json",
+                realm.login
+            ),
         };
         return Err(refused(
             place,
@@ -271,8 +308,16 @@ async fn token(
         .ok_or_else(|| refused(place, "what it gives is no token"))
 }
 
-/// Where tokens come from, if that belongs to the registry.
-fn realm_of(place: &Place, realm: &str) -> Result<Url, DistributionError> {
+/// Where tokens come from.
+#[derive(Debug)]
+struct Realm {
+    url: Url,
+    /// Whose login is shown there: the registry's, or that of the host itself, with its port where it names one.
+    login: String,
+}
+
+/// Where tokens come from, if that can be asked safely.
+fn realm_of(place: &Place, realm: &str) -> Result<Realm, DistributionError> {
     let foreign = |host: &str| DistributionError::Realm {
         place: place.to_string(),
         realm: clean(beginning(host, 200)).into_owned(),
@@ -280,23 +325,25 @@ fn realm_of(place: &Place, realm: &str) -> Result<Url, DistributionError> {
     let url = Url::parse(realm).map_err(|_| foreign(realm))?;
     let base = Url::parse(&place.base()).map_err(|_| foreign(realm))?;
     let (host, own) = (url.host_str().unwrap_or_default(), base.host_str().unwrap_or_default());
-    let is_own = match place.is_loopback() {
+    let is_safe = match place.is_loopback() {
         true => url.scheme() == "http" && host == own && url.port_or_known_default() == base.port_or_known_default(),
-        false => url.scheme() == "https" && belongs(own, host),
+        false => url.scheme() == "https",
     };
-    match is_own && url.username().is_empty() && url.password().is_none() {
-        true => Ok(url),
-        false => Err(foreign(host)),
+    if !is_safe || host.is_empty() || !url.username().is_empty() || url.password().is_some() {
+        return Err(foreign(host));
     }
+    let login = match (belongs(own, host), url.port()) {
+        (true, _) => place.registry().to_owned(),
+        (false, Some(port)) => format!("{host}:{port}"),
+        (false, None) => host.to_owned(),
+    };
+    Ok(Realm { url, login })
 }
 
-/// True for the host itself, what is below it, and what is below the domain of three labels or more that it is in.
+/// True for the host itself, and for a name below its own.
 fn belongs(registry: &str, realm: &str) -> bool {
-    let is_below = |domain: &str| realm == domain || realm.ends_with(&format!(".{domain}"));
-    let parent = registry.split_once('.').map(|(_, parent)| parent);
     let is_name = registry.parse::<std::net::IpAddr>().is_err();
-    let is_sibling = |parent: &str| parent.contains('.') && is_below(parent);
-    realm == registry || is_name && (is_below(registry) || parent.is_some_and(is_sibling))
+    realm == registry || is_name && realm.ends_with(&format!(".{registry}"))
 }
 
 /// What the headers of a refusal ask for; tokens before passwords.
@@ -385,35 +432,61 @@ mod tests {
     }
 
     #[test]
-    fn credentials_go_to_the_registrys_own_domain_alone() {
-        for (registry, realm) in [
-            ("oci://ghcr.example/x", "https://ghcr.example/token"),
+    fn a_login_goes_to_its_own_host_and_below_it_alone() {
+        let login = |registry: &str, realm: &str| realm_of(&place(registry), realm).map(|realm| realm.login);
+        for (registry, realm, whose) in [
+            ("oci://ghcr.example/x", "https://ghcr.example/token", "ghcr.example"),
             (
                 "oci://registry.example.org/x",
                 "https://registry.example.org:8443/token",
+                "registry.example.org",
             ),
-            ("oci://registry.example.org/x", "https://example.org/jwt/auth"),
-            ("oci://registry.example.org/x", "https://auth.example.org/token"),
-            ("oci://example.org/x", "https://auth.example.org/token"),
-            ("oci://127.0.0.1:5000/x", "http://127.0.0.1:5000/token"),
+            ("oci://example.org/x", "https://auth.example.org/token", "example.org"),
+            (
+                "oci://127.0.0.1:5000/x",
+                "http://127.0.0.1:5000/token",
+                "127.0.0.1:5000",
+            ),
+            // Whoever else it is gets what the user keeps for them.
+            (
+                "oci://registry.example.org/x",
+                "https://auth.example.org/token",
+                "auth.example.org",
+            ),
+            (
+                "oci://registry.example.org/x",
+                "https://example.org/jwt/auth",
+                "example.org",
+            ),
+            ("oci://a.co.uk/x", "https://b.co.uk/token", "b.co.uk"),
+            ("oci://a.b.co.uk/x", "https://auth.c.co.uk/token", "auth.c.co.uk"),
+            (
+                "oci://example.org/x",
+                "https://evilexample.org/token",
+                "evilexample.org",
+            ),
+            ("oci://example.org/x", "https://evil.org:444/token", "evil.org:444"),
+            (
+                "oci://10.0.0.1/x",
+                "https://11.10.0.0.1.example/token",
+                "11.10.0.0.1.example",
+            ),
         ] {
-            assert!(realm_of(&place(registry), realm).is_ok(), "{registry} {realm}");
+            assert_eq!(
+                login(registry, realm).ok().as_deref(),
+                Some(whose),
+                "{registry} {realm}"
+            );
         }
         for (registry, realm) in [
             ("oci://registry.example.org/x", "http://registry.example.org/token"),
-            ("oci://registry.example.org/x", "https://evil.org/token"),
-            ("oci://registry.example.org/x", "https://evilexample.org/token"),
             ("oci://registry.example.org/x", "https://u:p@registry.example.org/token"),
-            ("oci://example.org/x", "https://evil.org/token"),
-            ("oci://example.org/x", "https://org/token"),
-            ("oci://10.0.0.1/x", "https://11.0.0.1/token"),
-            ("oci://10.0.0.1/x", "https://127.0.0.1/token"),
             ("oci://127.0.0.1:5000/x", "http://127.0.0.1:5001/token"),
             ("oci://127.0.0.1:5000/x", "https://evil.org/token"),
             ("oci://registry.example.org/x", "file:///etc/passwd"),
             ("oci://registry.example.org/x", "no address"),
         ] {
-            let refused = realm_of(&place(registry), realm);
+            let refused = login(registry, realm);
             assert!(
                 matches!(refused, Err(DistributionError::Realm { .. })),
                 "{registry} {realm}"

@@ -4,8 +4,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use super::*;
-use crate::base64;
 
 /// What a stub answers to a path: a status line's rest, headers, and a body.
 type Answers = Arc<dyn Fn(&str) -> (String, String, Vec<u8>) + Send + Sync>;
@@ -21,7 +23,11 @@ struct Stub {
 
 impl Stub {
     fn serve(answers: impl Fn(&str) -> (String, String, Vec<u8>) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        Self::serve_on("127.0.0.1:0", answers)
+    }
+
+    fn serve_on(address: &str, answers: impl Fn(&str) -> (String, String, Vec<u8>) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (answers, known): (Answers, _) = (Arc::new(answers), Arc::clone(&asked));
@@ -98,7 +104,7 @@ fn manifest_of(component: &[u8]) -> Vec<u8> {
 /// An environment in which the user has logged in to a registry on this port.
 fn logged_in(port: u16) -> (tempfile::TempDir, Environment) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let auth = base64::encode(b"ada:hunter2");
+    let auth = BASE64.encode(b"ada:hunter2");
     let logins = format!(r#"{{"auths": {{"127.0.0.1:{port}": {{"auth": "{auth}"}}}}}}"#);
     std::fs::write(folder.path().join("config.json"), logins).expect("the folder is writable");
     let variable = ("DOCKER_CONFIG".to_owned(), folder.path().display().to_string());
@@ -237,7 +243,7 @@ async fn a_token_comes_for_the_login_and_goes_to_the_registry_alone() {
         token.contains("scope=repository%3Ateam%2Flint%3Apull&service=stub"),
         "{token}"
     );
-    assert_eq!(login, Some(format!("Basic {}", base64::encode(b"ada:hunter2"))));
+    assert_eq!(login, Some(format!("Basic {}", BASE64.encode(b"ada:hunter2"))));
     for part in ["/manifests/", "/blobs/"] {
         let (_, sent) = of(part).expect("it was asked for");
         assert_eq!(sent.as_deref(), Some("Bearer s3cret"), "{part}");
@@ -247,6 +253,81 @@ async fn a_token_comes_for_the_login_and_goes_to_the_registry_alone() {
         [("/blob".to_owned(), None)],
         "a redirect takes nothing along"
     );
+}
+
+#[tokio::test]
+async fn a_registry_sends_us_elsewhere_a_few_times_and_nowhere_nearer() {
+    let to = |location: String| {
+        let location = format!("Location: {location}\r\n");
+        ("307 Temporary Redirect".to_owned(), location, Vec::new())
+    };
+    // So often, and not once more.
+    for (times, is_taken) in [
+        (limits::REGISTRY_REDIRECTS_MAX, true),
+        (limits::REGISTRY_REDIRECTS_MAX + 1, false),
+    ] {
+        let stub = Stub::serve(move |path| match path {
+            "/v2/" => ok(""),
+            path if path.contains("/manifests/") => ok(manifest_of(b"\0asm component")),
+            path => match path.trim_start_matches("/hop/").parse::<usize>() {
+                Ok(done) if done >= times => ok("\0asm component"),
+                Ok(done) => to(format!("/hop/{}", done + 1)),
+                Err(_) => to("/hop/1".to_owned()),
+            },
+        });
+        let pulled = pull(&stub.place(), &Environment::default()).await;
+        assert_eq!(pulled.is_ok(), is_taken, "{times} {pulled:?}");
+    }
+    // A registry of this machine leads to this machine or by TLS; nobody is asked to find out.
+    for (location, said) in [
+        ("http://192.0.2.1/blob", "it sends us to `192.0.2.1`, and not by TLS"),
+        ("ftp://127.0.0.1/blob", "it sends us to `127.0.0.1`, and not by TLS"),
+        ("http://", "it sends us elsewhere and does not say where"),
+    ] {
+        let stub = Stub::serve(move |path| match path {
+            "/v2/" => ok(""),
+            path if path.contains("/manifests/") => ok(manifest_of(b"\0asm component")),
+            _ => to(location.to_owned()),
+        });
+        let refused = pull(&stub.place(), &Environment::default()).await;
+        assert!(
+            refused.as_ref().is_err_and(|error| error.to_string().ends_with(said)),
+            "{location} {refused:?}"
+        );
+    }
+}
+
+/// Every address of this machine is its own, and so is its name: what is pushed there passes no proxy.
+#[tokio::test]
+async fn no_proxy_stands_between_this_machine_and_itself() {
+    let proxy = Stub::serve(|_| ok(""));
+    let proxied = [
+        ("HTTP_PROXY".to_owned(), format!("http://127.0.0.1:{}", proxy.port)),
+        ("https_proxy".to_owned(), format!("http://127.0.0.1:{}", proxy.port)),
+    ];
+    let environment = Environment::new(proxied.into());
+    for (host, address) in [
+        ("127.0.0.1", "127.0.0.1:0"),
+        ("127.0.0.2", "127.0.0.2:0"),
+        ("localhost", "127.0.0.1:0"),
+    ] {
+        let stub = Stub::serve_on(address, |path| match path {
+            "/v2/" => ok(""),
+            _ => missing(),
+        });
+        let place: Place = format!("oci://{host}:{}/team/lint:1.0", stub.port)
+            .parse()
+            .expect("it is a place");
+        let described = Described {
+            name: "lint".to_owned(),
+            version: "1.0.0".to_owned(),
+            description: String::new(),
+        };
+        let refused = push(&place, b"\0asm", &described, &environment).await;
+        assert!(refused.is_err(), "it takes nothing");
+        assert!(stub.asked().len() > 1, "{host}: it was asked whether it does");
+    }
+    assert!(proxy.asked().is_empty(), "{:?}", proxy.asked());
 }
 
 #[tokio::test]

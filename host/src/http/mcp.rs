@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Extension, FromRequest, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -120,13 +120,33 @@ async fn streamable(
     };
     let connecting = connecting(&state, caller, request_of_root)?;
     let (parts, body) = request.into_parts();
-    let body = match parts.method {
+    let body = Bytes::from(match parts.method {
         Method::POST => bounded(body, limits::MCP_MESSAGE_BYTES_MAX).await?,
         _ => Vec::new(),
-    };
+    });
+    let is_json = is_json(&parts.headers);
     let service = state.mcp().streamable(connecting);
-    let answer = service.handle(Request::from_parts(parts, Body::from(body))).await;
-    Ok(answer.map(Body::new))
+    let answer = service
+        .handle(Request::from_parts(parts, Body::from(body.clone())))
+        .await;
+    // The protocol's library says in plain text what it cannot read, and of a botched handshake that a session lacks.
+    let refusal = (is_json && answer.status().is_client_error())
+        .then(|| crate::mcp::refusal(&body))
+        .flatten();
+    Ok(match refusal {
+        Some(refusal) => {
+            let kind = (header::CONTENT_TYPE, "application/json");
+            (StatusCode::BAD_REQUEST, [kind], refusal).into_response()
+        }
+        None => answer.map(Body::new),
+    })
+}
+
+/// True for a body that its client calls JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
 /// The repository that a request names, by its header or its query.

@@ -1,19 +1,21 @@
 //! Messages as lines, over a connection that was an HTTP request before.
 //!
 //! One message a line, of bounded length, and a bounded number of requests that are not answered yet. What is no message
-//! is answered as far as it can be, and never ends the connection: the next line may be right.
+//! is answered as far as it can be, and never ends the connection: the next line may be right. The same goes for what
+//! comes before the handshake, which the protocol's library would take for the end.
 
 use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta, JsonRpcMessage,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Semaphore;
 
@@ -26,11 +28,21 @@ pub(super) struct Lines<R, W> {
     /// The rest of a line that was refused for its length.
     skipping: bool,
     writer: Arc<tokio::sync::Mutex<W>>,
-    /// Requests that are not answered yet.
-    open: Arc<Mutex<HashSet<RequestId>>>,
+    open: Arc<Mutex<Open>>,
     /// An answer of our own that waits for a place among those that are written.
     refusal: Option<Refusal>,
     refusals: Arc<Semaphore>,
+}
+
+/// How far the conversation is.
+#[derive(Default)]
+struct Open {
+    /// Requests that are not answered yet.
+    requests: HashSet<RequestId>,
+    /// The `initialize` among them.
+    hello: Option<RequestId>,
+    /// The handshake is done, or a request came that needs none.
+    has_begun: bool,
 }
 
 /// Answers of our own that are written at a time: whoever sends nonsense and takes no answer is read no further.
@@ -106,9 +118,16 @@ where
             self.line.clear();
         }
         match parsed? {
+            Ok(message) if self.is_too_early(&message) => None,
             Ok(message) => Some(self.note(&message).map(|()| message)),
             Err(refusal) => Some(Err(refusal)),
         }
+    }
+
+    /// True for news and answers before anything has begun: nobody has asked for them, and nobody waits for what could be
+    /// said of them.
+    fn is_too_early(&self, message: &ClientJsonRpcMessage) -> bool {
+        !matches!(message, JsonRpcMessage::Request(_)) && !lock(&self.open).has_begun
     }
 
     /// Takes note of a request, or of one that nobody will answer.
@@ -116,26 +135,31 @@ where
         let mut open = lock(&self.open);
         match message {
             JsonRpcMessage::Request(request) => {
-                let refuse = |text: String| {
-                    let error = ErrorData::invalid_request(text, None);
-                    Err(Box::new(ServerJsonRpcMessage::error(error, Some(request.id.clone()))))
+                let refuse = |error: ErrorData| {
+                    let id = Some(request.id.clone());
+                    Err(Box::new(ServerJsonRpcMessage::error(error, id)))
                 };
-                if open.len() >= limits::MCP_REQUESTS_OPEN_MAX {
-                    return refuse(format!(
+                let invalid = |text: String| refuse(ErrorData::invalid_request(text, None));
+                if open.requests.len() >= limits::MCP_REQUESTS_OPEN_MAX {
+                    return invalid(format!(
                         "{} requests are not answered yet",
                         limits::MCP_REQUESTS_OPEN_MAX
                     ));
                 }
-                match open.insert(request.id.clone()) {
-                    true => Ok(()),
-                    false => refuse("A request with this id is not answered yet".to_owned()),
+                if open.requests.contains(&request.id) {
+                    return invalid("A request with this id is not answered yet".to_owned());
                 }
+                if let Err(error) = open.begin(&request.request, &request.id) {
+                    return refuse(error);
+                }
+                open.requests.insert(request.id.clone());
+                Ok(())
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    open.remove(id);
+                    open.requests.remove(id);
                 }
                 Ok(())
             }
@@ -159,9 +183,18 @@ where
                 JsonRpcMessage::Error(error) => error.id.clone(),
                 _ => None,
             };
+            if matches!(&message, JsonRpcMessage::Response(_)) {
+                // Before it is written: whoever has read it may go on at once.
+                let mut open = lock(&open);
+                open.has_begun |= open.hello.is_some() && open.hello == answered;
+            }
             let written = write(&writer, &message).await;
             if let Some(id) = answered {
-                lock(&open).remove(&id);
+                let mut open = lock(&open);
+                open.requests.remove(&id);
+                if open.hello.as_ref() == Some(&id) {
+                    open.hello = None;
+                }
             }
             written
         }
@@ -207,15 +240,75 @@ async fn write<W: AsyncWrite + Unpin>(
     writer: &tokio::sync::Mutex<W>,
     message: &ServerJsonRpcMessage,
 ) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
+    let mut line = encoded(message)?;
     line.push(b'\n');
     let mut writer = writer.lock().await;
     writer.write_all(&line).await?;
     writer.flush().await
 }
 
+/// A message as it goes out. JSON-RPC wants an error that answers nothing readable to say so: by the id `null`, which the
+/// protocol's library leaves out.
+pub(super) fn encoded(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+    match message {
+        JsonRpcMessage::Error(error) if error.id.is_none() => {
+            serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": null, "error": error.error}))
+        }
+        message => serde_json::to_vec(message),
+    }
+}
+
+impl Open {
+    /// Takes note of what a conversation begins with, or says what should come first.
+    fn begin(&mut self, request: &ClientRequest, id: &RequestId) -> Result<(), ErrorData> {
+        match request {
+            ClientRequest::InitializeRequest(_) if self.has_begun => Err(begun_already()),
+            ClientRequest::InitializeRequest(_) => {
+                self.hello = Some(id.clone());
+                Ok(())
+            }
+            _ if self.has_begun => Ok(()),
+            ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => Ok(()),
+            ClientRequest::CustomRequest(request) if request.method == INITIALIZE => Err(formless_initialize()),
+            request => {
+                let meta = request.get_meta();
+                let Some(version) = meta.protocol_version() else {
+                    return Err(ErrorData::invalid_request(NOT_BEGUN, None));
+                };
+                // One that lacks something else is told so by who reads it, and begins nothing.
+                let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
+                self.has_begun = is_whole && ProtocolVersion::KNOWN_VERSIONS.contains(&version);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The method of the handshake.
+pub(super) const INITIALIZE: &str = "initialize";
+
+const NOT_BEGUN: &str = "The connection is not initialized: send `initialize` first, or name the revision in each \
+    request's `_meta`, as it is done from 2026-07-28 on";
+
+/// What to say of a handshake that comes when there has been one.
+pub(super) fn begun_already() -> ErrorData {
+    ErrorData::invalid_request(
+        "The connection is already initialized: `initialize` comes once, and first",
+        None,
+    )
+}
+
+/// What to say of a handshake in another form.
+pub(super) fn formless_initialize() -> ErrorData {
+    ErrorData::invalid_params(
+        "`initialize` needs `params` with `protocolVersion`, a string, `capabilities`, an object, and `clientInfo`, an \
+         object with a `name` and a `version`",
+        None,
+    )
+}
+
 /// A message; or what to say of what is none, and nothing of what asks for no answer.
-fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
+pub(super) fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
     if line.is_empty() {
         return None;
     }
@@ -231,23 +324,22 @@ fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
     };
     let value = match serde_json::from_slice::<Value>(line) {
         Ok(value) => value,
-        Err(error) => return refuse(ErrorCode::PARSE_ERROR, format!("The line is no JSON: {error}"), None),
+        Err(error) => return refuse(ErrorCode::PARSE_ERROR, format!("The message is no JSON: {error}"), None),
     };
     let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
     match (&value, &id) {
         (Value::Object(fields), None) if fields.contains_key("method") && !fields.contains_key("id") => None,
-        (Value::Array(_), _) => refuse(
-            ErrorCode::INVALID_REQUEST,
-            "One message a line: lists of them are not taken".to_owned(),
-            None,
-        ),
+        (Value::Array(_), _) => refuse(ErrorCode::INVALID_REQUEST, BATCH.to_owned(), None),
         _ => refuse(
             ErrorCode::INVALID_REQUEST,
-            format!("The line is no message of the protocol: {error}"),
+            format!("It is no message of the protocol: {error}"),
             id,
         ),
     }
 }
+
+/// Only the revision 2025-03-26 ever had them, and clients of it may do without.
+const BATCH: &str = "Lists of messages (batches) are not taken, in no revision: send each message by itself";
 
 fn too_long() -> Refusal {
     let size = limits::MCP_MESSAGE_BYTES_MAX / (1024 * 1024);
@@ -258,14 +350,13 @@ fn too_long() -> Refusal {
     Box::new(ServerJsonRpcMessage::error(error, None))
 }
 
-fn lock(open: &Mutex<HashSet<RequestId>>) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
+fn lock(open: &Mutex<Open>) -> std::sync::MutexGuard<'_, Open> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
     type Half = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
@@ -273,7 +364,9 @@ mod tests {
     fn pair() -> (Lines<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>, Half) {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(ours);
-        (Lines::new(reader, writer), tokio::io::split(theirs))
+        let lines = Lines::new(reader, writer);
+        lock(&lines.open).has_begun = true;
+        (lines, tokio::io::split(theirs))
     }
 
     fn list(id: u64) -> String {
@@ -303,12 +396,73 @@ mod tests {
         let mut told = Vec::new();
         for _ in 0..3 {
             let answer = answer(&mut reader).await;
-            told.push((answer["error"]["code"].as_i64(), answer["id"].as_u64()));
+            // It is there, and says that there was none to read.
+            let id = answer.get("id").expect("every answer has one").clone();
+            told.push((answer["error"]["code"].as_i64().expect("a number"), id.to_string()));
         }
         told.sort();
+        let expected = [(-32_700, "null"), (-32_600, "7"), (-32_600, "null")];
+        assert_eq!(told, expected.map(|(code, id)| (code, id.to_owned())));
+    }
+
+    #[tokio::test]
+    async fn what_comes_before_the_handshake_is_told_what_should_come_and_ends_nothing() {
+        let (mut lines, (reader, mut writer)) = pair();
+        lock(&lines.open).has_begun = false;
+        let hello = |id: u64| {
+            let info = json!({"name": "a test", "version": "1"});
+            let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+            json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}).to_string() + "\n"
+        };
+        let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
+        let said = [
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned() + "\n",
+            r#"{"jsonrpc":"2.0","id":8,"result":{}}"#.to_owned() + "\n",
+            list(1),
+            r#"{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#.to_owned()
+                + "\n",
+            format!("{ping}\n"),
+            hello(3),
+        ];
+        writer.write_all(said.concat().as_bytes()).await.expect("there is room");
+        for id in [9, 3] {
+            let message = lines.receive().await;
+            assert!(matches!(message, Some(JsonRpcMessage::Request(request)) if request.id == RequestId::Number(id)));
+        }
+        let mut reader = BufReader::new(reader);
+        let mut told = Vec::new();
+        for _ in 0..2 {
+            let answer = answer(&mut reader).await;
+            told.push((answer["id"].clone(), answer["error"].clone()));
+        }
+        told.sort_by_key(|(id, _)| id.as_u64());
         assert_eq!(
             told,
-            [(Some(-32_700), None), (Some(-32_600), None), (Some(-32_600), Some(7))]
+            [
+                (json!(1), json!({"code": -32_600, "message": NOT_BEGUN})),
+                (
+                    json!(2),
+                    json!({"code": -32_602, "message": formless_initialize().message})
+                ),
+            ]
+        );
+        // Answered, and then once more.
+        let done = json!({"jsonrpc": "2.0", "id": 3, "result": {}});
+        lines
+            .send(serde_json::from_value(done).expect("it is an answer"))
+            .await
+            .expect("it is written");
+        answer(&mut reader).await;
+        writer
+            .write_all((hello(4) + &list(5)).as_bytes())
+            .await
+            .expect("there is room");
+        let message = lines.receive().await;
+        assert!(matches!(message, Some(JsonRpcMessage::Request(request)) if request.id == RequestId::Number(5)));
+        let told = answer(&mut reader).await;
+        assert_eq!(
+            (&told["id"], &told["error"]["message"]),
+            (&json!(4), &json!(begun_already().message))
         );
     }
 

@@ -1,7 +1,8 @@
 //! Connections: how their sessions come about, how many there are, and when one that makes none is over.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use rmcp::service::serve_server_with_ct;
@@ -24,13 +25,16 @@ pub(crate) struct Mcp {
     places: Arc<Semaphore>,
     /// Connections over HTTP of the revisions that make some.
     http: Arc<LocalSessionManager>,
-    /// Sessions of clients that make no connections, by repository and client.
-    shared: Mutex<HashMap<Key, Shared>>,
+    /// Sessions of clients that make no connections, by repository and client. Held for a look, never while one opens.
+    shared: std::sync::Mutex<HashMap<Key, Seat>>,
     closing: CancellationToken,
 }
 
-/// Which requests without a connection belong together.
+/// Which requests without a connection belong together: those for one directory, whatever it is called, by one client.
 type Key = (String, String);
+
+/// Where a shared session stands. Held by whoever opens it, so that those who want the same one wait, and nobody else.
+type Seat = Arc<Mutex<Option<Shared>>>;
 
 struct Shared {
     line: Arc<Line>,
@@ -76,12 +80,13 @@ impl Connecting {
 
     /// The session that requests of this client for this repository share, until none has come for a while.
     pub(super) async fn shared(&self, client: String) -> Result<Arc<Line>, Problem> {
-        let key = (self.request.repo_path.clone(), client);
-        let mut shared = self.mcp.shared.lock().await;
+        let key = (real(&self.request.repo_path).await, client);
+        let seat = self.mcp.seat(&key);
+        let mut shared = seat.lock().await;
         let is_current = |known: &&mut Shared| {
             !known.line.connection.has_ended() && known.settings == self.settings && known.keys == self.keys
         };
-        if let Some(known) = shared.get_mut(&key).filter(is_current) {
+        if let Some(known) = shared.as_mut().filter(is_current) {
             known.used = Instant::now();
             return Ok(Arc::clone(&known.line));
         }
@@ -94,10 +99,22 @@ impl Connecting {
             keys: self.keys.clone(),
             used: Instant::now(),
         };
-        shared.insert(key.clone(), known);
-        tokio::spawn(Arc::clone(&self.mcp).forget_idle(key));
+        // Whoever looks after the one before looks after this one.
+        if shared.replace(known).is_none() {
+            tokio::spawn(Arc::clone(&self.mcp).forget_idle(key));
+        }
         Ok(line)
     }
+}
+
+/// The directory that a path names, so that two names of one share its session. One that cannot be looked at stays as
+/// it was named: opening it says why.
+async fn real(path: &str) -> String {
+    let named = path.to_owned();
+    let looked = tokio::task::spawn_blocking(move || Path::new(&named).canonicalize());
+    let real = looked.await.ok().and_then(Result::ok);
+    real.and_then(|real| real.into_os_string().into_string().ok())
+        .unwrap_or_else(|| path.to_owned())
 }
 
 impl Mcp {
@@ -109,7 +126,7 @@ impl Mcp {
             sessions,
             places: Arc::new(Semaphore::new(limits::MCP_CONNECTIONS_MAX)),
             http: Arc::new(http),
-            shared: Mutex::default(),
+            shared: std::sync::Mutex::default(),
             closing: CancellationToken::new(),
         })
     }
@@ -156,18 +173,37 @@ impl Mcp {
         StreamableHttpService::new(server, Arc::clone(&self.http), config)
     }
 
+    /// Where the session of these requests stands, or will.
+    fn seat(&self, key: &Key) -> Seat {
+        let mut seats = self.seats();
+        // What could not be opened, or was given up, has left an empty one that nobody holds.
+        seats.retain(|_, seat| Arc::strong_count(seat) > 1 || seat.try_lock().is_ok_and(|shared| shared.is_some()));
+        Arc::clone(seats.entry(key.clone()).or_default())
+    }
+
+    fn seats(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Seat>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets go of a shared session once no request has come for a while.
     async fn forget_idle(self: Arc<Self>, key: Key) {
         let patience = limits::seconds(limits::MCP_IDLE_SECONDS_MAX);
         let mut rest = patience;
         loop {
             tokio::time::sleep(rest).await;
-            let mut shared = self.shared.lock().await;
-            let Some(known) = shared.get(&key) else { return };
+            let seat = self.seat(&key);
+            let mut shared = seat.lock().await;
             // A call that still runs keeps its session by itself.
-            rest = patience.saturating_sub(known.used.elapsed());
+            let idle = shared.as_ref().map(|known| known.used.elapsed());
+            rest = patience.saturating_sub(idle.unwrap_or(patience));
             if rest.is_zero() {
-                shared.remove(&key);
+                *shared = None;
+                drop(shared);
+                // Those who wait at this very seat open anew there.
+                let mut seats = self.seats();
+                if Arc::strong_count(&seat) == 2 {
+                    seats.remove(&key);
+                }
                 return;
             }
         }
@@ -176,17 +212,62 @@ impl Mcp {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
-    use crate::api::{Overrides, PolicyRequest};
+    use crate::api::{Overrides, PolicyRequest, SkillEntry};
+    use crate::config::ProviderSettings;
+    use crate::provider::{Provider, ToolSpec};
+    use crate::session::engine::Engine;
     use crate::session::history::Filter;
     use crate::session::tests::fakes::FakeEngine;
+    use crate::skill::{Arguments, CallContext, CallReport};
+
+    /// An engine that takes its time to say which skills there are.
+    struct Slow {
+        engine: Arc<FakeEngine>,
+        is_slow: AtomicBool,
+    }
+
+    impl Engine for Slow {
+        fn connect(
+            &self,
+            settings: &ProviderSettings,
+            environment: &BTreeMap<String, String>,
+        ) -> Result<Arc<dyn Provider>, Problem> {
+            self.engine.connect(settings, environment)
+        }
+
+        fn entries(&self) -> Vec<SkillEntry> {
+            while self.is_slow.load(Ordering::Relaxed) {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            self.engine.entries()
+        }
+
+        fn effects(&self, name: &str) -> Option<Vec<String>> {
+            self.engine.effects(name)
+        }
+
+        fn specs(&self) -> Vec<ToolSpec> {
+            self.engine.specs()
+        }
+
+        fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+            self.engine.call(context, name, arguments)
+        }
+    }
+
+    fn connecting(home: &tempfile::TempDir) -> Arc<Connecting> {
+        connecting_with(home, FakeEngine::new(Vec::new()))
+    }
 
     /// A place for sessions, and what makes one of them.
-    fn connecting(home: &tempfile::TempDir) -> Arc<Connecting> {
+    fn connecting_with(home: &tempfile::TempDir, engine: Arc<dyn Engine>) -> Arc<Connecting> {
         let root = home.path().join("repository");
         std::fs::create_dir(&root).expect("the folder is writable");
         let state = home.path().join("home");
-        let sessions = Sessions::with_engine(&state, FakeEngine::new(Vec::new()), None).expect("it can be opened");
+        let sessions = Sessions::with_engine(&state, engine, None).expect("it can be opened");
         Arc::new(Connecting {
             mcp: Mcp::new(sessions),
             request: ConnectRequest {
@@ -233,6 +314,76 @@ mod tests {
             assert!(Instant::now() < patience, "they have ended");
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        assert!(connecting.mcp.shared.lock().await.is_empty());
+        assert!(connecting.mcp.seats().is_empty());
+    }
+
+    /// The same for another directory, perhaps without leave to ask anything.
+    fn of(connecting: &Connecting, root: &Path, frozen: bool) -> Connecting {
+        let mut request = connecting.request.clone();
+        request.repo_path = root.to_string_lossy().into_owned();
+        request.policy.frozen = frozen;
+        Connecting {
+            mcp: Arc::clone(&connecting.mcp),
+            request,
+            settings: connecting.settings.clone(),
+            keys: Vec::new(),
+            environment: BTreeMap::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn one_repository_under_two_names_is_one_session() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let connecting = connecting(&home);
+        let root = home.path().join("repository");
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&root, &link).expect("the folder is writable");
+        let line = connecting.shared("a client".to_owned()).await.expect("there is room");
+        for name in [link, root.join(".").join("..").join("repository"), root.join("")] {
+            let other = of(&connecting, &name, false);
+            let other = other.shared("a client".to_owned()).await.expect("there is room");
+            assert_eq!(line.session(), other.session(), "{}", name.display());
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_root_that_opens_slowly_keeps_no_other_waiting() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let slow = Arc::new(Slow {
+            engine: FakeEngine::new(Vec::new()),
+            is_slow: AtomicBool::new(true),
+        });
+        let connecting = connecting_with(&home, Arc::clone(&slow) as Arc<dyn Engine>);
+        // With a file of locked skills, a frozen session compares it with what there is.
+        let root = home.path().join("slow");
+        std::fs::create_dir(&root).expect("the folder is writable");
+        std::fs::write(root.join("skills.lock"), "version = 1\n").expect("the folder is writable");
+        let hanging = Arc::new(of(&connecting, &root, true));
+        let ask = |connecting: &Arc<Connecting>| {
+            let connecting = Arc::clone(connecting);
+            tokio::spawn(async move { connecting.shared("a client".to_owned()).await })
+        };
+        let (first, second) = (ask(&hanging), ask(&hanging));
+        let patience = std::time::Duration::from_secs(10);
+        let other = tokio::time::timeout(patience, ask(&connecting)).await;
+        assert!(other.expect("it does not wait").expect("no panic").is_ok());
+        assert!(!first.is_finished() && !second.is_finished(), "they open");
+        slow.is_slow.store(false, Ordering::Relaxed);
+        let (first, second) = (first.await.expect("no panic"), second.await.expect("no panic"));
+        let session = |line: Result<Arc<Line>, Problem>| line.expect("it is open").session().to_owned();
+        assert_eq!(session(first), session(second), "it was opened once");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_opened_leaves_nothing_behind() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let connecting = connecting(&home);
+        for number in 0..5 {
+            let missing = of(&connecting, &home.path().join(format!("missing-{number}")), false);
+            let refused = missing.shared("a client".to_owned()).await.map(drop);
+            assert_eq!(refused.expect_err("it is not there").code, "invalid-repository");
+        }
+        connecting.shared("a client".to_owned()).await.expect("there is room");
+        assert_eq!(connecting.mcp.seats().len(), 1);
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::limits;
-pub(crate) use places::{Place, Upstream, Way};
+pub(crate) use places::{Place, Upstream, Way, is_public};
 use request::{Head, Request};
 
 /// How long a thread sleeps in the system before it looks whether the run has ended.

@@ -228,9 +228,11 @@ impl SessionApprover {
         }
     }
 
-    /// Passes a question on. False where nobody is there any more.
-    fn pass_on(&self, id: &str, asked: &Asked, detail: String) -> bool {
-        let Some(relay) = &self.relay else { return true };
+    /// Passes a question on, and returns where nobody is there any more to answer it.
+    async fn pass_on(&self, id: &str, asked: &Asked, detail: String) {
+        let Some(relay) = &self.relay else {
+            return std::future::pending().await;
+        };
         let asking = Asking {
             id: id.to_owned(),
             question: Question {
@@ -245,7 +247,10 @@ impl SessionApprover {
             },
             approvals: Arc::clone(&self.approvals),
         };
-        relay.to.blocking_send(Meanwhile::Question(asking)).is_ok()
+        // A reader that takes nothing more is waited for as long as the answer, and no longer.
+        if relay.to.send(Meanwhile::Question(asking)).await.is_ok() {
+            std::future::pending().await
+        }
     }
 
     /// True where a question of this session was never answered.
@@ -253,7 +258,12 @@ impl SessionApprover {
         self.expired.load(Ordering::Relaxed)
     }
 
-    async fn wait(&self, answer: oneshot::Receiver<bool>, cancel: &CancellationToken) -> Answer {
+    async fn wait(
+        &self,
+        passed_on: impl Future<Output = ()>,
+        answer: oneshot::Receiver<bool>,
+        cancel: &CancellationToken,
+    ) -> Answer {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Answer::Cancelled,
@@ -261,6 +271,7 @@ impl SessionApprover {
                 Ok(true) => Answer::Approved,
                 _ => Answer::Refused,
             },
+            () = passed_on => Answer::Cancelled,
             () = tokio::time::sleep(self.patience) => Answer::Expired,
         }
     }
@@ -337,10 +348,8 @@ impl Approver for SessionApprover {
             left_out,
             expires: api::now() + patience,
         });
-        let answer = match self.pass_on(&id, &asked, detail) {
-            true => self.runtime.block_on(self.wait(receiver, cancel)),
-            false => Answer::Cancelled,
-        };
+        let passed_on = self.pass_on(&id, &asked, detail);
+        let answer = self.runtime.block_on(self.wait(passed_on, receiver, cancel));
         self.approvals.close(&id);
         self.expired.fetch_or(answer == Answer::Expired, Ordering::Relaxed);
         self.recorder.record(Entry::Answered { id, answer });
@@ -461,6 +470,47 @@ mod tests {
         bench.cancel.cancel();
         assert!(!asking.await.expect("it ends"));
         assert!(!bench.approver.has_expired());
+    }
+
+    /// A bench whose questions go to somebody, too, who has taken nothing so far and has room for no more.
+    fn crowded(patience: Duration) -> (Bench, mpsc::Receiver<Meanwhile>) {
+        let (to, taken) = mpsc::channel(1);
+        to.try_send(Meanwhile::Line("the first".into()))
+            .expect("there is room for one");
+        let mut bench = bench(true, patience);
+        let redactor = Arc::default();
+        bench.approver = Arc::new(bench.approver.relayed(true, Relay { to, redactor }));
+        (bench, taken)
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_takes_no_question_holds_nobody_longer_than_an_answer_may() {
+        let soon = Duration::from_secs(10);
+        let ended = |asking: tokio::task::JoinHandle<bool>| async move {
+            let ended = tokio::time::timeout(soon, asking).await;
+            ended.expect("it ends").expect("no panic")
+        };
+        // Its end reaches who waits.
+        let (mut one, _full) = crowded(Duration::from_secs(3_600));
+        let asking = one.ask();
+        one.asked().await;
+        one.cancel.cancel();
+        assert!(!ended(asking).await);
+        // So does an answer that comes another way.
+        let (mut one, _full) = crowded(Duration::from_secs(3_600));
+        let asking = one.ask();
+        let id = one.asked().await;
+        let approvals = Arc::clone(&one.approver.approvals);
+        approvals.answer(&id, &yes("right", None)).expect("it is open");
+        assert!(ended(asking).await);
+        // So does the time for it, and the reader's end.
+        let (one, _full) = crowded(Duration::from_millis(20));
+        assert!(!ended(one.ask()).await);
+        assert!(one.approver.has_expired());
+        let (one, gone) = crowded(Duration::from_secs(3_600));
+        drop(gone);
+        assert!(!ended(one.ask()).await);
+        assert!(!one.approver.has_expired() && one.approver.approvals.lock().is_empty());
     }
 
     #[tokio::test]

@@ -1,11 +1,11 @@
-//! A call from its turn to its receipt: instances, parts on several cores, cleaning the answer, the commit.
+//! A call from its turn, which `turns` gives, to its receipt: instances, parts on several cores, cleaning the answer, the
+//! commit.
 //!
 //! What one instance may do while it runs is `sandbox`; which skill is called with which arguments was settled by
 //! `registry`. What a call that worked left in its stage goes to `stage` only here, after the guest is gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,6 +17,7 @@ use super::policy::Effect;
 use super::sandbox::{self, Call, Grants, mebibytes};
 use super::stage::{commit, digest, staged};
 use super::text::{beginning, clean};
+use super::turns::{Turn, Turns};
 use super::{CallContext, CallError, CallOutcome, CallReport, Limits, imports, taint};
 use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
@@ -38,99 +39,6 @@ const LOGS: &str = "read_logs";
 
 /// Longest message or hint of a failure.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
-
-// ---- turns ----
-
-/// How many calls are at work, and how many wait.
-#[derive(Debug)]
-pub(super) struct Turns {
-    state: Mutex<TurnState>,
-    freed: Condvar,
-    limits: Limits,
-}
-
-#[derive(Debug, Default)]
-struct TurnState {
-    working: usize,
-    waiting: usize,
-}
-
-/// The right to run one store.
-pub(super) struct Turn<'a>(&'a Turns);
-
-/// How often a waiting call looks whether its session has ended. A hundred may wait, and each look costs a wake-up.
-const TURN_SLICE: Duration = Duration::from_millis(50);
-
-impl Turns {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self {
-            state: Mutex::default(),
-            freed: Condvar::new(),
-            limits,
-        }
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, TurnState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a turn.
-    pub(super) fn take(&self, skill: &str, context: &CallContext) -> Result<Turn<'_>, CallError> {
-        let busy = || CallError::Busy {
-            skill: skill.to_owned(),
-        };
-        let since = Instant::now();
-        let mut state = self.state();
-        if state.working >= self.limits.calls_concurrent && defence::on(Defence::Concurrency) {
-            if state.waiting >= self.limits.calls_waiting {
-                return Err(busy());
-            }
-            state.waiting += 1;
-            while state.working >= self.limits.calls_concurrent {
-                let cancelled = context.cancel.is_cancelled();
-                if cancelled || since.elapsed() >= self.limits.turn_wait {
-                    state.waiting -= 1;
-                    return Err(match cancelled {
-                        true => CallError::Cancelled {
-                            skill: skill.to_owned(),
-                        },
-                        false => busy(),
-                    });
-                }
-                let woken = self.freed.wait_timeout(state, TURN_SLICE);
-                (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
-            }
-            state.waiting -= 1;
-        }
-        state.working += 1;
-        Ok(Turn(self))
-    }
-
-    /// More turns, as far as they are free and nobody waits for them.
-    fn more(&self, max: usize) -> Vec<Turn<'_>> {
-        let mut state = self.state();
-        let free = match state.waiting {
-            0 => self.limits.calls_concurrent.saturating_sub(state.working),
-            _ => 0,
-        };
-        let count = free.min(max);
-        state.working += count;
-        (0..count).map(|_| Turn(self)).collect()
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.working -= 1;
-        // Waking nobody costs a system call all the same.
-        if state.waiting > 0 {
-            self.0.freed.notify_one();
-        }
-    }
-}
-
-// ---- calls ----
 
 /// One call, ready to run.
 pub(super) struct Job<'a> {

@@ -37,7 +37,8 @@ const TICKS_UNTIL_REST: u32 = 100;
 const POOL_MEMORIES_PER_COMPONENT: u32 = 2;
 const POOL_TABLES_PER_COMPONENT: u32 = 8;
 
-/// Components at work at once that a pool has room for: calls, what describes itself, and what reads symbols.
+/// Components at work at once that a pool has room for: calls, those whose user is asked, what describes itself, and
+/// what reads symbols.
 const POOL_COMPONENTS: u32 = 32;
 
 /// Pools at most. Each takes a quarter of a tebibyte of the address space, of which there are 128.

@@ -3,12 +3,13 @@
 //! Built-in skills come with the program: their descriptors were captured when it was built, and their code is loaded
 //! when one is first called. A team's components lie in `~/.tool/skills`; one that nobody has added is listed by its
 //! file name and gets nothing, not even compiled. Adding pins the digest and the descriptor that the user has seen in
-//! `pins.json` beside it; a file whose digest is another one is refused until it is trusted again. Running a call is
-//! the business of `call`.
+//! `pins.json` beside it; a file whose digest is another one is refused until it is trusted again, and one that has to be
+//! signed and is not until it is. Running a call is the business of `call`.
 
 mod describe;
 mod pins;
 mod rollout;
+mod signed;
 mod team;
 mod trial;
 
@@ -21,12 +22,13 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
 use super::cache::Cache;
-use super::call::{Job, Turns};
+use super::call::Job;
 use super::compile;
 use super::engine::Runtime;
 use super::loaded::Loaded;
 use super::policy::Effect;
 use super::text::clean;
+use super::turns::{AskingAside, Turns};
 use super::waiting;
 use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, Limits, SkillHostError, arguments};
 use crate::api::SkillEntry;
@@ -35,6 +37,7 @@ pub use describe::{Embedded, compiler_fingerprint, precompile};
 pub use pins::Origin;
 use pins::Pins;
 pub use rollout::{Change, Held, Pinned, Terms};
+use signed::Signing;
 pub use team::Inspection;
 use team::{Member, Seen, Stamp, read_component};
 pub use trial::Trial;
@@ -49,7 +52,7 @@ const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
 pub struct SkillHost {
     runtime: &'static Runtime,
     limits: Limits,
-    turns: Turns,
+    turns: Arc<Turns>,
     builtins: BTreeMap<&'static str, Arc<Skill>>,
     /// False where what is built in is somebody else's: attacks.
     is_ours: bool,
@@ -58,6 +61,8 @@ pub struct SkillHost {
     team: Mutex<BTreeMap<String, Seen>>,
     /// What is pinned, with the stamp of its file.
     pins: Mutex<Option<(Stamp, Arc<Pins>)>>,
+    /// Whether a team's component needs a signature, and whose.
+    signing: Signing,
 }
 
 impl std::fmt::Debug for SkillHost {
@@ -137,13 +142,14 @@ impl SkillHost {
         Ok(Self {
             runtime: Runtime::global()?,
             limits,
-            turns: Turns::new(limits),
+            turns: Arc::new(Turns::new(limits)),
             builtins,
             is_ours: true,
             folder: home.join("skills"),
             cache: Cache::new(home),
             team: Mutex::default(),
             pins: Mutex::default(),
+            signing: Signing::new(home),
         })
     }
 
@@ -229,6 +235,11 @@ impl SkillHost {
                 false => not_ready(reason),
             })?;
             let _turn = self.turns.take(name, context)?;
+            let asking = context
+                .approver
+                .can_ask()
+                .then(|| AskingAside::within(context, &self.turns));
+            let context = asking.as_ref().unwrap_or(context);
             Ok(Job {
                 runtime: self.runtime,
                 turns: &self.turns,

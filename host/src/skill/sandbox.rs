@@ -430,12 +430,16 @@ impl Grants {
 /// The data of one store.
 pub(super) struct State {
     pub(super) call: Arc<Call>,
-    /// Absent while a component describes itself: every capability is denied.
+    /// Absent while a component describes itself: every capability is denied, the clock and the random numbers included.
     pub(super) grants: Option<Grants>,
     pub(super) table: ResourceTable,
     pub(super) sockets: WasiSocketsCtx,
     pub(super) stage: Stage,
     pub(super) stderr: Vec<u8>,
+    /// How far the clock has come of what describes itself.
+    pub(super) told: Duration,
+    /// How far its random numbers have.
+    pub(super) dealt: u64,
     memory: u64,
 }
 
@@ -454,6 +458,8 @@ impl State {
             sockets: super::wasi::socket_rights(),
             stage,
             stderr: Vec::new(),
+            told: Duration::ZERO,
+            dealt: 0,
             memory: 0,
         }
     }

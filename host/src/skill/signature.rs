@@ -11,6 +11,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use p256::ecdsa::signature::{Signer, Verifier};
 use p256::ecdsa::{Signature as Ecdsa, SigningKey, VerifyingKey};
 use p256::elliptic_curve::Generate;
@@ -18,7 +20,6 @@ use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePub
 use p256::{PublicKey, SecretKey};
 use serde::{Deserialize, Serialize};
 
-use crate::base64;
 use crate::limits;
 
 /// What a signature's file is called after its component's.
@@ -246,7 +247,11 @@ impl Signature {
             reason: reason.to_owned(),
         };
         let bundle: Bundle = serde_json::from_str(&text).map_err(|error| wrong(&error.to_string()))?;
-        let part = |text: &str| base64::decode(text).ok_or_else(|| wrong("its parts are not base64"));
+        let part = |text: &str| {
+            BASE64
+                .decode(text.trim())
+                .map_err(|_| wrong("its parts are not base64"))
+        };
         Ok(Some(Self {
             payload: part(&bundle.payload)?,
             signature: part(&bundle.signature)?,
@@ -256,8 +261,8 @@ impl Signature {
     /// The content of such a file.
     pub fn to_text(&self) -> String {
         let bundle = Bundle {
-            payload: base64::encode(&self.payload),
-            signature: base64::encode(&self.signature),
+            payload: BASE64.encode(&self.payload),
+            signature: BASE64.encode(&self.signature),
         };
         let text = serde_json::to_string_pretty(&bundle).expect("it has string keys only");
         text + "\n"
@@ -304,7 +309,7 @@ impl Identities {
     pub fn read(configured: &BTreeMap<String, String>, home: &Path) -> Result<Self, SignatureError> {
         let mut identities = BTreeMap::new();
         for (name, value) in configured {
-            let text = match value.contains("-----BEGIN") {
+            let text = match Self::is_inline(value) {
                 true => value.clone(),
                 false => read_text(&home.join(value))?,
             };
@@ -315,6 +320,11 @@ impl Identities {
             identities.insert(name.clone(), VerifyingKey::from(key));
         }
         Ok(Self(identities))
+    }
+
+    /// True for a configured key that is written out, and lies in no file.
+    pub(crate) fn is_inline(value: &str) -> bool {
+        value.contains("-----BEGIN")
     }
 
     /// True where nobody's signature counts.
@@ -393,6 +403,53 @@ mod tests {
         let configured = [(name.to_owned(), public.display().to_string())].into();
         let identities = Identities::read(&configured, Path::new("/")).expect("it was just made");
         (PrivateKey::read(&private).expect("it was just made"), identities)
+    }
+
+    /// What cosign calls the digest of the manifest is here that of the component's bytes: the same wherever it lies.
+    #[test]
+    fn what_is_signed_is_the_digest_of_the_components_bytes_and_nothing_else() {
+        let (ada, _) = key("ada");
+        let payload: serde_json::Value =
+            serde_json::from_slice(Signature::of(DIGEST, &ada).payload()).expect("it is JSON");
+        assert_eq!(
+            payload,
+            serde_json::json!({
+                "critical": {
+                    "identity": {"docker-reference": ""},
+                    "image": {"docker-manifest-digest": format!("sha256:{DIGEST}")},
+                    "type": "cosign container image signature",
+                },
+                "optional": null,
+            })
+        );
+    }
+
+    #[test]
+    fn parts_that_are_no_base64_are_refused_and_space_around_them_is_not() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let component = folder.path().join("x.wasm");
+        let (ada, adas) = key("ada");
+        let text = Signature::of(DIGEST, &ada).to_text();
+        let bundle: Bundle = serde_json::from_str(&text).expect("it was just made");
+        let read = |payload: &str| {
+            let bundle = Bundle {
+                payload: payload.to_owned(),
+                signature: bundle.signature.clone(),
+            };
+            let text = serde_json::to_string(&bundle).expect("it has string keys only");
+            std::fs::write(Signature::place(&component), text).expect("the folder is writable");
+            Signature::beside(&component)
+        };
+        let found = read(&format!(" {}\n", bundle.payload)).expect("it is one");
+        let found = found.expect("it is there");
+        assert_eq!(adas.check("x", DIGEST, &[found]).ok().as_deref(), Some("ada"));
+        for wrong in ["Z", "Zg=", "Zg", "====", "Zg==Zg==", "Zm9v!A==", "Zh==", "Zm 9v"] {
+            let refused = read(wrong).map(drop);
+            assert!(
+                matches!(refused, Err(SignatureError::NoSignature { .. })),
+                "{wrong} {refused:?}"
+            );
+        }
     }
 
     #[test]

@@ -37,6 +37,9 @@ const WAIT_SLICE: Duration = Duration::from_millis(5);
 /// What the clocks tell apart. Nothing honest needs finer steps, and timing attacks do.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
+/// When it is for what describes itself, since the Unix epoch: the first second of the year 2000, for ever.
+const DESCRIBED_AT: Duration = Duration::from_secs(946_684_800);
+
 /// Adds everything of WASI that is not the file system.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Own = HasSelf<State>;
@@ -330,8 +333,8 @@ enum Pollable {
 }
 
 impl Pollable {
-    fn after(duration: Duration) -> Self {
-        Instant::now().checked_add(duration).map_or(Self::Never, Self::At)
+    fn after(now: Instant, duration: Duration) -> Self {
+        now.checked_add(duration).map_or(Self::Never, Self::At)
     }
 
     fn ready(self, now: Instant) -> bool {
@@ -344,13 +347,23 @@ impl Pollable {
 }
 
 impl State {
+    /// The time as the guest is told it. Whoever describes itself is to say the same whenever it is asked: its clock goes
+    /// on by one step with each look, and by what it has waited.
+    fn instant(&mut self) -> Instant {
+        if self.grants.is_some() {
+            return Instant::now();
+        }
+        self.told += CLOCK_STEP;
+        self.call.started + self.told
+    }
+
     /// Waits until one of them is ready, the call's time is up, or the session ends.
-    fn wait(&self, pollables: &[Pollable]) -> Result<Vec<u32>, Stop> {
+    fn wait(&mut self, pollables: &[Pollable]) -> Result<Vec<u32>, Stop> {
         loop {
             if defence::on(Defence::DeadlineOfWaits) {
                 self.call.ended()?;
             }
-            let now = Instant::now();
+            let now = self.instant();
             let ready: Vec<u32> = (0..)
                 .zip(pollables)
                 .filter(|(_, pollable)| pollable.ready(now))
@@ -363,7 +376,9 @@ impl State {
                 Pollable::At(when) => Some(when.saturating_duration_since(now)),
                 _ => None,
             });
-            std::thread::sleep(until.min().unwrap_or(WAIT_SLICE).min(WAIT_SLICE));
+            let slice = until.min().unwrap_or(WAIT_SLICE).min(WAIT_SLICE);
+            std::thread::sleep(slice);
+            self.told += slice;
         }
     }
 }
@@ -383,7 +398,8 @@ impl poll::Host for State {
 
 impl poll::HostPollable for State {
     fn ready(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<bool> {
-        Ok(self.entry::<Pollable, _>(&pollable)?.ready(Instant::now()))
+        let now = self.instant();
+        Ok(self.entry::<Pollable, _>(&pollable)?.ready(now))
     }
 
     fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
@@ -402,7 +418,8 @@ impl poll::HostPollable for State {
 
 impl monotonic_clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        Ok(nanoseconds(coarse(self.call.started.elapsed())))
+        let since = self.instant().saturating_duration_since(self.call.started);
+        Ok(nanoseconds(coarse(since)))
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {
@@ -415,15 +432,19 @@ impl monotonic_clock::Host for State {
     }
 
     fn subscribe_duration(&mut self, duration: u64) -> wasmtime::Result<Resource<DynPollable>> {
-        Ok(self.push(Pollable::after(Duration::from_nanos(duration)))?)
+        let now = self.instant();
+        Ok(self.push(Pollable::after(now, Duration::from_nanos(duration)))?)
     }
 }
 
 impl wall_clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = match self.grants.is_some() {
+            true => SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap_or_default(),
+            false => DESCRIBED_AT + self.instant().saturating_duration_since(self.call.started),
+        };
         Ok(datetime(coarse(now)))
     }
 
@@ -460,8 +481,23 @@ impl State {
             .random
             .add(len, max, || Stop::limit(format!("{max} random bytes"), "random"))?;
         let mut bytes = vec![0; usize::try_from(len)?];
-        fill_random(&mut bytes)?;
+        match self.grants.is_some() {
+            true => fill_random(&mut bytes)?,
+            false => self.fill_alike(&mut bytes),
+        }
         Ok(bytes)
+    }
+
+    /// The same numbers each time, for what describes itself: SplitMix64, which spreads well and keeps no secret.
+    fn fill_alike(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            self.dealt = self.dealt.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut number = self.dealt;
+            number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            number ^= number >> 31;
+            chunk.copy_from_slice(&number.to_le_bytes()[..chunk.len()]);
+        }
     }
 
     fn random_u64(&mut self) -> wasmtime::Result<u64> {

@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use reqwest::Url;
 
-use crate::base64;
 use crate::defence::{self, Defence};
 
 /// A package registry.
@@ -81,7 +82,7 @@ impl Upstream {
         let has_user = !url.username().is_empty() || !password.is_empty();
         let authorization = has_user.then(|| {
             let pair = format!("{}:{}", decoded(url.username()), decoded(password));
-            format!("Basic {}", base64::encode(pair.as_bytes()))
+            format!("Basic {}", BASE64.encode(pair.as_bytes()))
         });
         Some(Self {
             host: folded(url.host_str()?),
@@ -182,7 +183,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// True for an address that everybody in the world means the same by.
-pub(super) fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         _ if !defence::on(Defence::PublicAddresses) => true,
         IpAddr::V4(address) => is_public_v4(address),

@@ -1,10 +1,10 @@
 //! Asking the user, where the policy says so, once it is known what exactly would happen.
 
+use super::failure::{failure, hinted};
+use crate::limits;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::{Decision, Effect};
 use crate::skill::{CallContext, Question};
-
-use super::failure::failure;
 
 /// Refuses at once what the policy denies, before any work is done for it.
 pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
@@ -20,14 +20,31 @@ pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), F
     match context.decide(question.effect) {
         Decision::Allow => Ok(()),
         Decision::Ask if context.approver.ask(&with_taint(context, question), &context.cancel) => Ok(()),
-        Decision::Ask | Decision::Deny => Err(failure(
-            "denied",
-            format!(
-                "The user did not agree to `{}`. Do not ask again for the same.",
-                question.effect
-            ),
-        )),
+        Decision::Ask | Decision::Deny => Err(not_asked(context).unwrap_or_else(|| {
+            failure(
+                "denied",
+                format!(
+                    "The user did not agree to `{}`. Do not ask again for the same.",
+                    question.effect
+                ),
+            )
+        })),
     }
+}
+
+/// What to say where nobody was asked because too many questions are open; nothing where somebody said no.
+pub(super) fn not_asked(context: &CallContext) -> Option<Failure> {
+    context.approver.is_crowded().then(|| {
+        let message = format!(
+            "{} other calls wait for an answer of the user; this one was not asked about",
+            limits::CALLS_ASKING_MAX
+        );
+        hinted(
+            "unavailable",
+            message,
+            "let the user answer one of them, and call again",
+        )
+    })
 }
 
 /// The question with what the user should know of the conversation that led to it.

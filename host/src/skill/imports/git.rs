@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use self::layout::Layout;
 use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
+use super::consent;
 use super::failure::{cancelled, failure, hinted};
 use crate::limits;
 use crate::process::confine::{self, Helper, HelperError, Until, Walls};
@@ -210,7 +211,8 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
         ),
     };
     if !context.approver.ask(&question, &context.cancel) {
-        return Err(denied("the user did not agree to use it"));
+        let refused = consent::not_asked(context);
+        return Err(refused.unwrap_or_else(|| denied("the user did not agree to use it")));
     }
     let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     files.git_elsewhere.extend(strange);

@@ -31,7 +31,7 @@ pub(super) struct Pin {
     granted: Option<Vec<Effect>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Origin>,
-    /// The identity whose signature was checked.
+    /// The identity whose signature was checked when it was pinned. For show: nothing is decided by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) signed_by: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -149,7 +149,8 @@ impl SkillHost {
                 found: inspected.inspection.digest,
             });
         }
-        // A component has a clock and random numbers: what it says now may be another thing than the user has read.
+        // It has no clock and no random numbers by which it could say another thing than the user has read. What is pinned
+        // is compared all the same.
         match inspected.inspection == *shown {
             true => Ok(inspected),
             false => Err(SkillHostError::Refused {

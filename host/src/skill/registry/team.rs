@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::describe::describe;
 use super::pins::{Pin, Pins};
+use super::signed::{Checked, Required};
 use super::{Skill, SkillHost, Source, digest, is_name, names};
 use crate::limits;
 use crate::skill::{Descriptor, SkillHostError, component};
@@ -25,6 +26,8 @@ pub(super) struct Seen {
     digest: String,
     /// Set once it was found to be pinned, so that its code is loaded once.
     skill: Option<Arc<Skill>>,
+    /// Its signature, once that was looked at.
+    pub(super) checked: Option<Checked>,
 }
 
 /// Tells whether a file is still the one that was hashed. The change time cannot be set back by its owner.
@@ -111,13 +114,13 @@ impl SkillHost {
         if files.is_empty() {
             return BTreeMap::new();
         }
-        let pins = self.pins();
+        let (pins, required) = (self.pins(), self.signing.required());
         let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
         seen.retain(|name, _| files.contains_key(name));
         files
             .into_iter()
             .map(|(name, path)| {
-                let member = self.member(&mut seen, &name, &path, &pins);
+                let member = self.member(&mut seen, &name, &path, &pins, &required);
                 (name, member)
             })
             .collect()
@@ -130,9 +133,9 @@ impl SkillHost {
         if path.symlink_metadata().ok()?.is_symlink() {
             return None;
         }
-        let pins = self.pins();
+        let (pins, required) = (self.pins(), self.signing.required());
         let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(self.member(&mut seen, name, &path, &pins))
+        Some(self.member(&mut seen, name, &path, &pins, &required))
     }
 
     /// What is pinned, read again where the file is another one than before.
@@ -157,6 +160,7 @@ impl SkillHost {
         name: &str,
         path: &Path,
         pins: &Result<Arc<Pins>, SkillHostError>,
+        required: &Result<Required, String>,
     ) -> Member {
         let waiting = |digest: &str, state, reason: String| Member::Waiting {
             digest: digest.to_owned(),
@@ -191,6 +195,17 @@ impl SkillHost {
                 descriptor: Some(Box::new(pin.descriptor.clone())),
             },
             Some(pin) => {
+                let signed = required
+                    .clone()
+                    .and_then(|required| required.check(name, path, pin, seen));
+                if let Err(reason) = signed {
+                    return Member::Waiting {
+                        digest: seen.digest.clone(),
+                        state: "refused",
+                        reason,
+                        descriptor: Some(Box::new(pin.descriptor.clone())),
+                    };
+                }
                 let granted = pin.granted();
                 let fits = |skill: &&Arc<Skill>| skill.descriptor == pin.descriptor && skill.granted == granted;
                 if let Some(skill) = seen.skill.as_ref().filter(fits) {
@@ -316,8 +331,13 @@ fn look<'a>(
             Some(pin) => pin.digest.clone(),
             None => digest(&read_component(path)?),
         };
-        let skill = None;
-        seen.insert(name.to_owned(), Seen { stamp, digest, skill });
+        let new = Seen {
+            stamp,
+            digest,
+            skill: None,
+            checked: None,
+        };
+        seen.insert(name.to_owned(), new);
     }
     seen.get_mut(name).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }

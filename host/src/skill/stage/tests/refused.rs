@@ -1,0 +1,246 @@
+//! What is refused.
+
+use super::*;
+
+#[test]
+fn a_file_that_was_not_read_is_not_replaced_or_deleted() {
+    let bench = Bench::new(&[("a.txt", "a"), ("b.txt", "b")]);
+    bench.see("b.txt");
+    let unseen = "`a.txt` has not been read in this session: read it first";
+    bench.refused(&[("a.txt", "x"), ("b.txt", "x")], &[], "denied", unseen);
+    bench.refused(&[("b.txt", "x")], &["a.txt"], "denied", unseen);
+    fs::write(bench.root("b.txt"), "changed by the user").expect("a file is written");
+    let changed = "`b.txt` has changed since it was read in this session: read it again";
+    bench.refused(&[("b.txt", "x"), ("new.txt", "x")], &[], "denied", changed);
+    assert!(bench.journal.notes().is_empty());
+}
+
+#[test]
+fn protected_and_hidden_names_are_refused_in_every_spelling() {
+    let bench = Bench::new(&[("state/token", "t"), ("vendor/lib/x.py", "x")]);
+    for (path, message) in [
+        (
+            ".git/hooks/pre-commit",
+            "`.git/hooks/pre-commit` is hidden: it is a git directory",
+        ),
+        (".GIT/config", "`.GIT/config` is hidden: it is a git directory"),
+        ("sub/.git", "`sub/.git` is hidden: it is a git directory"),
+        (
+            ".Env",
+            "`.Env` is hidden: it holds environment variables, which are often secrets",
+        ),
+        (
+            ".github/workflows/x.yml",
+            "`.github/workflows/x.yml` is protected: it defines what continuous integration runs",
+        ),
+        (
+            ".gitattributes",
+            "`.gitattributes` is protected: it changes how git acts",
+        ),
+        (
+            ".vscode/tasks.json",
+            "`.vscode/tasks.json` is protected: it configures an editor or an agent, which can make it run code",
+        ),
+        (
+            "state/token",
+            "`state/token` is hidden: it is the state directory of this program",
+        ),
+    ] {
+        bench.refused(&[("fine.txt", "f"), (path, "x")], &[], "denied", message);
+        bench.refused(&[("fine.txt", "f")], &[path], "denied", message);
+    }
+}
+
+#[test]
+fn an_allowed_path_is_exact() {
+    let request = allowing(&["./.github/workflows/ci.yml", ".env", "state/token"]);
+    let bench = Bench::with(&[("state/token", "t")], Operation::Refactor, &request);
+    let allowed = [(".github/workflows/ci.yml", "ci"), (".env", "KEY=1")];
+    assert_eq!(
+        bench.propose(&allowed, &[]).expect("committed"),
+        [".env", ".github/workflows/ci.yml"]
+    );
+    let message = "`.github/workflows/other.yml` is protected: it defines what continuous integration runs";
+    bench.refused(&[(".github/workflows/other.yml", "x")], &[], "denied", message);
+    let message = "`state/token` is hidden: it is the state directory of this program";
+    bench.refused(&[("state/token", "x")], &[], "denied", message);
+}
+
+#[test]
+fn a_directory_is_not_made_a_git_directory() {
+    let bench = Bench::new(&[("x/objects/a", ""), ("x/refs/a", ""), ("y/HEAD", "ref")]);
+    let message = "`x/HEAD` would turn `x` into a git directory";
+    bench.refused(&[("x/HEAD", "ref: refs/heads/main")], &[], "denied", message);
+    let message = "`y/objects/a` would turn `y` into a git directory";
+    bench.refused(&[("y/objects/a", ""), ("y/refs/b", "")], &[], "denied", message);
+    let message = "`z/HEAD` would turn `z` into a git directory";
+    bench.refused(
+        &[("z/HEAD", ""), ("z/objects/a", ""), ("z/refs/b", "")],
+        &[],
+        "denied",
+        message,
+    );
+    bench
+        .propose(&[("w/HEAD", ""), ("w/refs/b", "")], &[])
+        .expect("two of three are none");
+    let message = "`w/objects/a` would turn `w` into a git directory";
+    bench.refused(&[("w/objects/a", "")], &[], "denied", message);
+}
+
+#[test]
+fn only_plain_files_with_one_name_are_taken_from_the_stage() {
+    let message = "`x` is proposed as something else than a regular file with one name";
+    let check = |make: &dyn Fn(&Bench)| {
+        let bench = Bench::new(&[("a.txt", "a")]);
+        write(&bench.stage("fine.txt"), "f");
+        make(&bench);
+        let failure = bench.commit(&[]).expect_err("the proposal is refused");
+        assert_eq!((failure.code.as_str(), failure.message.as_str()), ("denied", message));
+        assert_eq!(bench.tree().len(), 1);
+    };
+    check(&|bench| symlink("/etc/passwd", bench.stage("x")).expect("a link is made"));
+    check(&|bench| symlink("fine.txt", bench.stage("x")).expect("a link is made"));
+    check(&|bench| fs::hard_link(bench.root("a.txt"), bench.stage("x")).expect("a hard link is made"));
+    check(&|bench| {
+        rustix::fs::mknodat(rustix::fs::CWD, bench.stage("x"), FileType::Fifo, 0o600.into(), 0)
+            .expect("a FIFO is made");
+    });
+}
+
+#[test]
+fn names_that_nothing_can_show_are_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let bench = Bench::new(&[]);
+    let message = "`a\u{fffd}[2J` contains control characters";
+    bench.refused(&[("a\u{1b}[2J", "x")], &[], "denied", message);
+    let message = "`\u{fffd}txt.exe` contains control characters";
+    bench.refused(&[("\u{202e}txt.exe", "x")], &[], "denied", message);
+    fs::remove_dir_all(bench.stage("")).expect("the stage is removed");
+    fs::create_dir(bench.stage("")).expect("a directory is made");
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs::write(bench.stage("").join(name), "x").expect("a file is written");
+    let failure = bench.commit(&[]).expect_err("the proposal is refused");
+    assert!(failure.message.contains("not UTF-8"), "{}", failure.message);
+}
+
+#[test]
+fn deletions_that_lead_nowhere_are_refused() {
+    let bench = Bench::new(&[("d/a.txt", "a")]);
+    bench.see("d/a.txt");
+    for (path, code, message) in [
+        (
+            "../x",
+            "denied",
+            "`../x` cannot be deleted: it lies outside the repository",
+        ),
+        (
+            "/etc/passwd",
+            "denied",
+            "`/etc/passwd` cannot be deleted: it is absolute, and paths are relative to the repository root",
+        ),
+        ("none", "not-found", "`none` cannot be deleted: it does not exist"),
+        ("d", "denied", "`d` is not a regular file"),
+        (".", "invalid-arguments", "The repository root is no file"),
+        (
+            "d/a.txt/b",
+            "denied",
+            "`d/a.txt/b` lies beneath something that is not a directory",
+        ),
+    ] {
+        bench.refused(&[("fine.txt", "f")], &[path], code, message);
+    }
+    let message = "`d/a.txt` is both written and deleted by the same proposal";
+    bench.refused(&[("d/a.txt", "x")], &["d/a.txt"], "invalid-arguments", message);
+}
+
+#[test]
+fn links_in_the_repository_are_not_written_through() {
+    let bench = Bench::new(&[("docs/a.md", "a"), ("outside-target", "")]);
+    symlink("docs", bench.root("link")).expect("a link is made");
+    symlink("docs/a.md", bench.root("readme")).expect("a link is made");
+    symlink("..", bench.root("up")).expect("a link is made");
+    bench.see("docs/a.md");
+    bench.refused(
+        &[("link/new.md", "x")],
+        &[],
+        "denied",
+        "`link/new.md` leads through a symbolic link",
+    );
+    bench.refused(
+        &[("readme", "x")],
+        &[],
+        "denied",
+        "`readme` leads through a symbolic link",
+    );
+    bench.refused(
+        &[("up/escaped", "x")],
+        &[],
+        "denied",
+        "`up/escaped` leads through a symbolic link",
+    );
+    assert!(!bench.folder.path().join("escaped").exists());
+    let failure = bench.propose(&[("readme", "x")], &[]).expect_err("refused");
+    assert_eq!(failure.hint.as_deref(), Some("propose the real path `docs/a.md`"));
+}
+
+#[test]
+fn quotas_are_enforced() {
+    let bench = Bench::new(&[]);
+    let many: Vec<String> = (0..=STAGED_ENTRIES_MAX).map(|n| format!("f{n}")).collect();
+    let files: Vec<_> = many.iter().map(|path| (path.as_str(), "")).collect();
+    bench.refused(&files, &[], "limit", "The proposal has more than 2000 files");
+    let deletions: Vec<_> = many.iter().map(String::as_str).collect();
+    bench.refused(&[], &deletions, "limit", "The proposal has more than 2000 files");
+    fs::remove_dir_all(bench.stage("")).expect("the stage is removed");
+    write(&bench.stage("half"), "12345");
+    let large = fs::File::create(bench.stage("large")).expect("a file is made");
+    large.set_len(STAGED_BYTES_MAX - 4).expect("a sparse file");
+    let failure = bench.commit(&[]).expect_err("the proposal is refused");
+    assert_eq!(failure.message, "The proposal has more than 32 MiB");
+}
+
+#[test]
+fn generating_tests_changes_only_what_it_created() {
+    let bench = Bench::with(&[("test_old.py", "old")], Operation::TestGen, &PolicyRequest::default());
+    bench.see("test_old.py");
+    let message = "`test_old.py` existed before this session, and this operation changes only what it created";
+    bench.refused(&[("test_old.py", "new")], &[], "denied", message);
+    bench.refused(&[("test_new.py", "x")], &["test_old.py"], "denied", message);
+    bench.propose(&[("test_new.py", "1")], &[]).expect("committed");
+    bench.propose(&[("test_new.py", "2")], &[]).expect("committed");
+    bench.propose(&[], &["test_new.py"]).expect("committed");
+}
+
+#[test]
+fn generating_tests_never_configures_what_runs_them() {
+    let bench = Bench::with(&[], Operation::TestGen, &PolicyRequest::default());
+    for path in ["pytest.ini", "conftest.py", "web/package.json", "vitest.config.ts"] {
+        let message = format!("`{path}` decides how tests run, and this operation only writes tests");
+        bench.refused(&[("tests/test_new.py", "x"), (path, "")], &[], "denied", &message);
+    }
+    let files = [("tests/conftest.py", ""), ("tests/test_new.py", "x")];
+    assert_eq!(bench.propose(&files, &[]).expect("committed").len(), 2);
+    let bench = Bench::with(&[], Operation::Refactor, &PolicyRequest::default());
+    bench.propose(&[("pytest.ini", "")], &[]).expect("a refactor may");
+}
+
+#[test]
+fn what_the_policy_denies_is_refused_deletions_included() {
+    let bench = Bench::with(&[("a.txt", "a")], Operation::Explain, &PolicyRequest::default());
+    bench.see("a.txt");
+    let message = "Changing files is not allowed in this operation";
+    bench.refused(&[], &["a.txt"], "denied", message);
+    bench.refused(&[("b.txt", "b")], &[], "denied", message);
+}
+
+#[test]
+fn a_cancelled_session_changes_nothing() {
+    let bench = Bench::new(&[]);
+    bench.context.cancel.cancel();
+    bench.refused(
+        &[("a", "a")],
+        &[],
+        "failed",
+        "The session was cancelled; nothing was changed",
+    );
+}
