@@ -23,6 +23,7 @@ pub mod helper;
 mod imports;
 pub mod lock;
 pub(crate) mod outline;
+mod plain;
 pub mod policy;
 mod registry;
 pub(crate) mod runner;

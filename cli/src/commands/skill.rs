@@ -48,7 +48,7 @@ async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
     match command {
         Author::New { name, lang, dir } => new::run(&name, lang, dir.as_deref(), context),
         Author::Build { folder } => build::run(&folder, context).await,
-        Author::Test { folder, json } => test::run(&folder, json, context),
+        Author::Test { folder, allow, json } => test::run(&folder, &allow, json, context),
     }
 }
 

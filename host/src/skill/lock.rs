@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::component::CONTRACT;
+use super::plain::{self, Links};
 use super::policy::Effect;
 use super::registry::is_name;
 use crate::api::{Problem, SkillEntry};
@@ -275,26 +275,7 @@ impl Lock {
     /// The file in a folder of the user's; nothing where there is none.
     pub fn read(folder: &Path) -> Result<Option<Self>, LockError> {
         let path = folder.join(NAME);
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let attempt = || -> io::Result<Vec<u8>> {
-            let file = OpenOptions::new()
-                .read(true)
-                .custom_flags(flags.bits().cast_signed())
-                .open(&path)?;
-            if !file.metadata()?.is_file() {
-                return Err(io::Error::other("it is not a file"));
-            }
-            let mut content = Vec::new();
-            file.take(limits::LOCK_BYTES_MAX + 1).read_to_end(&mut content)?;
-            match content.len() as u64 > limits::LOCK_BYTES_MAX {
-                true => Err(io::Error::other(format!(
-                    "it is larger than {} bytes",
-                    limits::LOCK_BYTES_MAX
-                ))),
-                false => Ok(content),
-            }
-        };
-        match attempt() {
+        match plain::read(&path, limits::LOCK_BYTES_MAX, Links::Refused) {
             Ok(content) => Self::parse(&path, &content).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unreadable(&path, error.to_string())),

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use p256::ecdsa::signature::{Signer, Verifier};
@@ -18,6 +18,7 @@ use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePub
 use p256::{PublicKey, SecretKey};
 use serde::{Deserialize, Serialize};
 
+use super::plain::{self, Links};
 use crate::base64;
 use crate::limits;
 
@@ -268,7 +269,10 @@ impl Signature {
         let path = Self::place(component);
         let attempt = || -> io::Result<()> {
             let folder = component.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+            // For everybody who may read the component, as far as the user's mask lets them.
+            let mut file = tempfile::Builder::new()
+                .permissions(PermissionsExt::from_mode(0o666))
+                .tempfile_in(folder.unwrap_or(Path::new(".")))?;
             file.write_all(self.to_text().as_bytes())?;
             file.as_file().sync_all()?;
             file.persist(&path)?;
@@ -357,23 +361,7 @@ impl Identities {
 
 /// A key or a signature: short, and text.
 fn read_text(path: &Path) -> Result<String, SignatureError> {
-    let attempt = || -> io::Result<String> {
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a file"));
-        }
-        let mut text = String::new();
-        file.take(limits::SIGNATURE_BYTES_MAX + 1).read_to_string(&mut text)?;
-        match text.len() as u64 > limits::SIGNATURE_BYTES_MAX {
-            true => Err(io::Error::other(format!(
-                "it is larger than {} bytes",
-                limits::SIGNATURE_BYTES_MAX
-            ))),
-            false => Ok(text),
-        }
-    };
-    attempt().map_err(|source| SignatureError::Io {
+    plain::read_text(path, limits::SIGNATURE_BYTES_MAX, Links::Followed).map_err(|source| SignatureError::Io {
         path: path.to_owned(),
         action: "read",
         source,

@@ -2,9 +2,9 @@
 //! pinned is the business of `rollout`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -16,6 +16,7 @@ use super::describe::describe;
 use super::pins::{Pin, Pins};
 use super::{Skill, SkillHost, Source, digest, is_name, names};
 use crate::limits;
+use crate::skill::plain::{self, Links};
 use crate::skill::{Descriptor, SkillHostError, component};
 
 /// A component in the team's folder, as it was when it was last read.
@@ -322,23 +323,7 @@ fn look<'a>(
     seen.get_mut(name).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
-/// Reads a component of bounded size; never waits on a FIFO.
+/// Reads a component of bounded size.
 pub(super) fn read_component(path: &Path) -> std::io::Result<Arc<[u8]>> {
-    let flags = rustix::fs::OFlags::NONBLOCK;
-    let file: File = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a file"));
-    }
-    let mut wasm = Vec::new();
-    file.take(limits::COMPONENT_BYTES_MAX + 1).read_to_end(&mut wasm)?;
-    match wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
-        true => Err(std::io::Error::other(format!(
-            "it is larger than {} bytes",
-            limits::COMPONENT_BYTES_MAX
-        ))),
-        false => Ok(wasm.into()),
-    }
+    Ok(plain::read(path, limits::COMPONENT_BYTES_MAX, Links::Followed)?.into())
 }
