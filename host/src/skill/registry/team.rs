@@ -208,7 +208,12 @@ impl SkillHost {
     /// Looks at a component without trusting it: it is checked, compiled, and asked to describe itself with every
     /// capability denied.
     pub fn inspect(&self, file: &Path) -> Result<Inspection, SkillHostError> {
-        Ok(self.inspected(file)?.inspection)
+        self.inspect_until(file, &CancellationToken::new())
+    }
+
+    /// The same, which ends early where it is cancelled: compiling may take many seconds.
+    pub fn inspect_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspection, SkillHostError> {
+        Ok(self.inspected_until(file, cancel)?.inspection)
     }
 
     /// The same for a component that lies in the team's folder.
@@ -225,6 +230,10 @@ impl SkillHost {
     }
 
     pub(super) fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
+        self.inspected_until(file, &CancellationToken::new())
+    }
+
+    fn inspected_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspected, SkillHostError> {
         let wasm = read_component(file).map_err(|source| io(file, "read", source))?;
         let refused = |reason| SkillHostError::Refused {
             path: file.to_owned(),
@@ -237,7 +246,7 @@ impl SkillHost {
                 Arc::clone(&wasm),
                 &file.display().to_string(),
                 &|_| (),
-                &CancellationToken::new(),
+                cancel,
             )
             .map_err(refused)?;
         let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
