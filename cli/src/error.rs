@@ -30,9 +30,13 @@ impl Error {
         Self::Problem(Problem::new(code, message))
     }
 
-    /// Words for an error on a file of the user's.
+    /// Words for an error on a file of the user's. One that is not there was misspelt.
     pub(crate) fn file(what: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
-        Self::new("file", format!("{what} `{}`: {error}", path.display()))
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => "usage",
+            _ => "file",
+        };
+        Self::new(code, format!("{what} `{}`: {error}", path.display()))
     }
 
     /// The exit code of the specification.

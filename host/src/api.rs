@@ -595,9 +595,22 @@ pub struct SkillEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub reason: Option<String>,
+    /// The signature that lies beside it; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Signed)]
+    pub signature: Option<Signed>,
     /// JSON Schema of its arguments; null where it is not known.
     #[schema(value_type = Option<Object>, required)]
     pub parameters: Value,
+}
+
+/// A signature of a skill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Signed {
+    /// Who made it, as `[skills.identities]` named them when it was checked; absent where that was nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub by: Option<String>,
 }
 
 /// Answer of GET /skills.

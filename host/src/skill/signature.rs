@@ -74,8 +74,14 @@ pub enum SignatureError {
         /// Why.
         reason: String,
     },
+    /// A key is there, and is not overwritten.
+    #[error("`{}` is there already, and a key is never overwritten", path.display())]
+    KeyExists {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file could not be read or written.
-    #[error("`{}` could not be {action}: {source}", path.display())]
+    #[error("`{}` could not be {action}", path.display())]
     Io {
         /// Which.
         path: PathBuf,
@@ -150,11 +156,16 @@ pub fn write_keys(stem: &Path) -> Result<(PathBuf, PathBuf), SignatureError> {
         PathBuf::from(name)
     };
     let (key, shown) = (place(".key"), place(".pub"));
-    if shown.symlink_metadata().is_ok() {
-        return Err(written(&shown, io::ErrorKind::AlreadyExists.into()));
+    for path in [&key, &shown] {
+        if path.symlink_metadata().is_ok() {
+            return Err(SignatureError::KeyExists { path: path.clone() });
+        }
     }
     create(&key, private.as_bytes(), 0o600)?;
-    create(&shown, public.as_bytes(), 0o644)?;
+    create(&shown, public.as_bytes(), 0o644).inspect_err(|_| {
+        // Half of a pair is of no use, and would be in the way of the next.
+        let _ = std::fs::remove_file(&key);
+    })?;
     Ok((key, shown))
 }
 
@@ -447,6 +458,11 @@ mod tests {
         let signature = Signature::of(DIGEST, &key("ada").0);
         let place = signature.write_beside(&component).expect("the folder is writable");
         assert!(place.ends_with("lint.wasm.sig"));
+        // As any new file of the user's, which the mask of the tests' process narrows.
+        let plain = folder.path().join("plain");
+        std::fs::write(&plain, "").expect("the folder is writable");
+        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode(&place), mode(&plain));
         assert_eq!(Signature::beside(&component).ok(), Some(Some(signature)));
         for wrong in ["", "{}", "{\"payload\": \"!\", \"signature\": \"\"}"] {
             std::fs::write(&place, wrong).expect("the folder is writable");
@@ -469,8 +485,13 @@ mod tests {
         let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
         assert_eq!(mode(&private), 0o600);
         let before = std::fs::read(&public).expect("it is there");
-        assert!(write_keys(&stem).is_err());
+        let there = |path: &Path| matches!(write_keys(&stem), Err(SignatureError::KeyExists { path: of }) if of == path);
+        assert!(there(&private));
         assert_eq!(std::fs::read(&public).expect("it is there"), before);
+        let kept = folder.path().join("kept");
+        std::fs::rename(&private, &kept).expect("both are ours");
+        assert!(there(&public) && !private.exists(), "no half of a pair is left");
+        std::fs::rename(&kept, &private).expect("both are ours");
         let told = PrivateKey::read(&public)
             .err()
             .expect("it is the public one")

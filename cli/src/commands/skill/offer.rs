@@ -272,7 +272,8 @@ impl Offer {
     }
 }
 
-fn names(effects: &[Effect]) -> String {
+/// Effects, for people.
+pub(super) fn names(effects: &[Effect]) -> String {
     effects
         .iter()
         .map(|effect| effect.name())
