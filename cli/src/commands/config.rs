@@ -8,7 +8,8 @@ use host::repository::Narrowing;
 use host::session::preflight::preflight;
 use serde_json::Value;
 
-use super::{Context, print_json};
+use super::skill::agreed::{Finding, IDENTITIES, LOCK};
+use super::{Context, print_json, skill};
 use crate::error::{Error, code};
 use crate::output::Output;
 
@@ -25,6 +26,19 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
         Some((place, Ok(narrowing))) => inspection.settings.extend(of_the_repository(&place, &narrowing)),
         Some((_, Err(problem))) => inspection.problem = inspection.problem.or(Some(problem)),
         None => {}
+    }
+    for (name, finding) in skill::agreed::look(&root, context) {
+        match finding {
+            // Whose signatures count is among the settings already.
+            Finding::Fine(_) if name == IDENTITIES => {}
+            Finding::Fine(detail) => inspection.settings.push(Setting::new(
+                "repository.skills",
+                detail,
+                Origin::File(root.join(LOCK)),
+            )),
+            Finding::Odd(problem) => inspection.warnings.push(problem),
+            Finding::Wrong(problem) => inspection.problem = inspection.problem.or(Some(problem)),
+        }
     }
     if json {
         print_json(&inspection, context.output)?;

@@ -1,6 +1,7 @@
 //! `tool skill`: list, call and manage skills.
 
 mod add;
+pub(super) mod agreed;
 mod audit;
 mod build;
 mod inspect;

@@ -175,8 +175,8 @@ impl Difference {
         }
     }
 
-    /// The command that makes it what is locked, where there is one.
-    fn remedy(&self) -> Option<String> {
+    /// The command that makes it what is locked, where there is one, and what comes of it.
+    pub fn remedy(&self) -> Option<String> {
         Some(match self {
             _ if self.is_mended_by_sync() => "`tool skill sync` makes them what is locked".to_owned(),
             Self::NotReady { name, .. } => format!("`tool skill enable {name}` brings it back"),

@@ -25,8 +25,8 @@ pub(super) fn lock(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Er
             .output
             .notice(&format!("`{name}` is not locked: {reason}"), None);
     }
-    let path = lock.write(&folder).map_err(wrong)?;
-    let count = counted(lock.skills().len());
+    let path = lock.write(&folder).map_err(|error| wrong(&error))?;
+    let (count, _) = counted(&lock);
     context.output.line(&format!("Locked {count} in {}.", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -99,16 +99,16 @@ fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, o
 }
 
 fn as_locked(lock: &Lock, context: &Context) -> Result<ExitCode, Error> {
-    let are = if lock.skills().len() == 1 { "is" } else { "are" };
-    let count = counted(lock.skills().len());
+    let (count, are) = counted(lock);
     context.output.line(&format!("{count} {are} as locked."))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn counted(count: usize) -> String {
-    match count {
-        1 => "1 skill".to_owned(),
-        count => format!("{count} skills"),
+/// How many skills a file names, and the verb that goes with it.
+pub(super) fn counted(lock: &Lock) -> (String, &'static str) {
+    match lock.skills().len() {
+        1 => ("1 skill".to_owned(), "is"),
+        count => (format!("{count} skills"), "are"),
     }
 }
 
@@ -201,15 +201,15 @@ fn read(folder: &Path) -> Result<Lock, Error> {
         let message = format!("There is no `{}` in {}", lock::NAME, folder.display());
         Problem::new("config-lock", message).with_hint("`tool skill lock` writes one")
     };
-    Lock::read(folder).map_err(wrong)?.ok_or_else(|| none().into())
+    let lock = Lock::read(folder).map_err(|error| wrong(&error))?;
+    lock.ok_or_else(|| none().into())
 }
 
-fn wrong(error: LockError) -> Error {
+/// The problem of a file that cannot be followed.
+pub(super) fn wrong(error: &LockError) -> Problem {
     let problem = Problem::new("config-lock", error.to_string());
-    match std::error::Error::source(&error) {
-        Some(source) => problem.with_hint(source.to_string()).into(),
-        None => problem
-            .with_hint("`tool skill lock` writes it from what you have pinned")
-            .into(),
+    match std::error::Error::source(error) {
+        Some(source) => problem.with_hint(source.to_string()),
+        None => problem.with_hint("`tool skill lock` writes it from what you have pinned"),
     }
 }
