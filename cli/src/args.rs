@@ -141,6 +141,7 @@ Examples:
   tool history
   tool history --repo . --limit 5
   tool history --operation refactor --status failed
+  tool history --operation skill-call
   tool history --model MODEL --json")]
     History(History),
 
@@ -394,7 +395,10 @@ pub(crate) enum OperationName {
     Architect,
     Refactor,
     TestGen,
+    /// Connections of other agents
     Mcp,
+    /// Your own calls of skills, which are listed only so
+    SkillCall,
 }
 
 impl OperationName {
@@ -406,6 +410,7 @@ impl OperationName {
             Self::Refactor => "refactor",
             Self::TestGen => "test-gen",
             Self::Mcp => "mcp",
+            Self::SkillCall => "skill-call",
         }
     }
 }

@@ -190,6 +190,12 @@ async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &C
                 // That tests fail is an answer to a model; a script wants to know it by the exit code.
                 have_tests_failed = of.skill == "run_tests" && text.starts_with("FAILED");
                 print_outcome(&event, receipt, context.output)?;
+                if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())
+                    && !files_modified.is_empty()
+                {
+                    let hint = format!("hint: `tool diff {id}` shows it, `tool undo {id}` takes it back");
+                    context.output.progress(&hint);
+                }
             }
             Event::Complete { .. } if have_tests_failed => return Ok(ExitCode::from(FAILED)),
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
