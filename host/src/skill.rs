@@ -22,6 +22,7 @@ mod guard;
 pub mod helper;
 mod imports;
 pub mod lock;
+mod named;
 pub(crate) mod outline;
 mod plain;
 pub mod policy;

@@ -64,14 +64,9 @@ fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
 /// What the repository's own file narrows; it cannot widen anything.
 fn of_the_repository(place: &Path, narrowing: &Narrowing) -> Vec<Setting> {
     let origin = || Origin::File(place.to_owned());
-    let lists = [
-        ("deny", &narrowing.deny),
-        ("hide", &narrowing.hide),
-        ("protect", &narrowing.protect),
-    ];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    let mut settings: Vec<Setting> = lists
-        .map(|(key, list)| Setting::new(format!("repository.policy.{key}"), list.clone(), origin()))
+    let mut settings: Vec<Setting> = narrowing
+        .lists()
+        .map(|(key, list)| Setting::new(format!("repository.policy.{key}"), list.to_vec(), origin()))
         .collect();
     let words = [
         ("require_sandbox", narrowing.require_sandbox),

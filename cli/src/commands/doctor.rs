@@ -245,15 +245,15 @@ fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
         Ok(narrowing) => narrowing,
         Err(problem) => return Check::failed(NAME, problem),
     };
-    let lists = [
-        ("denies", &narrowing.deny),
-        ("hides", &narrowing.hide),
-        ("protects", &narrowing.protect),
-    ];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    let mut words: Vec<String> = lists
-        .map(|(what, list)| format!("{what} {}", list.join(", ")))
-        .collect();
+    let said = |(key, list): (&str, &[String])| {
+        let verb = match key {
+            "deny" => "denies",
+            "hide" => "hides",
+            _ => "protects",
+        };
+        format!("{verb} {}", list.join(", "))
+    };
+    let mut words: Vec<String> = narrowing.lists().map(said).collect();
     if narrowing.require_sandbox {
         words.push("requires the full sandbox".to_owned());
     }
