@@ -167,7 +167,7 @@ fn repositories_of_one_name_have_entries_of_their_own() {
     for (name, root) in [("tool-shop", &root), ("tool-shop-2", &real), ("mine", &real)] {
         assert_eq!(servers()[name]["args"][2].as_str(), root.to_str(), "{name}");
     }
-    for wrong in ["", "a b", "ü"] {
+    for wrong in ["", "a b", "ü", &"n".repeat(41)] {
         let refused = install(&home, &root, &["codex", "--name", wrong]).expect(2);
         holds(&refused.stderr, &["is no name of a server", "hint: letters"]);
     }
