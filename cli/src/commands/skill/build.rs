@@ -58,11 +58,11 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
     tokio::pin!(work);
     let built = tokio::select! {
         biased;
-        () = ending.asked() => Err(Error::Interrupted),
-        built = &mut work => built.unwrap_or_else(|error| Err(Error::new("build", format!("The build ended early: {error}")))),
+        () = ending.asked() => None,
+        built = &mut work => Some(built),
     };
     let named = match built {
-        Err(Error::Interrupted) => {
+        None => {
             // What was started ends first; a compiler must not go on behind the prompt. A second time leaves at once.
             cancel.cancel();
             tokio::select! {
@@ -71,7 +71,8 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
             }
             Err(Error::Interrupted)
         }
-        built => built.and_then(|inspection| name(&folder, &inspection)),
+        Some(Ok(built)) => built.and_then(|inspection| name(&folder, &inspection)),
+        Some(Err(error)) => Err(Error::new("build", format!("The build ended early: {error}"))),
     };
     remove_unnamed(&folder);
     say(&named?, context)?;
