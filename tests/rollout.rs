@@ -321,7 +321,13 @@ fn a_lock_file_is_the_same_whenever_it_is_written_and_names_no_place_of_this_mac
     assert_eq!(lock_file(elsewhere.path()).lines().collect::<Vec<_>>(), without);
     let other = Home::offline();
     let refused = other.run(elsewhere.path(), &["skill", "sync", "--yes"]).expect(1);
-    holds(&refused.stderr, &["`echo` is locked, and the file does not say where it lies", "tool skill add"]);
+    holds(
+        &refused.stderr,
+        &[
+            "`echo` is locked, and the file does not say where it lies",
+            "tool skill add",
+        ],
+    );
     // By another way to the same file it lies in the repository all the same.
     let around = root.path().join("deep/../echo.wasm");
     std::fs::create_dir(root.path().join("deep")).expect("the folder is writable");
@@ -462,7 +468,10 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     );
     assert_eq!(granted(), serde_json::json!(["read-repository"]));
     let narrowed = home.run(root.path(), &["skill", "sync", "--yes", "--narrow"]).expect(0);
-    holds(&narrowed.stderr, &["`summing` loses read-repository, in every repository"]);
+    holds(
+        &narrowed.stderr,
+        &["`summing` loses read-repository, in every repository"],
+    );
     assert_eq!(granted(), serde_json::json!([]));
     // More again is more than before: a difference, and a question of its own.
     std::fs::write(&place, &agreed).expect("the folder is writable");
@@ -483,14 +492,19 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     rewrite(root.path(), "name = \"summing\"", "name = \"adding\"");
     rewrite(root.path(), "source = \"summing.wasm\"\n", "");
     let left = home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
-    holds(&left.stderr, &["`adding` is locked, and the file does not say where it lies"]);
+    holds(
+        &left.stderr,
+        &["`adding` is locked, and the file does not say where it lies"],
+    );
     std::fs::write(&place, &agreed).expect("the folder is writable");
     let (_folder, extra) = changed("echo", &[("echo", "s001")]);
     skill(&home, &["add", text(&extra), "--yes"]).expect(0);
     let left = home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
     holds(
         &left.stderr,
-        &["hint: `tool skill enable echo` brings it back, `tool skill remove s001` takes it away, `tool skill lock` locks"],
+        &[
+            "hint: `tool skill enable echo` brings it back, `tool skill remove s001` takes it away, `tool skill lock` locks",
+        ],
     );
     assert_eq!(left.stdout, "", "nothing is pinned that is as locked");
     skill(&home, &["remove", "s001"]).expect(0);
@@ -611,7 +625,10 @@ fn an_audit_of_cases_proposes_and_runs_nothing() {
     let failed = &report["failures"][0];
     assert_eq!((&failed["call"], &failed["verdict"]), (&"all".into(), &"denied".into()));
     let shown = skill(&home, &["audit", "run_tests", "--cases", text(folder.path())]).expect(1);
-    holds(&shown.stdout, &["run_tests: 1 call, 1 of them failed", "  failed       all (denied): "]);
+    holds(
+        &shown.stdout,
+        &["run_tests: 1 call, 1 of them failed", "  failed       all (denied): "],
+    );
     std::fs::write(folder.path().join("cases.toml"), "[[case]\n").expect("the folder is writable");
     let broken = skill(&home, &["audit", "run_tests", "--cases", text(folder.path())]).expect(2);
     holds(&broken.stderr, &["cases.toml", "line 1"]);

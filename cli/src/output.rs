@@ -204,6 +204,9 @@ mod tests {
     #[test]
     fn no_further_line_of_a_message_stands_at_the_margin() {
         assert_eq!(indented("one"), "one");
-        assert_eq!(indented("one\n[error] two\n  three\n\nfour\n"), "one\n  [error] two\n  three\n\n  four");
+        assert_eq!(
+            indented("one\n[error] two\n  three\n\nfour\n"),
+            "one\n  [error] two\n  three\n\n  four"
+        );
     }
 }

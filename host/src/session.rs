@@ -701,7 +701,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> +
 }
 
 fn unknown(id: &str) -> Problem {
-    Problem::new("not-found", format!("There is no session `{id}`")).with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
+    Problem::new("not-found", format!("There is no session `{id}`"))
+        .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
 }
 
 /// The result of an operation; a call of one skill has none beside its stream.

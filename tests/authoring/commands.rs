@@ -140,10 +140,17 @@ fn a_case_runs_programs_only_by_the_users_own_word() {
     assert_eq!(refused.stdout, "", "nothing was called");
     holds(
         &refused.stderr,
-        &["The case `runs` allows `run-process`", "your own word", "--allow run-process"],
+        &[
+            "The case `runs` allows `run-process`",
+            "your own word",
+            "--allow run-process",
+        ],
     );
     test(&["--allow", "install"]).expect(1);
-    holds(&test(&["--allow", "run"]).expect(2).stderr, &["Unknown effect `run`", "run-process"]);
+    holds(
+        &test(&["--allow", "run"]).expect(2).stderr,
+        &["Unknown effect `run`", "run-process"],
+    );
     let passed = test(&["--allow", "run-process"]).expect(0);
     holds(&passed.stdout, &["1 of 1 cases passed"]);
     holds(&passed.stderr, &["There is no folder `fixture`"]);
@@ -153,7 +160,10 @@ fn a_case_runs_programs_only_by_the_users_own_word() {
     // An audit is of the same cases, and runs nothing whatever they allow.
     fs::remove_dir(place.join("fixture")).expect("it is ours");
     std::os::unix::fs::symlink("/", place.join("fixture")).expect("links can be made");
-    for command in [&["skill", "test", "--allow", "run-process"][..], &["skill", "audit", "read_file", "--cases", "."]] {
+    for command in [
+        &["skill", "test", "--allow", "run-process"][..],
+        &["skill", "audit", "read_file", "--cases", "."],
+    ] {
         holds(&author.tool(place, command).expect(2).stderr, &["fixture` is a link"]);
     }
 }

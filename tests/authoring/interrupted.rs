@@ -21,7 +21,8 @@ struct Scene {
 impl Scene {
     /// `build` is what the compiler does in a shell.
     fn new(build: &str) -> Self {
-        let script = format!("#!/bin/sh\nif [ \"$1\" = --version ]; then echo componentize-py 0.25.1; exit; fi\n{build}\n");
+        let script =
+            format!("#!/bin/sh\nif [ \"$1\" = --version ]; then echo componentize-py 0.25.1; exit; fi\n{build}\n");
         let scene = Self {
             home: Home::offline(),
             project: folder(&[("app.py", "")]),
@@ -115,7 +116,11 @@ fn a_build_that_waits_for_another_ones_installation_ends() {
 fn catches_interrupts(child: &Child) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(child.id().to_string()).join("status"));
     let caught = status.ok().and_then(|status| {
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim().to_owned();
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:"))?
+            .trim()
+            .to_owned();
         u64::from_str_radix(&mask, 16).ok()
     });
     caught.is_some_and(|mask| mask & (1 << (Signal::INT.as_raw() - 1)) != 0)

@@ -17,9 +17,13 @@ impl Keys {
         let folder = TempDir::new().expect("a temporary folder");
         let home = Home::empty();
         let made = skill(&home, &["keys", "new", "--out", text(&folder.path().join("team"))]).expect(0);
-            holds(
+        holds(
             &made.stdout,
-            &["team.key, the private key", "team.pub, the public key", "[skills.identities]\n  NAME = \"/"],
+            &[
+                "team.key, the private key",
+                "team.pub, the public key",
+                "[skills.identities]\n  NAME = \"/",
+            ],
         );
         Self { folder }
     }
@@ -121,9 +125,18 @@ fn a_flag_requires_a_signature_where_the_configuration_does_not() {
         );
     }
     let again = skill(&home, &["keys", "new", "--out", text(&ada.folder.path().join("team"))]).expect(2);
-    holds(&again.stderr, &["team.key` is there already", "hint: give the new pair another name: --out NAME"]);
+    holds(
+        &again.stderr,
+        &[
+            "team.key` is there already",
+            "hint: give the new pair another name: --out NAME",
+        ],
+    );
     let nowhere = skill(&home, &["keys", "new", "--out", "/nowhere/team"]).expect(2);
-    holds(&nowhere.stderr, &["`/nowhere/team.key` could not be written\nhint: No such file"]);
+    holds(
+        &nowhere.stderr,
+        &["`/nowhere/team.key` could not be written\nhint: No such file"],
+    );
 }
 
 /// What openssl makes and checks is what we make and check: the form is that of cosign's keys and signatures.
@@ -281,7 +294,10 @@ fn who_has_signed_is_shown_and_so_is_that_nobody_knows_them() {
     sign(&bob);
     holds(&add(), &["  signed   by nobody in [skills.identities]"]);
     holds(&listed(), &["signed by nobody in [skills.identities]"]);
-    assert_eq!(entry(&home, "echo").expect("it is there")["signature"], serde_json::json!({}));
+    assert_eq!(
+        entry(&home, "echo").expect("it is there")["signature"],
+        serde_json::json!({})
+    );
     sign(&ada);
     holds(&add(), &["  signed   by ada"]);
     holds(&listed(), &["signed by ada"]);
@@ -304,7 +320,10 @@ fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
     let ask = |command: &str, code| home.run(root.path(), &[command]).expect(code);
     holds(
         &ask("doctor", 0).stdout,
-        &["ok    skills.lock     1 skill is as locked", "ok    identities      ada may sign; 1 of 1 skills signed"],
+        &[
+            "ok    skills.lock     1 skill is as locked",
+            "ok    identities      ada may sign; 1 of 1 skills signed",
+        ],
     );
     holds(&ask("config", 0).stdout, &["repository.skills", "1 skill is as locked"]);
     // A skill more than is locked, signed by somebody else.
@@ -321,15 +340,33 @@ fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
         ],
     );
     let said = ask("config", 0).stderr;
-    holds(&said, &["[warning] `s001` is there and not locked", "[warning] `s001` is not signed by `ada`"]);
+    holds(
+        &said,
+        &[
+            "[warning] `s001` is there and not locked",
+            "[warning] `s001` is not signed by `ada`",
+        ],
+    );
     // What cannot be understood stops those who need it.
     std::fs::write(root.path().join("skills.lock"), "version = 1\nskil = []\n").expect("the folder is writable");
-    holds(&ask("doctor", 2).stdout, &["fail  skills.lock", "line 2: unknown field `skil`"]);
+    holds(
+        &ask("doctor", 2).stdout,
+        &["fail  skills.lock", "line 2: unknown field `skil`"],
+    );
     holds(&ask("config", 2).stderr, &["[error] ", "line 2: unknown field `skil`"]);
     std::fs::remove_file(root.path().join("skills.lock")).expect("it is ours");
     std::fs::write(ada.public(), "no key").expect("it is ours");
-    holds(&ask("doctor", 2).stdout, &["fail  identities      `[skills.identities] ada` is no usable key"]);
-    holds(&ask("config", 2).stderr, &["[error] `[skills.identities] ada` is no usable key"]);
+    holds(
+        &ask("doctor", 2).stdout,
+        &["fail  identities      `[skills.identities] ada` is no usable key"],
+    );
+    holds(
+        &ask("config", 2).stderr,
+        &["[error] `[skills.identities] ada` is no usable key"],
+    );
     std::fs::remove_file(ada.public()).expect("it is ours");
-    holds(&ask("doctor", 2).stdout, &["fail  identities", "could not be read", "No such file"]);
+    holds(
+        &ask("doctor", 2).stdout,
+        &["fail  identities", "could not be read", "No such file"],
+    );
 }

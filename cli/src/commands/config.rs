@@ -31,11 +31,11 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
         match finding {
             // Whose signatures count is among the settings already.
             Finding::Fine(_) if name == IDENTITIES => {}
-            Finding::Fine(detail) => inspection.settings.push(Setting::new(
-                "repository.skills",
-                detail,
-                Origin::File(root.join(LOCK)),
-            )),
+            Finding::Fine(detail) => {
+                inspection
+                    .settings
+                    .push(Setting::new("repository.skills", detail, Origin::File(root.join(LOCK))))
+            }
             Finding::Odd(problem) => inspection.warnings.push(problem),
             Finding::Wrong(problem) => inspection.problem = inspection.problem.or(Some(problem)),
         }

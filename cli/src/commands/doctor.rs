@@ -114,9 +114,8 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     let root_file = found.root_file.map(|(place, narrowing)| root_file(&place, narrowing));
     let agreed = skill::agreed::look(&root, context);
     let is_understood = !agreed.iter().any(|(_, finding)| matches!(finding, Finding::Wrong(_)));
-    let is_configured = is_understood
-        && settings.is_ok()
-        && !root_file.as_ref().is_some_and(|check| check.status == Verdict::Fail);
+    let is_configured =
+        is_understood && settings.is_ok() && !root_file.as_ref().is_some_and(|check| check.status == Verdict::Fail);
     if let Some(check) = root_file {
         checks.add(check)?;
     }

@@ -621,7 +621,13 @@ pub(crate) mod tests {
             ..Filter::default()
         };
         let found = super::history(all.iter(), &calls).sessions;
-        assert_eq!(found.iter().map(|call| (&*call.id, &*call.provider)).collect::<Vec<_>>(), [("5", "read_file")]);
+        assert_eq!(
+            found
+                .iter()
+                .map(|call| (&*call.id, &*call.provider))
+                .collect::<Vec<_>>(),
+            [("5", "read_file")]
+        );
         assert_eq!(tasks(all.iter(), &calls).len(), 1);
     }
 

@@ -645,7 +645,11 @@ mod tests {
         };
         assert_eq!(hint(std::slice::from_ref(&world)), locks);
         assert_eq!(
-            hint(&[not_ready("disabled"), Difference::Extra { name: "fmt".to_owned() }, world]),
+            hint(&[
+                not_ready("disabled"),
+                Difference::Extra { name: "fmt".to_owned() },
+                world
+            ]),
             format!("`tool skill enable lint` brings it back, `tool skill remove fmt` takes it away, {locks}")
         );
         let more = Difference::Effects {

@@ -61,7 +61,11 @@ mod tests {
         assert_eq!(told("link", Links::Followed), Ok(b"four".to_vec()));
         assert!(told("link", Links::Refused).is_err());
         for name in ["fifo", "."] {
-            assert_eq!(told(name, Links::Followed), Err("it is not a file".to_owned()), "{name}");
+            assert_eq!(
+                told(name, Links::Followed),
+                Err("it is not a file".to_owned()),
+                "{name}"
+            );
         }
         std::fs::write(place("file"), "and more").expect("the folder is writable");
         assert_eq!(

@@ -154,7 +154,9 @@ impl SkillHost {
         let signature = |name: &str, digest: &str| {
             let is_signed = Signature::place(&self.component_path(name)).is_file();
             let pin = pins.as_ref().and_then(|pins| pins.skills.get(name));
-            let by = pin.filter(|pin| pin.digest == digest).and_then(|pin| pin.signed_by.clone());
+            let by = pin
+                .filter(|pin| pin.digest == digest)
+                .and_then(|pin| pin.signed_by.clone());
             is_signed.then_some(Signed { by })
         };
         let team = self.members().into_iter().map(|(name, member)| match member {

@@ -485,7 +485,8 @@ mod tests {
         let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
         assert_eq!(mode(&private), 0o600);
         let before = std::fs::read(&public).expect("it is there");
-        let there = |path: &Path| matches!(write_keys(&stem), Err(SignatureError::KeyExists { path: of }) if of == path);
+        let there =
+            |path: &Path| matches!(write_keys(&stem), Err(SignatureError::KeyExists { path: of }) if of == path);
         assert!(there(&private));
         assert_eq!(std::fs::read(&public).expect("it is there"), before);
         let kept = folder.path().join("kept");

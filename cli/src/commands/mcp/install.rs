@@ -71,8 +71,14 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
     write(place, &after)?;
     output.progress(&format!("written to {}", place.display()));
     if form.is_shared {
-        let message = format!("{} names places of this machine, and teams often commit that file", place.display());
-        output.notice(&message, Some("leave it out of what you commit, or let everybody run this for themselves"));
+        let message = format!(
+            "{} names places of this machine, and teams often commit that file",
+            place.display()
+        );
+        output.notice(
+            &message,
+            Some("leave it out of what you commit, or let everybody run this for themselves"),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -95,9 +101,12 @@ fn check_no_link(place: &Path, root: &Path) -> Result<(), Error> {
     let below = place.ancestors().take_while(|part| *part != root);
     match below.into_iter().find(|part| part.is_symlink()) {
         None => Ok(()),
-        Some(link) => Err(Problem::new("usage", format!("`{}` is a link, and nothing is written through it", link.display()))
-            .with_hint("leave out `--write`, and put what is printed where it leads, if that is what you want")
-            .into()),
+        Some(link) => Err(Problem::new(
+            "usage",
+            format!("`{}` is a link, and nothing is written through it", link.display()),
+        )
+        .with_hint("leave out `--write`, and put what is printed where it leads, if that is what you want")
+        .into()),
     }
 }
 
@@ -107,7 +116,9 @@ fn check_name(name: &str) -> Result<(), Error> {
     match is_fit {
         true => Ok(()),
         false => Err(Problem::new("usage", format!("`{name}` is no name of a server"))
-            .with_hint(format!("letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} of them"))
+            .with_hint(format!(
+                "letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} of them"
+            ))
             .into()),
     }
 }
@@ -181,13 +192,21 @@ const CLAUDE_DESKTOP: &str = ".config/Claude/claude_desktop_config.json";
 impl Form {
     /// Takes another name where one file serves every repository and the name is that of another one. True where it did.
     fn take_free_name(&mut self, root: &Path) -> bool {
-        let text = self.place.as_ref().filter(|_| !self.is_shared).and_then(|place| read(place).ok()?);
+        let text = self
+            .place
+            .as_ref()
+            .filter(|_| !self.is_shared)
+            .and_then(|place| read(place).ok()?);
         let Some(text) = text.and_then(|text| String::from_utf8(text).ok()) else {
             return false;
         };
         let servers = self.servers_in(&text);
         let numbered = (2..NUMBERS_MAX).map(|number| format!("{}-{number}", self.name));
-        let is_ours = |name: &String| servers.get(name).is_none_or(|entry| root_of(entry).is_none_or(|of| of == root));
+        let is_ours = |name: &String| {
+            servers
+                .get(name)
+                .is_none_or(|entry| root_of(entry).is_none_or(|of| of == root))
+        };
         let found = std::iter::once(self.name.clone()).chain(numbered).find(is_ours);
         let is_another = found.as_ref().is_some_and(|found| *found != self.name);
         self.name = found.unwrap_or_else(|| self.name.clone());
@@ -197,10 +216,15 @@ impl Form {
     /// The servers that a file names; none where it cannot be understood, which is said when it is to be written.
     fn servers_in(&self, text: &str) -> Map<String, Value> {
         let document: Option<Value> = match self.is_toml {
-            true => text.parse::<DocumentMut>().ok().map(|document| json_of(document.as_item())),
+            true => text
+                .parse::<DocumentMut>()
+                .ok()
+                .map(|document| json_of(document.as_item())),
             false => serde_json::from_str(text).ok(),
         };
-        let servers = document.as_ref().and_then(|document| document[self.servers].as_object());
+        let servers = document
+            .as_ref()
+            .and_then(|document| document[self.servers].as_object());
         servers.cloned().unwrap_or_default()
     }
 
@@ -319,7 +343,10 @@ fn table(entry: &Value) -> Table {
 /// What a part of a TOML file says, whatever stands around it. Of values that no entry of ours has, the text.
 fn json_of(item: &Item) -> Value {
     if let Some(table) = item.as_table_like() {
-        return table.iter().map(|(name, item)| (name.to_owned(), json_of(item))).collect();
+        return table
+            .iter()
+            .map(|(name, item)| (name.to_owned(), json_of(item)))
+            .collect();
     }
     if let Some(array) = item.as_array() {
         return array.iter().map(|value| json_of(&Item::Value(value.clone()))).collect();

@@ -31,7 +31,9 @@ pub(in crate::commands) const IDENTITIES: &str = "identities";
 /// Looks at both, with the skills of this home.
 pub(in crate::commands) fn look(root: &Path, context: &Context) -> Vec<(&'static str, Finding)> {
     // What is wrong with the skills themselves is said by whoever looks at them.
-    let Ok(registry) = registry(context) else { return Vec::new() };
+    let Ok(registry) = registry(context) else {
+        return Vec::new();
+    };
     let locked = locked(root, &registry).into_iter().map(|finding| (LOCK, finding));
     let signed = signed(&registry, context)
         .into_iter()
@@ -94,12 +96,16 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
         match checked.and_then(|signatures| identities.check(name, &pinned.digest, &signatures)) {
             Ok(_) => known += 1,
             Err(SignatureError::Missing { .. }) if !require_signature => {}
-            Err(error) => odd.push(Finding::Odd(Problem::new("signature", error.to_string()).with_hint(format!(
-                "name its signer in [skills.identities] of config.toml, or `tool skill remove {name}`"
-            )))),
+            Err(error) => odd.push(Finding::Odd(Problem::new("signature", error.to_string()).with_hint(
+                format!("name its signer in [skills.identities] of config.toml, or `tool skill remove {name}`"),
+            ))),
         }
     }
     let names: Vec<&str> = configured.keys().map(String::as_str).collect();
-    let fine = format!("{} may sign; {known} of {} skills signed", names.join(", "), pinned.len());
+    let fine = format!(
+        "{} may sign; {known} of {} skills signed",
+        names.join(", "),
+        pinned.len()
+    );
     std::iter::once(Finding::Fine(fine)).chain(odd).collect()
 }

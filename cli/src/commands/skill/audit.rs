@@ -194,7 +194,10 @@ fn show(shown: &Shown, output: Output) -> Result<(), Error> {
     output.line(&lines.join("\n"))?;
     for failed in &shown.failures {
         let message = shorten(&failed.message, MESSAGE_CHARACTERS);
-        output.line(&format!("  failed       {} ({}): {message}", failed.call, failed.verdict))?;
+        output.line(&format!(
+            "  failed       {} ({}): {message}",
+            failed.call, failed.verdict
+        ))?;
     }
     if audit.is_cut {
         output.notice("It touched more paths than are kept: the globs do not cover all.", None);

@@ -31,11 +31,15 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
     let cases = cases::read(folder).map_err(|error| unreadable(folder, error))?;
     // Before anything runs: half of a suite says little.
     for case in &cases {
-        case.check_granted(&granted).map_err(|error| unreadable(folder, error))?;
+        case.check_granted(&granted)
+            .map_err(|error| unreadable(folder, error))?;
     }
     let fixture = cases::fixture_in(folder).map_err(|error| unreadable(folder, error))?;
     if fixture.is_none() {
-        let message = format!("There is no folder `{}`: each case begins with an empty one", cases::FIXTURE);
+        let message = format!(
+            "There is no folder `{}`: each case begins with an empty one",
+            cases::FIXTURE
+        );
         context.output.notice(&message, None);
     }
     let component = component(folder)?;

@@ -145,7 +145,12 @@ fn a_fixture_is_a_folder_and_no_link_to_one() {
     std::fs::create_dir(&other).expect("it is writable");
     std::fs::write(other.join("secret.txt"), "x").expect("it is writable");
     std::os::unix::fs::symlink(&other, &place).expect("links can be made");
-    let said = || fixture::copy(folder.path()).map(|_| ()).expect_err("it is none").to_string();
+    let said = || {
+        fixture::copy(folder.path())
+            .map(|_| ())
+            .expect_err("it is none")
+            .to_string()
+    };
     assert!(said().ends_with("fixture` is a link: a fixture is a folder of its own beside `cases.toml`"));
     std::fs::remove_file(&place).expect("it is ours");
     std::fs::write(&place, "x").expect("it is writable");
@@ -226,7 +231,12 @@ fn what_came_is_compared_with_what_is_expected() {
         ("files = { a = \"2\\n\", b = false }", &changed),
     ];
     let said: Vec<String> = cases
-        .map(|(text, came)| format!("{text:?}\n{}\n", compare::differences(&case(text).expected, came).join("\n")))
+        .map(|(text, came)| {
+            format!(
+                "{text:?}\n{}\n",
+                compare::differences(&case(text).expected, came).join("\n")
+            )
+        })
         .into();
     insta::assert_snapshot!(said.join("\n"), @r#"
     "equals = \"one\\ntwo\""

@@ -56,7 +56,10 @@ fn parse_descriptor(described: wit::Descriptor) -> Result<Descriptor, String> {
             limits::DESCRIPTOR_TEXT_BYTES_MAX
         ));
     }
-    let parsed = described.effects.iter().map(|name| name.parse().map_err(|_| name.as_str()));
+    let parsed = described
+        .effects
+        .iter()
+        .map(|name| name.parse().map_err(|_| name.as_str()));
     let mut effects = parsed.collect::<Result<Vec<Effect>, &str>>().map_err(|unknown| {
         let known = Effect::ALL.map(Effect::name).join(", ");
         let unknown = clean(unknown);
@@ -133,7 +136,9 @@ mod unit {
         };
         let refused = parse_descriptor(described).expect_err("nobody can fly");
         assert!(
-            refused.starts_with("it declares the effect `fly`, which this host does not know; the effects are read-repository, "),
+            refused.starts_with(
+                "it declares the effect `fly`, which this host does not know; the effects are read-repository, "
+            ),
             "{refused}"
         );
     }

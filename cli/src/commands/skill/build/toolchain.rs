@@ -172,6 +172,9 @@ mod tests {
             !name.is_empty() && !is_pinned
         });
         assert_eq!(loose.map(|(name, _)| name).collect::<Vec<_>>(), [""; 0]);
-        assert_eq!(lock["packages"][""]["dependencies"], parsed(JAVASCRIPT.pins[0].1)["dependencies"]);
+        assert_eq!(
+            lock["packages"][""]["dependencies"],
+            parsed(JAVASCRIPT.pins[0].1)["dependencies"]
+        );
     }
 }

@@ -6,7 +6,7 @@ use super::{ROWS_MAX, entry_points, head_of, holdings, patterns, symbols};
 use crate::context::scanner::file_name;
 use crate::provider::analyst::NO_MODEL;
 use crate::provider::analyst::evidence::{Brief, Evidence, Hit, Line, hits, lines, size_text};
-use crate::provider::analyst::survey::{Survey, beneath};
+use crate::provider::analyst::survey::Survey;
 
 /// Of the symbols whose uses are counted, the most used ones that are listed.
 const SYMBOLS_MAX: usize = 6;
