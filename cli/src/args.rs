@@ -375,7 +375,7 @@ pub(crate) struct History {
     /// Only sessions of this model
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Only sessions of this operation
+    /// Only sessions of this operation; mcp are connections of other agents, skill-call your own calls of skills
     #[arg(long, value_enum)]
     pub(crate) operation: Option<OperationName>,
     /// Only sessions that stand so
@@ -395,9 +395,7 @@ pub(crate) enum OperationName {
     Architect,
     Refactor,
     TestGen,
-    /// Connections of other agents
     Mcp,
-    /// Your own calls of skills, which are listed only so
     SkillCall,
 }
 

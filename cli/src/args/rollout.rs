@@ -105,7 +105,7 @@ Examples:
     },
     /// Make the skills what skills.lock says, each as `add` does
     ///
-    /// A skill gets no more than the file says, nor more than you say yes to. What it has beyond the file it keeps, because
+    /// Nothing is granted beyond the file, nor beyond what you say yes to. What a skill has beyond the file it keeps, because
     /// your other repositories may need it: in this one the file narrows it. Exit code 2 where --frozen finds a difference.
     #[command(after_help = "\
 Examples:
