@@ -6,6 +6,7 @@
 
 mod commands;
 mod guide;
+mod interrupted;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,8 @@
-//! Commands around the operations: configuration, examination, files, filters, mistakes, and what each ends with.
+//! Commands around the operations: mistakes, interruptions, and what each ends with; and what several subjects share.
+
+mod files;
+mod past;
+mod settings;
 
 use std::fs;
 use std::io::Write;
@@ -78,507 +82,6 @@ fn json_of(finished: &Finished) -> Value {
     serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {}", finished.stdout))
 }
 
-#[test]
-fn config_says_where_each_setting_comes_from_and_starts_nothing() {
-    let home = Home::empty();
-    let text = "[providers.hosted]\nenabled = true\napi_key = \"of-the-file-123\"\n[logging]\nlevel = \"WARN\"\n";
-    fs::write(home.path().join("config.toml"), text).expect("the folder is writable");
-    fs::set_permissions(home.path().join("config.toml"), fs::Permissions::from_mode(0o644)).expect("it is ours");
-    let repository = small_repository();
-    let mut command = home.tool(repository.path(), &["config", "--repo", "."]);
-    command
-        .env("HOSTED_API_KEY", "12345678")
-        .env("HOSTED_MODEL", "some-model");
-    let shown = finish(command.output().expect("it runs")).expect(0);
-    let settings = words_of_lines(&shown.stdout);
-    for line in [
-        "providers.hosted.model some-model from HOSTED_MODEL",
-        "providers.hosted.api_key set, 8 characters, from HOSTED_API_KEY",
-        "server.port 0 from TOOL_BACKEND_PORT",
-        "server.auth same-user default",
-    ] {
-        assert!(
-            settings.iter().any(|other| other == line),
-            "{line} is missing in\n{}",
-            shown.stdout
-        );
-    }
-    let from_file = format!("from {}", home.path().join("config.toml").display());
-    let level = shown.stdout.lines().find(|line| line.starts_with("logging.level"));
-    assert!(
-        level.is_some_and(|line| line.contains("WARN") && line.ends_with(&from_file)),
-        "{level:?}"
-    );
-    let repository_line = shown.stdout.lines().find(|line| line.starts_with("repository"));
-    assert!(
-        repository_line.is_some_and(|line| line.ends_with("from --repo")),
-        "{repository_line:?}"
-    );
-    assert!(
-        shown.stderr.contains("may be read by others (mode 644)"),
-        "{}",
-        shown.stderr
-    );
-    assert!(!format!("{shown:?}").contains("of-the-file"), "{shown:?}");
-    assert!(!home.path().join("backend.json").exists());
-}
-
-/// Whatever can be set is in the README's table, with its default.
-#[test]
-fn every_key_is_in_the_readme() {
-    let shown = json_of(&Home::offline().run(Path::new("/"), &["config", "--json"]).expect(0));
-    let readme = include_str!("../README.md");
-    let (_, table) = readme
-        .split_once("### Configuration\n")
-        .expect("the README has a part for it");
-    let (table, _) = table.split_once("\n```toml").expect("the table ends");
-    let named: Vec<&str> = table.split('`').skip(1).step_by(2).collect();
-    for setting in shown["settings"].as_array().expect("a list") {
-        let key = setting["key"].as_str().expect("a key");
-        let key = ["hosted", "local", "router"].iter().fold(key.to_owned(), |key, name| {
-            key.replace(&format!("providers.{name}."), "providers.NAME.")
-        });
-        // These are no keys of the file.
-        if !["home", "repository"].contains(&key.as_str()) {
-            assert!(named.contains(&key.as_str()), "`{key}` is missing");
-        }
-    }
-}
-
-#[test]
-fn config_helps_where_the_configuration_is_missing_or_wrong() {
-    let nowhere = Path::new("/");
-    let missing = Home::empty().run(nowhere, &["config"]).expect(2);
-    assert!(missing.stdout.contains("config.toml  (missing)"), "{}", missing.stdout);
-    let url = "providers.local.url http://127.0.0.1:1234/v1 default".to_owned();
-    assert!(words_of_lines(&missing.stdout).contains(&url), "{}", missing.stdout);
-    assert!(
-        missing
-            .stderr
-            .starts_with("[error] Configuration file not found: ~/.tool/config.toml\nhint: run `tool init`")
-    );
-
-    let broken = Home::configured("[providers.local]\nenabled = yes\n")
-        .run(nowhere, &["config", "--json"])
-        .expect(2);
-    let broken = json_of(&broken);
-    assert_eq!(broken["state"], "broken");
-    assert_eq!(
-        broken["problem"]["message"],
-        "Failed to parse config: Invalid TOML syntax"
-    );
-
-    let two = "[providers.local]\nenabled = true\n[providers.router]\nenabled = true\n";
-    let two = Home::configured(two).run(nowhere, &["config"]).expect(2);
-    assert!(
-        words_of_lines(&two.stdout)
-            .iter()
-            .any(|line| line.starts_with("providers.router.enabled true ")),
-        "{}",
-        two.stdout
-    );
-    assert!(
-        two.stderr
-            .contains("More than one provider is enabled: local and router"),
-        "{}",
-        two.stderr
-    );
-}
-
-#[test]
-fn a_key_that_others_may_read_is_a_warning_before_an_operation() {
-    let (server, home) = scripted([Round::text("Fine.")]);
-    let place = home.path().join("config.toml");
-    let mut text = fs::read_to_string(&place).expect("it is there");
-    text.push_str("api_key = \"k\"\n");
-    fs::write(&place, text).expect("it is writable");
-    fs::set_permissions(&place, fs::Permissions::from_mode(0o640)).expect("it is ours");
-    let repository = small_repository();
-    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
-    assert!(finished.stderr.starts_with("[warning] `"), "{}", finished.stderr);
-    assert!(finished.stderr.contains("hint: chmod 600 '"), "{}", finished.stderr);
-    assert_eq!(prompts(&server).len(), 1);
-}
-
-#[test]
-fn doctor_examines_in_order_and_starts_nothing() {
-    let home = Home::offline();
-    let repository = small_repository();
-    let finished = home.run(repository.path(), &["doctor"]).expect(0);
-    let names: Vec<&str> = finished
-        .stdout
-        .lines()
-        .filter(|line| !line.starts_with(' '))
-        .filter_map(|line| line.split_whitespace().nth(1))
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "configuration",
-            "home",
-            "backend",
-            "key",
-            "provider",
-            "skills",
-            "repository",
-            "python",
-            "node",
-            "sandbox",
-            "helpers"
-        ],
-        "{}",
-        finished.stdout
-    );
-    assert!(!home.path().join("backend.json").exists());
-    let report = home.run(repository.path(), &["doctor", "--json"]).expect(0);
-    let checks = json_of(&report)["checks"].clone();
-    let of = |name: &str| {
-        let mut all = checks.as_array().expect("a list").iter();
-        all.find(|check| check["name"] == name).cloned().unwrap_or_default()
-    };
-    assert_eq!(
-        of("skills"),
-        json!({"name": "skills", "status": "ok", "detail": "12 ready"})
-    );
-    assert_eq!(of("repository")["fix"], "git init");
-}
-
-#[test]
-fn doctor_finds_what_is_wrong_and_says_what_mends_it() {
-    let repository = small_repository();
-    let missing = Home::empty().run(repository.path(), &["doctor"]).expect(2);
-    assert!(
-        missing
-            .stdout
-            .starts_with("fail  configuration   Configuration file not found"),
-        "{}",
-        missing.stdout
-    );
-    assert!(missing.stdout.contains("hint: run `tool init`"), "{}", missing.stdout);
-
-    // Nothing listens on the port of a server that has gone.
-    let (server, home) = scripted([]);
-    drop(server);
-    let down = home.run(repository.path(), &["doctor"]).expect(1);
-    assert!(
-        down.stdout
-            .contains("\nfail  provider        Connection refused: 127.0.0.1:"),
-        "{}",
-        down.stdout
-    );
-
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = taken.local_addr().expect("an address").port().to_string();
-    let mut command = Home::offline().tool(repository.path(), &["doctor"]);
-    let home = Home::offline();
-    command.env("TOOL_HOME", home.path()).env("TOOL_BACKEND_PORT", &port);
-    let finished = finish(command.output().expect("it runs")).expect(1);
-    let expected = format!("fail  backend         not running, and port {port} is taken by somebody else");
-    assert!(finished.stdout.contains(&expected), "{}", finished.stdout);
-}
-
-#[test]
-fn doctor_looks_for_the_model_in_the_providers_list() {
-    let (_server, home) = scripted([]);
-    let repository = small_repository();
-    let known = home.run(repository.path(), &["doctor"]).expect(0);
-    assert!(
-        known.stdout.contains("\nok    model           scripted\n"),
-        "{}",
-        known.stdout
-    );
-    home.run(
-        repository.path(),
-        &[
-            "init",
-            "--provider",
-            "local",
-            "--model",
-            "unheard-of",
-            "--url",
-            &_server.url(),
-        ],
-    )
-    .expect(0);
-    let unknown = home.run(repository.path(), &["doctor"]).expect(0);
-    assert!(
-        unknown
-            .stdout
-            .contains("\nwarn  model           `unheard-of` is not among the"),
-        "{}",
-        unknown.stdout
-    );
-    assert!(
-        unknown
-            .stdout
-            .contains("hint: tool init --provider local --model MODEL"),
-        "{}",
-        unknown.stdout
-    );
-}
-
-#[test]
-fn doctor_probes_what_the_provider_can_do() {
-    let (_server, home) = scripted([]);
-    let repository = small_repository();
-    let finished = home.run(repository.path(), &["doctor", "--probe", "--json"]).expect(1);
-    let report = json_of(&finished)["probe"]["checks"].clone();
-    let names: Vec<&str> = report
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(|check| check["name"].as_str())
-        .collect();
-    let all = [
-        "streaming",
-        "one tool",
-        "parallel tools",
-        "empty arguments",
-        "context size",
-        "models",
-    ];
-    assert_eq!(names, all);
-    assert_eq!(report[0]["verdict"], "fails", "the script has no round for it");
-    let shown = home.run(repository.path(), &["doctor", "--probe"]).expect(1);
-    assert!(shown.stdout.contains("\nfail  streaming       "), "{}", shown.stdout);
-    assert!(shown.stdout.contains("\nok    models          "), "{}", shown.stdout);
-    let analyst = Home::offline().run(repository.path(), &["doctor", "--probe"]).expect(0);
-    assert!(
-        analyst.stdout.contains("\nok    parallel tools  "),
-        "{}",
-        analyst.stdout
-    );
-}
-
-#[test]
-fn an_output_file_appears_once_the_operation_is_complete() {
-    let (server, home) = scripted([Round::text("# Crates\n\nThey are counted.")]);
-    let repository = small_repository();
-    let place = repository.path().join("ANSWER.md");
-    let done = home
-        .run(repository.path(), &["explain", ".", "-o", "ANSWER.md"])
-        .expect(0);
-    assert_eq!(done.stdout, "");
-    let text = fs::read_to_string(&place).expect("it is there");
-    assert!(text.starts_with("# Crates\n\nThey are counted."), "{text}");
-    assert!(
-        done.stderr.contains("report session-reports/session_"),
-        "{}",
-        done.stderr
-    );
-    let seen = prompts(&server);
-    assert!(
-        !seen[0].to_string().contains("ANSWER"),
-        "an operation does not find its own answer"
-    );
-
-    let refused = home
-        .run(repository.path(), &["explain", "..", "-qo", "ANSWER.md"])
-        .expect(1);
-    assert!(
-        refused
-            .stderr
-            .contains("`ANSWER.md` was not written: the operation is not complete.\nhint: `tool results "),
-        "{}",
-        refused.stderr
-    );
-    assert_eq!(
-        fs::read_to_string(&place).expect("it is there"),
-        text,
-        "it is as it was"
-    );
-}
-
-#[test]
-fn an_output_file_that_cannot_be_is_said_before_anything_starts() {
-    let (server, home) = scripted([Round::text("Fine.")]);
-    let repository = small_repository();
-    let finished = home
-        .run(repository.path(), &["explain", ".", "-o", "no/such/A.md"])
-        .expect(2);
-    assert!(
-        finished
-            .stderr
-            .starts_with("[error] The folder of `no/such/A.md` does not exist\nhint: make it with `mkdir -p"),
-        "{}",
-        finished.stderr
-    );
-    assert!(server.requests().is_empty() && !home.path().join("backend.json").exists());
-}
-
-#[test]
-fn an_answer_never_replaces_its_target_or_what_was_changed_meanwhile() {
-    let (server, home) = scripted([
-        Round::calls([ScriptedCall::new(
-            "write_file",
-            json!({"path": "NOTES.md", "content": "the model's\n"}),
-        )]),
-        Round::text("Done."),
-    ]);
-    let repository = small_repository();
-    let at = |name: &str| repository.path().join(name);
-    let source = fs::read_to_string(at("main.py")).expect("it is there");
-    let refused = home
-        .run(repository.path(), &["refactor", "main.py", "-o", "./main.py"])
-        .expect(2);
-    assert_eq!(
-        refused.stderr,
-        "[error] `./main.py` is what the operation is about; the answer would replace it\nhint: name another file for \
-         the answer, for example `-o ANSWER.md`\n"
-    );
-    assert!(server.requests().is_empty() && !home.path().join("backend.json").exists());
-    assert_eq!(fs::read_to_string(at("main.py")).expect("it is there"), source);
-
-    let kept = home
-        .run(repository.path(), &["refactor", "main.py", "-o", "NOTES.md"])
-        .expect(1);
-    assert!(
-        kept.stderr.ends_with(
-            "[error] `NOTES.md` was changed while the operation ran, and is left as it is\nhint: the answer is in \
-             `NOTES.md.answer`\n"
-        ),
-        "{}",
-        kept.stderr
-    );
-    assert_eq!(
-        fs::read_to_string(at("NOTES.md")).expect("it is there"),
-        "the model's\n"
-    );
-    let answer = fs::read_to_string(at("NOTES.md.answer")).expect("it is there");
-    assert!(answer.starts_with("Done."), "{answer}");
-}
-
-#[test]
-fn events_go_into_a_file_as_well() {
-    let (_server, home) = scripted([Round::text("Fine.")]);
-    let repository = small_repository();
-    home.run(
-        repository.path(),
-        &["explain", ".", "--json", "--output", "events.jsonl"],
-    )
-    .expect(0);
-    let text = fs::read_to_string(repository.path().join("events.jsonl")).expect("it is there");
-    let last: Value = serde_json::from_str(text.lines().last().expect("lines")).expect("JSON");
-    assert_eq!(last["type"], "complete");
-}
-
-#[test]
-fn a_task_comes_from_standard_input_and_a_path_does_not() {
-    let (server, home) = scripted([Round::text("Split `main.py:1`.")]);
-    let repository = small_repository();
-    let task = b"make it modular\n\nbut keep `main.py`\n";
-    with_input(&home, repository.path(), &["architect", "-"], task);
-    let request = prompts(&server)[0].to_string();
-    assert!(request.contains("make it modular\\n\\nbut keep `main.py`"), "{request}");
-    let empty = with_input(&home, repository.path(), &["refactor", "-"], b" \n").expect(2);
-    assert!(
-        empty.stderr.starts_with("[error] Standard input holds no task\n"),
-        "{}",
-        empty.stderr
-    );
-    let large = with_input(&home, repository.path(), &["refactor", "-"], &vec![b'x'; 100_000]).expect(2);
-    assert!(
-        large.stderr.starts_with("[error] The task is larger than 64 KiB\n"),
-        "{}",
-        large.stderr
-    );
-    for command in ["explain", "test-gen"] {
-        let refused = with_input(&home, repository.path(), &[command, "-"], b"x").expect(2);
-        assert!(
-            refused.stderr.contains("takes a path; `-` is none\nhint: "),
-            "{}",
-            refused.stderr
-        );
-    }
-}
-
-#[test]
-fn history_is_filtered_by_model_operation_status_repository_and_number() {
-    let (_server, home) = scripted([Round::text("One."), Round::text("Two.")]);
-    let (one, two) = (small_repository(), small_repository());
-    let nothing = home.run(one.path(), &["history"]).expect(0);
-    assert!(
-        nothing.stderr.contains("hint: `tool explain .` makes the first"),
-        "{}",
-        nothing.stderr
-    );
-    home.run(one.path(), &["explain", "."]).expect(0);
-    home.run(two.path(), &["explain", ".", "--model", "vendor/other one"])
-        .expect(0);
-    home.run(two.path(), &["explain", ".."]).expect(1);
-    let count = |arguments: &[&str]| {
-        let all: Vec<&str> = ["history", "--json"].iter().chain(arguments).copied().collect();
-        let listed = home.run(one.path(), &all).expect(0);
-        json_of(&listed)["sessions"].as_array().expect("a list").len()
-    };
-    assert_eq!(count(&[]), 3);
-    assert_eq!(count(&["--model", "vendor/other one"]), 1);
-    assert_eq!(count(&["--operation", "explain"]), 3);
-    assert_eq!(count(&["--operation", "test-gen"]), 0);
-    assert_eq!(count(&["--status", "failed"]), 1);
-    assert_eq!(count(&["--repo", "."]), 1);
-    assert_eq!(
-        count(&["--repo", two.path().to_str().expect("UTF-8"), "--status", "complete"]),
-        1
-    );
-    assert_eq!(count(&["--limit", "2"]), 2);
-    let none = home.run(one.path(), &["history", "--operation", "refactor"]).expect(0);
-    assert!(none.stderr.contains("No session is like that."), "{}", none.stderr);
-}
-
-#[test]
-fn results_are_found_by_a_beginning_and_as_the_latest_here() {
-    let (_server, home) = scripted([Round::text("Of the first."), Round::text("Of the second.")]);
-    let (one, two) = (small_repository(), small_repository());
-    home.run(one.path(), &["explain", "."]).expect(0);
-    home.run(two.path(), &["explain", "."]).expect(0);
-    let latest = home.run(one.path(), &["results"]).expect(0);
-    assert!(latest.stdout.starts_with("Of the first."), "{}", latest.stdout);
-    let report = latest
-        .stderr
-        .lines()
-        .find_map(|line| line.strip_prefix("report "))
-        .expect("a report");
-    assert!(one.path().join(report).is_file(), "{report} opens from here");
-    let from_elsewhere = home
-        .run(
-            Path::new("/"),
-            &["results", "--repo", one.path().to_str().expect("UTF-8")],
-        )
-        .expect(0);
-    let report = from_elsewhere
-        .stderr
-        .lines()
-        .find_map(|line| line.strip_prefix("report "))
-        .expect("a report");
-    assert!(Path::new("/").join(report).is_file(), "{report} opens from there");
-
-    let newest = json_of(&home.run(two.path(), &["results", "latest", "--json"]).expect(0));
-    let id = newest["session_id"].as_str().expect("an id").to_owned();
-    let by_beginning = home.run(one.path(), &["results", &id[..30]]).expect(0);
-    assert!(
-        by_beginning.stdout.starts_with("Of the second."),
-        "{}",
-        by_beginning.stdout
-    );
-    let ambiguous = home.run(one.path(), &["results", "0"]).expect(2);
-    assert!(
-        ambiguous.stderr.contains("is the beginning of more than one"),
-        "{}",
-        ambiguous.stderr
-    );
-    home.run(one.path(), &["results", "ffffffff"]).expect(1);
-    let nonsense = home.run(one.path(), &["results", "../x"]).expect(2);
-    assert!(
-        nonsense.stderr.starts_with("[error] Not a session identifier: `../x`"),
-        "{}",
-        nonsense.stderr
-    );
-    let elsewhere = small_repository();
-    let none = home.run(elsewhere.path(), &["results", "latest"]).expect(1);
-    assert!(none.stderr.contains("hint: `tool history` shows"), "{}", none.stderr);
-}
-
 /// Every exit code of the table, each by the shortest way to it.
 #[test]
 fn exit_codes() {
@@ -590,7 +93,43 @@ fn exit_codes() {
         (&["--help"][..], 0, ""),
         (&["explain", "."][..], 0, ""),
         (&["explain", "nosuchfile"][..], 2, "[error] File not found: nosuchfile"),
+        // It is there, so that a session is made of it, which fails.
         (&["explain", ".."][..], 1, "[error] File not found: .."),
+        (
+            &["skill", "add", "gone.wasm"][..],
+            2,
+            "[error] `gone.wasm` could not be read",
+        ),
+        (
+            &["skill", "inspect", "gone.wasm"][..],
+            2,
+            "[error] `gone.wasm` could not be read",
+        ),
+        (&["skill", "build", "gone"][..], 2, "[error] Skill `gone`: "),
+        (&["skill", "test", "gone"][..], 2, "[error] Not a directory: gone"),
+        (&["skill", "sign", "gone.wasm", "--key", "gone.key"][..], 2, "[error] "),
+        (
+            &["skill", "audit", "read_file", "--cases", "gone"][..],
+            2,
+            "[error] There is no cases.toml",
+        ),
+        (
+            &["dev", "model-server", "--script", "gone.json"][..],
+            2,
+            "[error] Script `gone.json`",
+        ),
+        (&["history", "--repo", "gone"][..], 2, "[error] "),
+        (&["skill", "remove", "gone"][..], 1, "[error] "),
+        (
+            &["init", "--offline", "--model", "m"][..],
+            2,
+            "[error] the argument '--offline' cannot be used with '--model <MODEL>'",
+        ),
+        (
+            &["init", "--offline", "--url", "http://127.0.0.1:1"][..],
+            2,
+            "[error] the argument '--offline' cannot be used with '--url <URL>'",
+        ),
         (
             &["skill", "call", "write_file", r#"{"path":"a","content":"b"}"#][..],
             1,

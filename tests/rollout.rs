@@ -270,7 +270,9 @@ fn a_list_reads_no_component_that_is_still_the_one_that_was_pinned() {
 fn locked() -> (Home, TempDir) {
     let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
     for name in ["echo", "summing"] {
-        skill(&home, &["add", text(&guest(name)), "--yes"]).expect(0);
+        let file = root.path().join(format!("{name}.wasm"));
+        std::fs::copy(guest(name), &file).expect("the folder is writable");
+        skill(&home, &["add", text(&file), "--yes"]).expect(0);
     }
     let done = home.run(root.path(), &["skill", "lock"]).expect(0);
     holds(&done.stdout, &["Locked 2 skills in ", "skills.lock"]);
@@ -314,7 +316,24 @@ fn a_lock_file_is_the_same_whenever_it_is_written_and_names_no_place_of_this_mac
     let elsewhere = TempDir::new().expect("a temporary folder");
     home.run(root.path(), &["skill", "lock", "--dir", text(elsewhere.path())])
         .expect(0);
-    assert_eq!(lock_file(elsewhere.path()), before);
+    // From there the components lie nowhere that others could look.
+    let without: Vec<&str> = before.lines().filter(|line| !line.starts_with("source")).collect();
+    assert_eq!(lock_file(elsewhere.path()).lines().collect::<Vec<_>>(), without);
+    let other = Home::offline();
+    let refused = other.run(elsewhere.path(), &["skill", "sync", "--yes"]).expect(1);
+    holds(
+        &refused.stderr,
+        &[
+            "`echo` is locked, and the file does not say where it lies",
+            "tool skill add",
+        ],
+    );
+    // By another way to the same file it lies in the repository all the same.
+    let around = root.path().join("deep/../echo.wasm");
+    std::fs::create_dir(root.path().join("deep")).expect("the folder is writable");
+    skill(&home, &["add", text(&around), "--yes"]).expect(0);
+    home.run(root.path(), &["skill", "lock"]).expect(0);
+    assert_eq!(lock_file(root.path()), before);
 }
 
 #[test]
@@ -425,9 +444,6 @@ fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
 #[test]
 fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     let (_, root) = locked();
-    for name in ["echo", "summing"] {
-        std::fs::copy(guest(name), root.path().join(format!("{name}.wasm"))).expect("the folder is writable");
-    }
     let home = Home::offline();
     let asked = home.run(root.path(), &["skill", "sync"]).expect(1);
     holds(&asked.stderr, &["echo 1.0.0", "--yes"]);
@@ -439,15 +455,26 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     );
     let place = root.path().join("skills.lock");
     let agreed = std::fs::read_to_string(&place).expect("it is there");
-    // Fewer effects than it asks for, because fewer are locked.
+    // Fewer effects than it has, because fewer are locked: it loses them in every repository, or keeps them.
     rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");
-    home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
-    assert_eq!(
-        entry(&home, "summing").expect("it is there")["effects"],
-        serde_json::json!([])
+    let granted = || entry(&home, "summing").expect("it is there")["effects"].clone();
+    let kept = home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
+    holds(
+        &kept.stderr,
+        &[
+            "`summing` keeps read-repository for your other repositories",
+            "hint: `tool skill sync --narrow` takes what is not locked",
+        ],
     );
+    assert_eq!(granted(), serde_json::json!(["read-repository"]));
+    let narrowed = home.run(root.path(), &["skill", "sync", "--yes", "--narrow"]).expect(0);
+    holds(
+        &narrowed.stderr,
+        &["`summing` loses read-repository, in every repository"],
+    );
+    assert_eq!(granted(), serde_json::json!([]));
     // More again is more than before: a difference, and a question of its own.
-    std::fs::write(&place, agreed).expect("the folder is writable");
+    std::fs::write(&place, &agreed).expect("the folder is writable");
     let frozen = home.run(root.path(), &["skill", "sync", "--frozen"]).expect(2);
     holds(
         &frozen.stderr,
@@ -459,10 +486,29 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
         &home.run(root.path(), &granting).expect(0).stdout,
         &["2 skills are as locked."],
     );
-    assert_eq!(
-        entry(&home, "summing").expect("it is there")["effects"],
-        serde_json::json!(["read-repository"])
+    assert_eq!(granted(), serde_json::json!(["read-repository"]));
+    // What only its owner can mend is told with the command that does, and is not asked about again.
+    skill(&home, &["disable", "echo"]).expect(0);
+    rewrite(root.path(), "name = \"summing\"", "name = \"adding\"");
+    rewrite(root.path(), "source = \"summing.wasm\"\n", "");
+    let left = home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
+    holds(
+        &left.stderr,
+        &["`adding` is locked, and the file does not say where it lies"],
     );
+    std::fs::write(&place, &agreed).expect("the folder is writable");
+    let (_folder, extra) = changed("echo", &[("echo", "s001")]);
+    skill(&home, &["add", text(&extra), "--yes"]).expect(0);
+    let left = home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
+    holds(
+        &left.stderr,
+        &[
+            "hint: `tool skill enable echo` brings it back, `tool skill remove s001` takes it away, `tool skill lock` locks",
+        ],
+    );
+    assert_eq!(left.stdout, "", "nothing is pinned that is as locked");
+    skill(&home, &["remove", "s001"]).expect(0);
+    skill(&home, &["enable", "echo"]).expect(0);
     // A pin whose file is gone can be taken away.
     std::fs::remove_file(home.path().join("skills/summing.wasm")).expect("it is there");
     skill(&home, &["remove", "summing"]).expect(0);
@@ -576,6 +622,13 @@ fn an_audit_of_cases_proposes_and_runs_nothing() {
     let report: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     holds(&report["used"].to_string(), &["run-process"]);
     assert_eq!(report["failed"], 1);
+    let failed = &report["failures"][0];
+    assert_eq!((&failed["call"], &failed["verdict"]), (&"all".into(), &"denied".into()));
+    let shown = skill(&home, &["audit", "run_tests", "--cases", text(folder.path())]).expect(1);
+    holds(
+        &shown.stdout,
+        &["run_tests: 1 call, 1 of them failed", "  failed       all (denied): "],
+    );
     std::fs::write(folder.path().join("cases.toml"), "[[case]\n").expect("the folder is writable");
     let broken = skill(&home, &["audit", "run_tests", "--cases", text(folder.path())]).expect(2);
     holds(&broken.stderr, &["cases.toml", "line 1"]);

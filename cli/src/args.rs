@@ -141,6 +141,7 @@ Examples:
   tool history
   tool history --repo . --limit 5
   tool history --operation refactor --status failed
+  tool history --operation skill-call
   tool history --model MODEL --json")]
     History(History),
 
@@ -374,7 +375,7 @@ pub(crate) struct History {
     /// Only sessions of this model
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Only sessions of this operation
+    /// Only sessions of this operation; mcp are connections of other agents, skill-call your own calls of skills
     #[arg(long, value_enum)]
     pub(crate) operation: Option<OperationName>,
     /// Only sessions that stand so
@@ -395,6 +396,7 @@ pub(crate) enum OperationName {
     Refactor,
     TestGen,
     Mcp,
+    SkillCall,
 }
 
 impl OperationName {
@@ -406,6 +408,7 @@ impl OperationName {
             Self::Refactor => "refactor",
             Self::TestGen => "test-gen",
             Self::Mcp => "mcp",
+            Self::SkillCall => "skill-call",
         }
     }
 }
@@ -446,7 +449,7 @@ pub(crate) struct Probes {
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     /// Provider to enable
-    #[arg(long, value_enum, conflicts_with = "offline")]
+    #[arg(long, value_enum)]
     pub(crate) provider: Option<Provider>,
     /// What the hosted provider speaks [default: what the file has, else messages]
     #[arg(long, value_enum, requires = "provider")]
@@ -463,7 +466,7 @@ pub(crate) struct Init {
     #[arg(long, requires = "provider")]
     pub(crate) api_key_stdin: bool,
     /// Enable the embedded analyst, which needs neither key nor network
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["provider", "api", "url", "model", "api_key_stdin"])]
     pub(crate) offline: bool,
     /// Port of the backend [default: 8000]; 0 takes any free one. Alone it changes nothing else
     #[arg(long, value_name = "N")]
@@ -616,7 +619,7 @@ pub(crate) enum McpCommand {
     /// Print what another agent wants in its configuration, or put it there
     ///
     /// `--write` merges it into the file and shows the difference; all else in the file stays. JSON with comments is never
-    /// written.
+    /// written, and nothing is written through a link in the repository.
     #[command(after_help = "\
 Examples:
   tool mcp install vscode
@@ -637,6 +640,9 @@ pub(crate) struct Install {
     /// Grant an effect to that agent, as `tool mcp --allow` does
     #[arg(long, value_name = "EFFECT")]
     pub(crate) allow: Vec<String>,
+    /// Name of the entry [default: `tool`, with the folder's name where one file serves every repository]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
     /// Write it into the agent's file instead of printing it
     #[arg(long)]
     pub(crate) write: bool,

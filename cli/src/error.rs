@@ -30,9 +30,13 @@ impl Error {
         Self::Problem(Problem::new(code, message))
     }
 
-    /// Words for an error on a file of the user's.
+    /// Words for an error on a file of the user's. One that is not there was misspelt.
     pub(crate) fn file(what: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
-        Self::new("file", format!("{what} `{}`: {error}", path.display()))
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => "usage",
+            _ => "file",
+        };
+        Self::new(code, format!("{what} `{}`: {error}", path.display()))
     }
 
     /// The exit code of the specification.
@@ -56,7 +60,9 @@ impl From<Problem> for Error {
 pub(crate) fn code(problem: &str) -> u8 {
     match problem {
         "backend-down" | "start-failed" | "port-in-use" | "stop-failed" | "stranger" | "foreign-home" => BACKEND,
-        "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-root" => USAGE,
+        "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-root" => {
+            USAGE
+        }
         problem if problem.starts_with("config-") => USAGE,
         _ => FAILED,
     }

@@ -128,20 +128,19 @@ impl Output {
 
     /// `[error] <message>` and the hint that mends it.
     pub(crate) fn problem(self, problem: &Problem) {
-        self.error_line(&format!("{} {}", self.label("[error]", "31"), clean(&problem.message)));
-        problem.hint.iter().for_each(|hint| self.hint(hint));
+        self.marked(&self.label("[error]", "31"), problem);
     }
 
     /// `[warning] <message>` and the hint that mends it: nothing has failed.
     pub(crate) fn warning(self, problem: &Problem) {
         if !self.quiet {
-            self.error_line(&format!(
-                "{} {}",
-                self.label("[warning]", "33"),
-                clean(&problem.message)
-            ));
-            problem.hint.iter().for_each(|hint| self.hint(hint));
+            self.marked(&self.label("[warning]", "33"), problem);
         }
+    }
+
+    fn marked(self, label: &str, problem: &Problem) {
+        self.error_line(&format!("{label} {}", indented(&clean(&problem.message))));
+        problem.hint.iter().for_each(|hint| self.hint(hint));
     }
 
     fn label(self, label: &str, colour: &str) -> String {
@@ -153,7 +152,7 @@ impl Output {
 
     /// A line that says what mends an error; it belongs to the one above it.
     pub(crate) fn hint(self, hint: &str) {
-        self.error_line(&self.dim(&format!("hint: {hint}")));
+        self.error_line(&self.dim(&format!("hint: {}", indented(hint))));
     }
 
     fn dim(self, text: &str) -> String {
@@ -171,6 +170,17 @@ impl Output {
     }
 }
 
+/// Text whose further lines are set in, so that none of them passes for a message of its own.
+fn indented(text: &str) -> String {
+    let mut lines = text.trim_end().split('\n');
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |text, line| match line {
+        "" => text + "\n",
+        line if line.starts_with("  ") => text + "\n" + line,
+        line => text + "\n  " + line,
+    })
+}
+
 /// Columns of the terminal.
 fn columns() -> usize {
     let size = terminal_size::terminal_size();
@@ -185,4 +195,18 @@ fn write_out(text: &str) -> Result<(), Error> {
         io::ErrorKind::BrokenPipe => Error::OutputClosed,
         _ => Error::new("output", format!("Standard output could not be written: {error}")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::indented;
+
+    #[test]
+    fn no_further_line_of_a_message_stands_at_the_margin() {
+        assert_eq!(indented("one"), "one");
+        assert_eq!(
+            indented("one\n[error] two\n  three\n\nfour\n"),
+            "one\n  [error] two\n  three\n\n  four"
+        );
+    }
 }

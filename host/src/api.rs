@@ -50,7 +50,7 @@ impl Operation {
     }
 }
 
-/// What a listed session does: one of the four operations, or calls for another agent.
+/// What a listed session does: one of the four operations, or calls of skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
@@ -64,6 +64,8 @@ pub enum Activity {
     TestGen,
     /// Calls skills for another agent. It has no answer, and so no result.
     Mcp,
+    /// One call of a skill by the user. Listed only where these are asked for; it has no result either.
+    SkillCall,
 }
 
 impl Activity {
@@ -75,6 +77,7 @@ impl Activity {
             Self::Refactor => Operation::Refactor.name(),
             Self::TestGen => Operation::TestGen.name(),
             Self::Mcp => "mcp",
+            Self::SkillCall => "skill-call",
         }
     }
 }
@@ -595,9 +598,22 @@ pub struct SkillEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub reason: Option<String>,
+    /// The signature that lies beside it; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Signed)]
+    pub signature: Option<Signed>,
     /// JSON Schema of its arguments; null where it is not known.
     #[schema(value_type = Option<Object>, required)]
     pub parameters: Value,
+}
+
+/// A signature of a skill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Signed {
+    /// Who made it, as `[skills.identities]` named them when it was checked; absent where that was nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub by: Option<String>,
 }
 
 /// Answer of GET /skills.

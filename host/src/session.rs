@@ -712,7 +712,8 @@ fn unreadable(error: &std::io::Error) -> Problem {
 }
 
 fn unknown(id: &str) -> Problem {
-    Problem::new("not-found", format!("There is no session `{id}`")).with_hint("`tool history` lists them")
+    Problem::new("not-found", format!("There is no session `{id}`"))
+        .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
 }
 
 /// The result of an operation; a call of one skill has none beside its stream.

@@ -53,7 +53,7 @@ fn what_cannot_be_built_or_tested_says_why() {
         &tool(&["skill", "build"]).expect(2).stderr,
         &["There is no skill in", "app.py (Python)"],
     );
-    holds(&tool(&["skill", "build", "nowhere"]).expect(1).stderr, &["nowhere"]);
+    holds(&tool(&["skill", "build", "nowhere"]).expect(2).stderr, &["nowhere"]);
     holds(&tool(&["skill", "test"]).expect(2).stderr, &["There is no cases.toml"]);
     fs::write(place.join("cases.toml"), "").expect("it is writable");
     holds(&tool(&["skill", "test"]).expect(2).stderr, &["holds no case"]);
@@ -126,6 +126,46 @@ fn a_case_that_fails_says_what_differs_and_what_it_cost() {
     // Nothing was added by trying it out, and no backend was started.
     assert!(!author.home.path().join("skills").exists());
     assert!(!author.home.path().join("backend.json").exists());
+}
+
+#[test]
+fn a_case_runs_programs_only_by_the_users_own_word() {
+    let author = Author::new();
+    let place = author.folder.path();
+    fs::copy(guest("echo"), place.join("echo.wasm")).expect("it was built");
+    let case = "[[case]]\nname = \"runs\"\nallow = [\"run-process\"]\nequals = \"{}\"\n";
+    fs::write(place.join("cases.toml"), case).expect("it is writable");
+    let test = |flags: &[&str]| author.tool(place, &[&["skill", "test"], flags].concat());
+    let refused = test(&[]).expect(1);
+    assert_eq!(refused.stdout, "", "nothing was called");
+    holds(
+        &refused.stderr,
+        &[
+            "The case `runs` allows `run-process`",
+            "your own word",
+            "--allow run-process",
+        ],
+    );
+    test(&["--allow", "install"]).expect(1);
+    holds(
+        &test(&["--allow", "run"]).expect(2).stderr,
+        &["Unknown effect `run`", "run-process"],
+    );
+    let passed = test(&["--allow", "run-process"]).expect(0);
+    holds(&passed.stdout, &["1 of 1 cases passed"]);
+    holds(&passed.stderr, &["There is no folder `fixture`"]);
+    fs::create_dir(place.join("fixture")).expect("it is writable");
+    let quiet = test(&["--allow", "run-process"]).expect(0);
+    assert!(!quiet.stderr.contains("fixture"), "{}", quiet.stderr);
+    // An audit is of the same cases, and runs nothing whatever they allow.
+    fs::remove_dir(place.join("fixture")).expect("it is ours");
+    std::os::unix::fs::symlink("/", place.join("fixture")).expect("links can be made");
+    for command in [
+        &["skill", "test", "--allow", "run-process"][..],
+        &["skill", "audit", "read_file", "--cases", "."],
+    ] {
+        holds(&author.tool(place, command).expect(2).stderr, &["fixture` is a link"]);
+    }
 }
 
 #[test]

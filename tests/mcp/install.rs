@@ -123,3 +123,86 @@ fn what_is_in_a_file_stays_there() {
     );
     install(&home, &root, &["json", "--write"]).expect(2);
 }
+
+#[test]
+fn nothing_is_written_through_a_link_of_the_repository() {
+    let (home, place, root) = places();
+    let elsewhere = place.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("writable");
+    fs::write(elsewhere.join("mcp.json"), "{}").expect("writable");
+    for (client, link, target) in [
+        ("cursor", ".cursor", elsewhere.clone()),
+        ("claude-code", ".mcp.json", elsewhere.join("mcp.json")),
+        ("gemini", ".gemini", place.path().join("nowhere")),
+    ] {
+        std::os::unix::fs::symlink(&target, root.join(link)).expect("links can be made");
+        let refused = install(&home, &root, &[client, "--write"]).expect(2);
+        holds(
+            &refused.stderr,
+            &[
+                link,
+                "is a link, and nothing is written through it",
+                "hint: leave out `--write`",
+            ],
+        );
+        install(&home, &root, &[client]).expect(0);
+    }
+    assert_eq!(
+        fs::read_to_string(elsewhere.join("mcp.json")).expect("it is there"),
+        "{}"
+    );
+    assert_eq!(fs::read_dir(&elsewhere).expect("it is there").count(), 1);
+    assert!(!place.path().join("nowhere").exists());
+}
+
+#[test]
+fn repositories_of_one_name_have_entries_of_their_own() {
+    let (home, place, root) = places();
+    let other = place.path().join("deep/shop");
+    fs::create_dir_all(&other).expect("writable");
+    let file = home.path().join(".codex/config.toml");
+    let servers = || {
+        let written: toml::Table = fs::read_to_string(&file)
+            .expect("it is there")
+            .parse()
+            .expect("it is TOML");
+        written["mcp_servers"].clone()
+    };
+    install(&home, &root, &["codex", "--write"]).expect(0);
+    let said = install(&home, &other, &["codex", "--write"]).expect(0);
+    holds(
+        &said.stderr,
+        &[
+            "`tool-shop` is of another repository there: this one is `tool-shop-2`",
+            "--name NAME",
+        ],
+    );
+    // Each is known again, from wherever it is named.
+    let again = install(&home, &root, &["codex", "--write", "--root", "../deep/../deep/shop"]).expect(0);
+    holds(&again.stderr, &["has it already"]);
+    holds(
+        &install(&home, &root, &["codex", "--write"]).expect(0).stderr,
+        &["has it already"],
+    );
+    install(&home, &other, &["codex", "--write", "--name", "mine"]).expect(0);
+    let real = other.canonicalize().expect("it is there");
+    for (name, root) in [("tool-shop", &root), ("tool-shop-2", &real), ("mine", &real)] {
+        assert_eq!(servers()[name]["args"][2].as_str(), root.to_str(), "{name}");
+    }
+    for wrong in ["", "a b", "ü", &"n".repeat(41)] {
+        let refused = install(&home, &root, &["codex", "--name", wrong]).expect(2);
+        holds(&refused.stderr, &["is no name of a server", "hint: letters"]);
+    }
+}
+
+#[test]
+fn a_file_that_teams_commit_is_said_to_name_places_of_this_machine() {
+    let (home, _place, root) = places();
+    let said = install(&home, &root, &["vscode", "--write"]).expect(0);
+    holds(
+        &said.stderr,
+        &["mcp.json names places of this machine", "hint: leave it out"],
+    );
+    let own = install(&home, &root, &["zed", "--write"]).expect(0);
+    assert!(!own.stderr.contains("places of this machine"), "{}", own.stderr);
+}

@@ -17,7 +17,14 @@ impl Keys {
         let folder = TempDir::new().expect("a temporary folder");
         let home = Home::empty();
         let made = skill(&home, &["keys", "new", "--out", text(&folder.path().join("team"))]).expect(0);
-        holds(&made.stdout, &["team.key", "team.pub"]);
+        holds(
+            &made.stdout,
+            &[
+                "team.key, the private key",
+                "team.pub, the public key",
+                "[skills.identities]\n  NAME = \"/",
+            ],
+        );
         Self { folder }
     }
 
@@ -107,18 +114,29 @@ fn a_flag_requires_a_signature_where_the_configuration_does_not() {
     skill(&home, &["add", text(&component), "--yes"]).expect(0);
     skill(&home, &["sign", "echo", "--key", text(&ada.private())]).expect(0);
     skill(&home, &["trust", "echo", "--yes", "--require-signature"]).expect(0);
-    for (key, told) in [
-        (ada.public(), "tool skill keys new"),
-        (component.clone(), "could not be read"),
-        (PathBuf::from("/nowhere"), "/nowhere"),
+    for (key, code, told) in [
+        (ada.public(), 1, "tool skill keys new"),
+        (component.clone(), 1, "could not be read"),
+        (PathBuf::from("/nowhere"), 2, "/nowhere"),
     ] {
         holds(
-            &skill(&home, &["sign", "echo", "--key", text(&key)]).expect(1).stderr,
+            &skill(&home, &["sign", "echo", "--key", text(&key)]).expect(code).stderr,
             &["[error]", told],
         );
     }
-    let again = skill(&home, &["keys", "new", "--out", text(&ada.folder.path().join("team"))]).expect(1);
-    holds(&again.stderr, &["team.pub` could not be written"]);
+    let again = skill(&home, &["keys", "new", "--out", text(&ada.folder.path().join("team"))]).expect(2);
+    holds(
+        &again.stderr,
+        &[
+            "team.key` is there already",
+            "hint: give the new pair another name: --out NAME",
+        ],
+    );
+    let nowhere = skill(&home, &["keys", "new", "--out", "/nowhere/team"]).expect(2);
+    holds(
+        &nowhere.stderr,
+        &["`/nowhere/team.key` could not be written\nhint: No such file"],
+    );
 }
 
 #[test]
@@ -325,4 +343,94 @@ fn a_registry_keeps_signatures_beside_components_and_none_is_believed_by_its_tag
 fn push_signed(home: &Home, component: &Path, place: &str) {
     let pushed = skill(home, &["push", text(component), place]).expect(0);
     holds(&pushed.stdout, &["with its signature"]);
+}
+
+#[test]
+fn who_has_signed_is_shown_and_so_is_that_nobody_knows_them() {
+    let (ada, bob) = (Keys::new(), Keys::new());
+    let home = home_of(false, &[("ada", &ada.public())]);
+    let (_folder, component) = changed("echo", &[]);
+    let sign = |keys: &Keys| skill(&home, &["sign", text(&component), "--key", text(&keys.private())]).expect(0);
+    let add = || skill(&home, &["add", text(&component), "--yes"]).expect(0).stderr;
+    let listed = || skill(&home, &["list"]).expect(0).stdout;
+    assert!(!add().contains("signed"), "nobody has signed it");
+    assert!(!listed().contains("signed"), "nobody has signed it");
+    sign(&bob);
+    holds(&add(), &["  signed   by nobody in [skills.identities]"]);
+    holds(&listed(), &["signed by nobody in [skills.identities]"]);
+    assert_eq!(
+        entry(&home, "echo").expect("it is there")["signature"],
+        serde_json::json!({})
+    );
+    sign(&ada);
+    holds(&add(), &["  signed   by ada"]);
+    holds(&listed(), &["signed by ada"]);
+    assert_eq!(entry(&home, "echo").expect("it is there")["signature"]["by"], "ada");
+    // Without identities nobody is known.
+    let other = Home::offline();
+    let added = skill(&other, &["add", text(&component), "--yes"]).expect(0);
+    holds(&added.stderr, &["  signed   by nobody in [skills.identities]"]);
+}
+
+#[test]
+fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
+    let (ada, bob) = (Keys::new(), Keys::new());
+    let home = home_of(false, &[("ada", &ada.public())]);
+    let root = crate::support::folder(&[("a.txt", "x\n")]);
+    let (_folder, component) = changed("echo", &[]);
+    skill(&home, &["sign", text(&component), "--key", text(&ada.private())]).expect(0);
+    skill(&home, &["add", text(&component), "--yes"]).expect(0);
+    home.run(root.path(), &["skill", "lock"]).expect(0);
+    let ask = |command: &str, code| home.run(root.path(), &[command]).expect(code);
+    holds(
+        &ask("doctor", 0).stdout,
+        &[
+            "ok    skills.lock     1 skill is as locked",
+            "ok    identities      ada may sign; 1 of 1 skills signed",
+        ],
+    );
+    holds(&ask("config", 0).stdout, &["repository.skills", "1 skill is as locked"]);
+    // A skill more than is locked, signed by somebody else.
+    let (_other, extra) = changed("echo", &[("echo", "s001")]);
+    skill(&home, &["sign", text(&extra), "--key", text(&bob.private())]).expect(0);
+    skill(&home, &["add", text(&extra), "--yes"]).expect(0);
+    let said = ask("doctor", 0).stdout;
+    holds(
+        &said,
+        &[
+            "warn  skills.lock     `s001` is there and not locked",
+            "hint: `tool skill remove s001` takes it away",
+            "warn  identities      `s001` is not signed by `ada`",
+        ],
+    );
+    let said = ask("config", 0).stderr;
+    holds(
+        &said,
+        &[
+            "[warning] `s001` is there and not locked",
+            "[warning] `s001` is not signed by `ada`",
+        ],
+    );
+    // What cannot be understood stops those who need it.
+    std::fs::write(root.path().join("skills.lock"), "version = 1\nskil = []\n").expect("the folder is writable");
+    holds(
+        &ask("doctor", 2).stdout,
+        &["fail  skills.lock", "line 2: unknown field `skil`"],
+    );
+    holds(&ask("config", 2).stderr, &["[error] ", "line 2: unknown field `skil`"]);
+    std::fs::remove_file(root.path().join("skills.lock")).expect("it is ours");
+    std::fs::write(ada.public(), "no key").expect("it is ours");
+    holds(
+        &ask("doctor", 2).stdout,
+        &["fail  identities      `[skills.identities] ada` is no usable key"],
+    );
+    holds(
+        &ask("config", 2).stderr,
+        &["[error] `[skills.identities] ada` is no usable key"],
+    );
+    std::fs::remove_file(ada.public()).expect("it is ours");
+    holds(
+        &ask("doctor", 2).stdout,
+        &["fail  identities", "could not be read", "No such file"],
+    );
 }

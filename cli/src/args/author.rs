@@ -38,15 +38,19 @@ Examples:
     /// Run a skill's own cases in the sandbox and show what each call cost
     ///
     /// The cases are those of cases.toml, each on a fresh copy of the folder fixture beside it. Nothing is added or pinned,
-    /// no backend is started. Exit code 1 where a case fails.
+    /// no backend is started. What runs programs a case does not get by its file alone. Exit code 1 where a case fails.
     #[command(after_help = "\
 Examples:
   tool skill test
+  tool skill test --allow run-process
   tool skill test skills/todo --json | jq '.cases[] | select(.passed | not)'")]
     Test {
         /// Folder of the skill
         #[arg(value_name = "DIR", default_value = ".")]
         folder: PathBuf,
+        /// Let the cases have an effect that runs programs, where they allow it: run-process, install
+        #[arg(long, value_name = "EFFECT")]
+        allow: Vec<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -105,7 +105,8 @@ Examples:
     },
     /// Make the skills what skills.lock says, each as `add` does
     ///
-    /// Nobody gets more than the file says, nor more than you say yes to. Exit code 2 where --frozen finds a difference.
+    /// Nothing is granted beyond the file, nor beyond what you say yes to. What a skill has beyond the file it keeps, because
+    /// your other repositories may need it: in this one the file narrows it. Exit code 2 where --frozen finds a difference.
     #[command(after_help = "\
 Examples:
   tool skill sync
@@ -117,6 +118,9 @@ Examples:
         /// Change nothing and ask nothing: list what differs and fail
         #[arg(long)]
         frozen: bool,
+        /// Also take effects that the file does not grant from skills that have them, in every repository
+        #[arg(long, conflicts_with = "frozen")]
+        narrow: bool,
         #[command(flatten)]
         consent: Consent,
     },

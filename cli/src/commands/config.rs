@@ -8,7 +8,8 @@ use host::repository::Narrowing;
 use host::session::preflight::preflight;
 use serde_json::Value;
 
-use super::{Context, print_json};
+use super::skill::agreed::{Finding, IDENTITIES, LOCK};
+use super::{Context, print_json, skill};
 use crate::error::{Error, code};
 use crate::output::Output;
 
@@ -25,6 +26,19 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
         Some((place, Ok(narrowing))) => inspection.settings.extend(of_the_repository(&place, &narrowing)),
         Some((_, Err(problem))) => inspection.problem = inspection.problem.or(Some(problem)),
         None => {}
+    }
+    for (name, finding) in skill::agreed::look(&root, context) {
+        match finding {
+            // Whose signatures count is among the settings already.
+            Finding::Fine(_) if name == IDENTITIES => {}
+            Finding::Fine(detail) => {
+                inspection
+                    .settings
+                    .push(Setting::new("repository.skills", detail, Origin::File(root.join(LOCK))))
+            }
+            Finding::Odd(problem) => inspection.warnings.push(problem),
+            Finding::Wrong(problem) => inspection.problem = inspection.problem.or(Some(problem)),
+        }
     }
     if json {
         print_json(&inspection, context.output)?;
@@ -50,14 +64,9 @@ fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
 /// What the repository's own file narrows; it cannot widen anything.
 fn of_the_repository(place: &Path, narrowing: &Narrowing) -> Vec<Setting> {
     let origin = || Origin::File(place.to_owned());
-    let lists = [
-        ("deny", &narrowing.deny),
-        ("hide", &narrowing.hide),
-        ("protect", &narrowing.protect),
-    ];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    let mut settings: Vec<Setting> = lists
-        .map(|(key, list)| Setting::new(format!("repository.policy.{key}"), list.clone(), origin()))
+    let mut settings: Vec<Setting> = narrowing
+        .lists()
+        .map(|(key, list)| Setting::new(format!("repository.policy.{key}"), list.to_vec(), origin()))
         .collect();
     let words = [
         ("require_sandbox", narrowing.require_sandbox),

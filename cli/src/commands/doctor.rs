@@ -19,7 +19,8 @@ use host::session::preflight::preflight;
 use host::skill::SkillHost;
 use serde::Serialize;
 
-use super::{Context, print_json};
+use super::skill::agreed::Finding;
+use super::{Context, print_json, skill};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED, USAGE};
 use crate::output::{Output, Status, TICK};
@@ -111,7 +112,10 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
         checks.add(Check::of_problem("configuration", Verdict::Warn, warning))?;
     }
     let root_file = found.root_file.map(|(place, narrowing)| root_file(&place, narrowing));
-    let is_configured = settings.is_ok() && !root_file.as_ref().is_some_and(|check| check.status == Verdict::Fail);
+    let agreed = skill::agreed::look(&root, context);
+    let is_understood = !agreed.iter().any(|(_, finding)| matches!(finding, Finding::Wrong(_)));
+    let is_configured =
+        is_understood && settings.is_ok() && !root_file.as_ref().is_some_and(|check| check.status == Verdict::Fail);
     if let Some(check) = root_file {
         checks.add(check)?;
     }
@@ -126,6 +130,13 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
         }
     }
     checks.add(skills(&context.backend.home))?;
+    for (name, finding) in agreed {
+        checks.add(match finding {
+            Finding::Fine(detail) => Check::ok(name, detail),
+            Finding::Odd(problem) => Check::of_problem(name, Verdict::Warn, problem),
+            Finding::Wrong(problem) => Check::failed(name, problem),
+        })?;
+    }
     for check in surroundings(context)? {
         checks.add(check)?;
     }
@@ -233,15 +244,15 @@ fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
         Ok(narrowing) => narrowing,
         Err(problem) => return Check::failed(NAME, problem),
     };
-    let lists = [
-        ("denies", &narrowing.deny),
-        ("hides", &narrowing.hide),
-        ("protects", &narrowing.protect),
-    ];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    let mut words: Vec<String> = lists
-        .map(|(what, list)| format!("{what} {}", list.join(", ")))
-        .collect();
+    let said = |(key, list): (&str, &[String])| {
+        let verb = match key {
+            "deny" => "denies",
+            "hide" => "hides",
+            _ => "protects",
+        };
+        format!("{verb} {}", list.join(", "))
+    };
+    let mut words: Vec<String> = narrowing.lists().map(said).collect();
     if narrowing.require_sandbox {
         words.push("requires the full sandbox".to_owned());
     }
@@ -428,6 +439,7 @@ fn skills(home: &Path) -> Check {
             format!("{ready} ready; `{}` is {}", waiting.name, waiting.state),
             match waiting.state.as_str() {
                 "refused" => format!("tool skill remove {}", waiting.name),
+                "disabled" => format!("tool skill enable {}", waiting.name),
                 _ => format!("tool skill trust {}", waiting.name),
             },
         ),

@@ -229,17 +229,18 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
                 .into(),
         );
     }
-    // A whole one may be of a call of one skill, which no list holds.
+    // A whole one may be of an undo, which no list holds.
     if beginning.len() == WHOLE_IDENTIFIER {
         return Ok(beginning.to_owned());
     }
-    let tasks: Tasks = client.get("/api/tasks").await?;
-    let history: History = client.get("/api/history").await?;
-    let running = tasks.tasks.into_iter().map(|task| task.session_id);
-    let mut found: Vec<String> = running
-        .chain(history.sessions.into_iter().map(|session| session.id))
-        .filter(|id| id.starts_with(&beginning.to_ascii_lowercase()))
-        .collect();
+    let mut found: Vec<String> = Vec::new();
+    for query in ["", "?operation=skill-call"] {
+        let tasks: Tasks = client.get(&format!("/api/tasks{query}")).await?;
+        let history: History = client.get(&format!("/api/history{query}")).await?;
+        found.extend(tasks.tasks.into_iter().map(|task| task.session_id));
+        found.extend(history.sessions.into_iter().map(|session| session.id));
+    }
+    found.retain(|id| id.starts_with(&beginning.to_ascii_lowercase()));
     found.sort();
     found.dedup();
     match &mut found[..] {

@@ -1,6 +1,7 @@
 //! `tool skill`: list, call and manage skills.
 
 mod add;
+pub(super) mod agreed;
 mod audit;
 mod build;
 mod inspect;
@@ -48,7 +49,7 @@ async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
     match command {
         Author::New { name, lang, dir } => new::run(&name, lang, dir.as_deref(), context),
         Author::Build { folder } => build::run(&folder, context).await,
-        Author::Test { folder, json } => test::run(&folder, json, context),
+        Author::Test { folder, allow, json } => test::run(&folder, &allow, json, context),
     }
 }
 
@@ -73,7 +74,9 @@ async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error>
         Rollout::Enable { name } => add::disable(&name, false, context),
         Rollout::Lock { dir } => lock::lock(dir.as_deref(), context),
         Rollout::Sync { dir, frozen: true, .. } => lock::frozen(dir.as_deref(), context),
-        Rollout::Sync { dir, consent, .. } => lock::sync(dir.as_deref(), &consent, context).await,
+        Rollout::Sync {
+            dir, narrow, consent, ..
+        } => lock::sync(dir.as_deref(), narrow, &consent, context).await,
         Rollout::Audit { name, cases, json } => audit::run(&name, cases.as_deref(), json, context),
         Rollout::Push { component, place } => push::push(&component, &place, context).await,
         Rollout::Keys(Keys::New { out }) => sign::new_keys(&out, context),
@@ -86,13 +89,24 @@ fn registry(context: &Context) -> Result<std::sync::Arc<SkillHost>, Error> {
     SkillHost::new(BUILTINS, &context.backend.home).map_err(refused)
 }
 
-fn refused(error: impl std::error::Error) -> Error {
-    let problem = Problem::new("skill", error.to_string());
+fn refused(error: impl std::error::Error + 'static) -> Error {
+    // A path that is not there is the user's slip, as everywhere.
+    let code = if is_missing(&error) { "usage" } else { "skill" };
+    let problem = Problem::new(code, error.to_string());
     // Its own words name the file; what the system said of it is the cause.
     match error.source() {
         Some(source) => problem.with_hint(source.to_string()).into(),
         None => problem.into(),
     }
+}
+
+/// True for an error that comes of a file that is not there.
+fn is_missing(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>();
+        io.is_some_and(|io| io.kind() == std::io::ErrorKind::NotFound)
+    })
 }
 
 async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
@@ -117,18 +131,26 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
         (Some(reason), state) => format!("  {state}: {reason}"),
         (None, state) => format!("  {state}"),
     };
+    let signed = match skill.signature.as_ref().map(|signature| &signature.by) {
+        None => String::new(),
+        Some(Some(name)) => format!("  signed by {name}"),
+        Some(None) => format!("  signed by {NOBODY}"),
+    };
     let effects = skill.effects.join(", ");
     let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
     let (name, version, origin) = (&skill.name, &skill.version, &skill.origin);
     if narrow {
-        return format!("{name} {version}\n  {origin}  {digest}{state}\n  {effects}")
+        return format!("{name} {version}\n  {origin}  {digest}{signed}{state}\n  {effects}")
             .trim_end()
             .to_owned();
     }
-    format!("{name:width$}  {version:7}  {origin:7}  {digest}  {effects}{state}")
+    format!("{name:width$}  {version:7}  {origin:7}  {digest}  {effects}{signed}{state}")
         .trim_end()
         .to_owned()
 }
+
+/// Who has signed what no known key has.
+const NOBODY: &str = "nobody in [skills.identities]";
 
 async fn call(
     name: &str,
@@ -168,6 +190,12 @@ async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &C
                 // That tests fail is an answer to a model; a script wants to know it by the exit code.
                 have_tests_failed = of.skill == "run_tests" && text.starts_with("FAILED");
                 print_outcome(&event, receipt, context.output)?;
+                if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())
+                    && !files_modified.is_empty()
+                {
+                    let hint = format!("hint: `tool diff {id}` shows it, `tool undo {id}` takes it back");
+                    context.output.progress(&hint);
+                }
             }
             Event::Complete { .. } if have_tests_failed => return Ok(ExitCode::from(FAILED)),
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),

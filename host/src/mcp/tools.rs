@@ -114,6 +114,7 @@ mod tests {
             origin: "builtin".to_owned(),
             state: "ready".to_owned(),
             reason: None,
+            signature: None,
             parameters: json!({"type": "object"}),
         }
     }

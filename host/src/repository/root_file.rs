@@ -33,6 +33,15 @@ pub struct Narrowing {
     pub untrusted: bool,
 }
 
+impl Narrowing {
+    /// Its lists by their keys; one that is empty is left out.
+    pub fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        let lists = [("deny", &self.deny), ("hide", &self.hide), ("protect", &self.protect)];
+        let filled = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        filled.map(|(key, list)| (key, list.as_slice()))
+    }
+}
+
 /// Why it cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RootFileError {

@@ -185,7 +185,7 @@ impl Summary {
         changed.map(|(path, _)| path.clone()).collect()
     }
 
-    /// The session as a task; absent for a call of one skill.
+    /// The session as a task; absent for an undo.
     pub fn task(&self) -> Option<TaskEntry> {
         Some(TaskEntry {
             session_id: self.id().to_owned(),
@@ -197,7 +197,7 @@ impl Summary {
         })
     }
 
-    /// The session in the history; absent while it runs, and for a call of one skill.
+    /// The session in the history; absent while it runs, and for an undo.
     pub fn history_entry(&self) -> Option<HistoryEntry> {
         Some(HistoryEntry {
             id: self.id().to_owned(),
@@ -205,7 +205,11 @@ impl Summary {
             started: self.started,
             completed: self.completed?,
             files_modified: self.files_modified().len() as u64,
-            provider: self.start.model.clone(),
+            provider: match &self.start.work {
+                // No model is at work; what was called tells one call from another.
+                Work::Skill(name) => name.clone(),
+                _ => self.start.model.clone(),
+            },
             status: self.status,
             repository: self.start.repository.clone(),
             undone_by: None,
@@ -296,7 +300,10 @@ impl Filter {
                 .repo_path
                 .as_ref()
                 .is_none_or(|root| *root == summary.start.repository)
-            && (self.operation.is_none() || self.operation == summary.start.work.activity())
+            && match self.operation {
+                None => summary.start.work.is_listed_unasked(),
+                wanted => wanted == summary.start.work.activity(),
+            }
     }
 
     fn entries_max(&self) -> usize {
@@ -586,7 +593,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn history_holds_ended_operations_only() {
+    fn history_holds_ended_operations_and_calls_where_they_are_asked_for() {
         let mut call = session("5", Status::Complete, 5);
         call.start.work = Work::Skill("read_file".into());
         let all = [
@@ -609,6 +616,19 @@ pub(crate) mod tests {
         }
         "#);
         assert_eq!(tasks(all.iter(), &Filter::default()).len(), 2);
+        let calls = Filter {
+            operation: Some(crate::api::Activity::SkillCall),
+            ..Filter::default()
+        };
+        let found = super::history(all.iter(), &calls).sessions;
+        assert_eq!(
+            found
+                .iter()
+                .map(|call| (&*call.id, &*call.provider))
+                .collect::<Vec<_>>(),
+            [("5", "read_file")]
+        );
+        assert_eq!(tasks(all.iter(), &calls).len(), 1);
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub struct Start {
 pub enum Work {
     /// One of the four.
     Operation(Operation),
-    /// A call of the skill of this name. Not listed among tasks and history.
+    /// A call of the skill of this name. Listed among tasks and history only where calls are asked for.
     Skill(String),
     /// Takes back what the session of this identifier changed. Not listed either.
     Undo(String),
@@ -159,8 +159,14 @@ impl Work {
     pub fn activity(&self) -> Option<Activity> {
         match self {
             Self::Mcp => Some(Activity::Mcp),
+            Self::Skill(_) => Some(Activity::SkillCall),
             work => work.operation().map(Activity::from),
         }
+    }
+
+    /// True where it is listed without being asked for: scripts make calls by the hundred, which would leave no room.
+    pub fn is_listed_unasked(&self) -> bool {
+        !matches!(self, Self::Skill(_) | Self::Undo(_))
     }
 }
 

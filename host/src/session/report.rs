@@ -399,7 +399,10 @@ pub fn write(summary: &Summary, markdown: &str, known: Vec<Summary>) -> io::Resu
     let latest = report.and_then(|()| point_at(&folder, &name, markdown));
     let is_whole = history::is_whole(folder.as_fd());
     let missed = known.iter().filter(|known| !is_whole || known.report_path.is_empty());
-    let entries = missed.filter_map(Summary::history_entry).chain(summary.history_entry());
+    let listed = missed
+        .chain([summary])
+        .filter(|session| session.start.work.is_listed_unasked());
+    let entries = listed.filter_map(Summary::history_entry);
     let entries: Vec<HistoryEntry> = entries.collect();
     let listed = match entries.is_empty() {
         true => Ok(()),

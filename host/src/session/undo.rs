@@ -44,8 +44,9 @@ impl Sessions {
                     "No session has changed files in `{}` that are not undone yet",
                     root.display()
                 );
-                Problem::new("nothing-changed", message)
-                    .with_hint("`tool history` lists all sessions; name one of them")
+                Problem::new("nothing-changed", message).with_hint(
+                    "`tool history` lists sessions, with `--operation skill-call` your calls; name one of them",
+                )
             })
         })
         .await
@@ -160,7 +161,8 @@ fn explained(
 
 fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
     let message = format!("Nothing to undo: the session `{}` {why}", summary.id());
-    Problem::new("nothing-to-undo", message).with_hint("`tool history` shows which sessions changed files")
+    Problem::new("nothing-to-undo", message)
+        .with_hint("`tool history` shows which sessions changed files, with `--operation skill-call` which calls")
 }
 
 fn problem_of(error: &UndoError) -> Problem {

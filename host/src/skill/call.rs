@@ -446,6 +446,31 @@ fn may_be_split(grants: &Grants) -> bool {
         .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit) || !grants.declares(*effect))
 }
 
+/// Every verdict of a call that does not work: the contract's codes, the bounds, and what ended it otherwise.
+pub(super) const VERDICTS: [&str; 21] = [
+    "invalid-arguments",
+    "not-found",
+    "denied",
+    "failed",
+    "unavailable",
+    "limit",
+    "timeout",
+    "memory",
+    "output",
+    "read",
+    "stage",
+    "entries",
+    "handles",
+    "instances",
+    "tables",
+    "random",
+    "arguments",
+    "trap",
+    "busy",
+    "cancelled",
+    "not-ready",
+];
+
 impl CallError {
     /// The receipt's verdict: a failure's code, or what ended the call.
     pub fn verdict(&self) -> &str {

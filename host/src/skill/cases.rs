@@ -3,24 +3,27 @@
 //! Its author writes them into `cases.toml`. Each is one call in the real sandbox, on a fresh copy of the folder
 //! `fixture` beside the file; what comes of it is compared with what the case expects. A file that cannot be understood,
 //! or that expects nothing, is an error which says the line: a suite that checks nothing must not look like one that
-//! passes.
+//! passes. Whose words the file holds is not known: it lets a call change the copy, and run nothing that the user has
+//! not allowed beside it.
 
 mod compare;
 mod fixture;
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::Spanned;
 
-use super::policy::{Cause, Grant, Policy};
+use super::call::VERDICTS;
+use super::plain::{self, Links};
+use super::policy::{Cause, Effect, Grant, Policy};
 use super::{Arguments, CallContext, SessionFiles, SkillHost, Trial};
 use crate::api::{PolicyRequest, Problem, Receipt};
-use crate::config::nearest_key;
+use crate::config::{nearest, nearest_key};
 use crate::limits;
 use crate::process::contain;
 use crate::repository::{Options, Repository};
@@ -32,21 +35,48 @@ pub const FILE: &str = "cases.toml";
 /// Name of the folder beside it that each call gets a copy of.
 pub const FIXTURE: &str = "fixture";
 
-/// One case, as it is written.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Effects that run programs of others on this machine. A file that somebody else may have written does not grant them.
+const BY_WORD: [Effect; 2] = [Effect::RunProcess, Effect::Install];
+
+/// One case.
+#[derive(Debug, Clone)]
 pub struct Case {
     /// What it shows, in words.
     pub name: String,
+    /// What the skill is called with.
+    pub arguments: Value,
+    policy: Policy,
+    /// Effects that it allows and that take the user's own word.
+    by_word: Vec<Effect>,
+    expected: Expected,
+}
+
+/// What must come of it.
+#[derive(Debug, Clone)]
+struct Expected {
+    equals: Option<String>,
+    contains: Texts,
+    lacks: Texts,
+    matches: Option<Regex>,
+    fails: Option<String>,
+    files: BTreeMap<String, Proposed>,
+}
+
+/// One case as it is written, with the places of what may be wrong.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// What it shows, in words.
+    name: Spanned<String>,
     /// The arguments: a table, or the text of a JSON object.
     #[serde(default)]
-    arguments: Option<toml::Value>,
+    arguments: Option<Spanned<toml::Value>>,
     /// Effects that are granted beside reading.
     #[serde(default)]
-    allow: Vec<String>,
+    allow: Vec<Spanned<String>>,
     /// Effects that are denied.
     #[serde(default)]
-    deny: Vec<String>,
+    deny: Vec<Spanned<String>>,
     /// The whole answer, but for line breaks at its end.
     #[serde(default)]
     equals: Option<String>,
@@ -58,14 +88,17 @@ pub struct Case {
     lacks: Texts,
     /// A regular expression that matches somewhere in the answer.
     #[serde(default)]
-    matches: Option<String>,
+    matches: Option<Spanned<String>>,
     /// The code of the failure that is expected instead of an answer; the texts are those of its message and hint.
     #[serde(default)]
-    fails: Option<String>,
+    fails: Option<Spanned<String>>,
     /// The files that the call proposes and what is in them; `false` for one that it removes. Without it, none.
     #[serde(default)]
-    files: BTreeMap<String, Proposed>,
+    files: BTreeMap<String, Spanned<Proposed>>,
 }
+
+/// What is wrong with a case, as the end of a sentence, and where; absent where it is the case as a whole.
+type Slip = (Option<usize>, String);
 
 /// One text or several.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -107,7 +140,7 @@ enum Proposed {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    case: Vec<Spanned<Case>>,
+    case: Vec<Spanned<Written>>,
 }
 
 /// Why cases cannot be run.
@@ -138,6 +171,22 @@ pub enum CasesError {
     Empty {
         /// The file.
         path: PathBuf,
+    },
+    /// The fixture is a link, or no folder.
+    #[error("`{}` {reason}: a fixture is a folder of its own beside `{FILE}`", path.display())]
+    NoFolder {
+        /// What should be the folder.
+        path: PathBuf,
+        /// What it is.
+        reason: &'static str,
+    },
+    /// A case allows what a file cannot grant.
+    #[error("The case `{case}` allows `{effect}`, which runs programs here and takes your own word")]
+    Ungranted {
+        /// The case.
+        case: String,
+        /// The effect.
+        effect: Effect,
     },
     /// The copy that a case works on cannot be a repository.
     #[error("the copy of `{}` is no repository: {reason}", path.display())]
@@ -175,17 +224,26 @@ pub struct CaseResult {
 /// Reads the cases in a skill's folder.
 pub fn read(folder: &Path) -> Result<Vec<Case>, CasesError> {
     let path = folder.join(FILE);
-    let io = |source| CasesError::Io {
+    let text = plain::read_text(&path, limits::CASES_BYTES_MAX, Links::Followed);
+    let text = text.map_err(|source| CasesError::Io {
         path: path.clone(),
         action: "read",
         source,
-    };
-    let mut text = String::new();
-    let file = std::fs::File::open(&path).map_err(io)?;
-    file.take(limits::CASES_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(io)?;
+    })?;
     parse(&path, &text)
+}
+
+/// The folder that each case gets a copy of; absent where there is none. A link may lead to what its author could not
+/// hand on, so it is none.
+pub fn fixture_in(folder: &Path) -> Result<Option<PathBuf>, CasesError> {
+    let path = folder.join(FIXTURE);
+    let reason = match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => return Ok(Some(path)),
+        Ok(metadata) if metadata.is_symlink() => "is a link",
+        Ok(_) => "is no folder",
+        Err(_) => return Ok(None),
+    };
+    Err(CasesError::NoFolder { path, reason })
 }
 
 fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
@@ -194,10 +252,6 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
         line: line(text, offset),
         reason,
     };
-    if text.len() as u64 > limits::CASES_BYTES_MAX {
-        let max = limits::CASES_BYTES_MAX;
-        return Err(at(text.len(), format!("the file is longer than {max} bytes")));
-    }
     let file: File = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         at(offset, reason(error.message()))
@@ -210,15 +264,16 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
         return Err(at(first.span().start, format!("there are more than {max} cases")));
     }
     let mut cases: Vec<Case> = Vec::new();
-    for case in file.case {
-        let start = case.span().start;
-        let case = case.into_inner();
-        let is_known = cases.iter().any(|known| known.name == case.name);
-        match is_known {
-            true => return Err(at(start, format!("a second case is named `{}`", case.name))),
-            false => case.check().map_err(|reason| at(start, reason))?,
+    for written in file.case {
+        let start = written.span().start;
+        let written = written.into_inner();
+        let name = &written.name;
+        if cases.iter().any(|known| known.name == *name.get_ref()) {
+            let reason = format!("a second case is named `{}`", name.get_ref());
+            return Err(at(name.span().start, reason));
         }
-        cases.push(case);
+        let case = written.checked();
+        cases.push(case.map_err(|(place, reason)| at(place.unwrap_or(start), reason))?);
     }
     Ok(cases)
 }
@@ -237,82 +292,167 @@ fn line(text: &str, offset: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-impl Case {
-    /// What is wrong with it, as the end of a sentence.
-    fn check(&self) -> Result<(), String> {
-        if self.name.trim().is_empty() {
-            return Err("a case has an empty name".to_owned());
+impl Written {
+    /// The case, or what is wrong with it.
+    fn checked(self) -> Result<Case, Slip> {
+        let name = self.name.get_ref();
+        if name.trim().is_empty() {
+            return Err(slip(&self.name, "a case has an empty name".to_owned()));
         }
-        let name = &self.name;
         let texts = self.contains.all().len() + self.lacks.all().len();
         let expects = self.equals.is_some() || self.matches.is_some() || self.fails.is_some() || !self.files.is_empty();
         if texts == 0 && !expects {
-            return Err(format!(
+            let reason = format!(
                 "the case `{name}` expects nothing: give it `equals`, `contains`, `lacks`, `matches`, `fails` or `files`"
-            ));
+            );
+            return Err((None, reason));
         }
-        if let Some(Err(error)) = self.matches.as_deref().map(regex::Regex::new) {
-            let said = error.to_string();
-            let last = said.lines().last().unwrap_or_default();
-            return Err(format!(
-                "`matches` of the case `{name}` is no regular expression: {last}"
-            ));
-        }
-        if self.files.values().any(|file| *file == Proposed::Removed(true)) {
-            return Err(format!(
-                "a file of the case `{name}` is `true`: give its text, or `false` where it is removed"
-            ));
-        }
-        for grant in self.allow.iter().chain(&self.deny) {
-            grant.parse::<Grant>().map_err(|problem| in_one(&problem))?;
-        }
-        self.arguments()?;
-        self.policy().map(|_| ()).map_err(|problem| in_one(&problem))
+        let (policy, by_word) = (self.policy()?, self.by_word()?);
+        let arguments = self.arguments()?;
+        let (matches, fails) = (self.matches()?, self.fails()?);
+        let files = self.files.iter().map(|(path, file)| match file.get_ref() {
+            Proposed::Removed(true) => {
+                let reason =
+                    format!("a file of the case `{name}` is `true`: give its text, or `false` where it is removed");
+                Err(slip(file, reason))
+            }
+            known => Ok((path.clone(), known.clone())),
+        });
+        let files = files.collect::<Result<_, Slip>>()?;
+        Ok(Case {
+            arguments,
+            policy,
+            by_word,
+            expected: Expected {
+                equals: self.equals,
+                contains: self.contains,
+                lacks: self.lacks,
+                matches,
+                fails,
+                files,
+            },
+            name: self.name.into_inner(),
+        })
     }
 
-    /// What the skill is called with. The error is a sentence; a case that was read has none.
-    pub fn arguments(&self) -> Result<Value, String> {
-        let unfit = |why: &str| Err(format!("`arguments` of the case `{}` {why}", self.name));
-        match &self.arguments {
-            None => Ok(Value::Object(Map::new())),
-            Some(toml::Value::String(text)) => match serde_json::from_str(text) {
+    fn arguments(&self) -> Result<Value, Slip> {
+        let Some(written) = &self.arguments else {
+            return Ok(Value::Object(Map::new()));
+        };
+        let unfit = |why: &str| {
+            let reason = format!("`arguments` of the case `{}` {why}", self.name.get_ref());
+            Err(slip(written, reason))
+        };
+        match written.get_ref() {
+            toml::Value::String(text) => match serde_json::from_str(text) {
                 Ok(value) => Ok(value),
                 Err(error) => unfit(&format!("is not JSON: {error}")),
             },
-            Some(table @ toml::Value::Table(_)) => Ok(json(table)),
-            Some(_) => unfit("is neither a table nor the text of a JSON object"),
+            table @ toml::Value::Table(_) => Ok(json(table)),
+            _ => unfit("is neither a table nor the text of a JSON object"),
         }
     }
 
-    fn policy(&self) -> Result<Policy, Problem> {
-        let request = PolicyRequest {
-            allow: self.allow.clone(),
-            deny: self.deny.clone(),
-            ..PolicyRequest::default()
-        };
-        Policy::new(Cause::SkillCall, &request)
+    fn matches(&self) -> Result<Option<Regex>, Slip> {
+        let Some(pattern) = &self.matches else { return Ok(None) };
+        Regex::new(pattern.get_ref()).map(Some).map_err(|error| {
+            let said = error.to_string();
+            let last = said.lines().last().unwrap_or_default();
+            let name = self.name.get_ref();
+            slip(
+                pattern,
+                format!("`matches` of the case `{name}` is no regular expression: {last}"),
+            )
+        })
     }
 
-    /// Makes the call, on a copy of the fixture beneath `folder`, and compares what comes of it. Blocks.
-    pub fn run(&self, host: &SkillHost, trial: &Trial, folder: &Path) -> Result<CaseResult, CasesError> {
-        let source = folder.join(FIXTURE);
-        let copy = fixture::copy(&source)?;
+    fn fails(&self) -> Result<Option<String>, Slip> {
+        let Some(code) = &self.fails else { return Ok(None) };
+        let known = VERDICTS.iter().any(|verdict| verdict == code.get_ref());
+        match known {
+            true => Ok(Some(code.get_ref().clone())),
+            false => {
+                let meant = nearest(code.get_ref(), VERDICTS);
+                let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+                let (name, code_of) = (self.name.get_ref(), code.get_ref());
+                let reason = format!(
+                    "`fails` of the case `{name}` is `{code_of}`, which no call ends with{meant} The codes are {}",
+                    VERDICTS.join(", ")
+                );
+                Err(slip(code, reason))
+            }
+        }
+    }
+
+    fn policy(&self) -> Result<Policy, Slip> {
+        for grant in self.allow.iter().chain(&self.deny) {
+            let known = grant.get_ref().parse::<Grant>();
+            known.map_err(|problem| slip(grant, in_one(&problem)))?;
+        }
+        let names = |grants: &[Spanned<String>]| grants.iter().map(|grant| grant.get_ref().clone()).collect();
+        let request = PolicyRequest {
+            allow: names(&self.allow),
+            deny: names(&self.deny),
+            ..PolicyRequest::default()
+        };
+        Policy::new(Cause::SkillCall, &request).map_err(|problem| (None, in_one(&problem)))
+    }
+
+    fn by_word(&self) -> Result<Vec<Effect>, Slip> {
+        let effects = self.allow.iter().map(|grant| {
+            let known = grant.get_ref().parse::<Grant>();
+            known
+                .map(Grant::effect)
+                .map_err(|problem| slip(grant, in_one(&problem)))
+        });
+        let effects: Vec<Effect> = effects.collect::<Result<_, _>>()?;
+        Ok(effects.into_iter().filter(|effect| BY_WORD.contains(effect)).collect())
+    }
+}
+
+/// Something that is wrong at a place.
+fn slip<T>(place: &Spanned<T>, reason: String) -> Slip {
+    (Some(place.span().start), reason)
+}
+
+impl Case {
+    /// Refuses what it allows and the user has not granted by their own word.
+    pub fn check_granted(&self, granted: &[Effect]) -> Result<(), CasesError> {
+        match self.by_word.iter().find(|effect| !granted.contains(effect)) {
+            None => Ok(()),
+            Some(&effect) => Err(CasesError::Ungranted {
+                case: self.name.clone(),
+                effect,
+            }),
+        }
+    }
+
+    /// Makes the call, on a copy of the fixture beneath `folder`, and compares what comes of it. `granted` is what the
+    /// user allows by their own word. Blocks.
+    pub fn run(
+        &self,
+        host: &SkillHost,
+        trial: &Trial,
+        folder: &Path,
+        granted: &[Effect],
+    ) -> Result<CaseResult, CasesError> {
+        self.check_granted(granted)?;
+        let copy = fixture::copy(folder)?;
         let no_repository = |reason: String| CasesError::Fixture {
-            path: source.clone(),
+            path: folder.join(FIXTURE),
             reason,
         };
         let repository = Repository::open(copy.root(), &Options::default());
         let repository = repository.map_err(|error| no_repository(error.to_string()))?;
-        let policy = self.policy().and_then(|policy| policy.contained(contain::available));
+        let policy = self.policy.clone().contained(contain::available);
         let policy = policy.map_err(|problem| no_repository(in_one(&problem)))?;
-        let arguments = self.arguments().map_err(no_repository)?;
         let mut context = CallContext::unattended(repository, policy);
         // As with `tool skill call`: what the author names, nobody has to read first.
-        context.files = Arc::new(Mutex::new(SessionFiles::named_in(&arguments, &context.repository)));
+        context.files = Arc::new(Mutex::new(SessionFiles::named_in(&self.arguments, &context.repository)));
         let context = Arc::new(context);
-        let report = host.try_out(&context, trial, Arguments::Value(&arguments));
+        let report = host.try_out(&context, trial, Arguments::Value(&self.arguments));
         let came = Came::new(&report, copy.root());
-        let differences = compare::differences(self, &came);
+        let differences = compare::differences(&self.expected, &came);
         Ok(CaseResult {
             name: self.name.clone(),
             passed: differences.is_empty(),

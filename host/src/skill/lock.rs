@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::component::CONTRACT;
+use super::plain::{self, Links};
 use super::policy::Effect;
 use super::registry::is_name;
 use crate::api::{Problem, SkillEntry};
@@ -49,9 +49,9 @@ pub struct Locked {
     pub world: String,
     /// What it is granted.
     pub effects: BTreeSet<Effect>,
-    /// A file, relative to the folder of the lock file where it lies below it, or a place in a registry with the digest
-    /// of its manifest.
-    pub source: String,
+    /// A file below the folder of the lock file, relative to it, or a place in a registry with the digest of its
+    /// manifest. Absent where it lies elsewhere on somebody's machine.
+    pub source: Option<String>,
 }
 
 /// Why a file cannot be followed.
@@ -98,6 +98,8 @@ pub enum Difference {
     NotReady {
         /// The skill.
         name: String,
+        /// As lists of skills say it.
+        state: String,
         /// Why.
         reason: String,
     },
@@ -163,12 +165,36 @@ impl Difference {
     }
 }
 
+impl Difference {
+    /// True where getting or pinning the skill anew makes it what is locked, and takes nothing from anybody.
+    pub fn is_mended_by_sync(&self) -> bool {
+        match self {
+            Self::Missing { .. } | Self::Digest { .. } | Self::Version { .. } | Self::Fewer { .. } => true,
+            Self::NotReady { state, .. } => state != "disabled",
+            Self::Effects { .. } | Self::World { .. } | Self::Extra { .. } => false,
+        }
+    }
+
+    /// The command that makes it what is locked, where there is one, and what comes of it.
+    pub fn remedy(&self) -> Option<String> {
+        Some(match self {
+            _ if self.is_mended_by_sync() => "`tool skill sync` makes them what is locked".to_owned(),
+            Self::NotReady { name, .. } => format!("`tool skill enable {name}` brings it back"),
+            Self::Effects { .. } => {
+                "`tool skill sync --narrow` takes what is not locked, in every repository".to_owned()
+            }
+            Self::Extra { name } => format!("`tool skill remove {name}` takes it away"),
+            _ => return None,
+        })
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
         match self {
             Self::Missing { name } => write!(formatter, "`{name}` is locked and not there"),
-            Self::NotReady { name, reason } => write!(formatter, "`{name}` is locked and cannot be used: {reason}"),
+            Self::NotReady { name, reason, .. } => write!(formatter, "`{name}` is locked and cannot be used: {reason}"),
             Self::Digest { name, locked, found } => {
                 let (locked, found) = (short(locked), short(found));
                 write!(formatter, "`{name}` is locked with the digest {locked}, and is {found}")
@@ -199,15 +225,21 @@ fn listed(effects: &[Effect]) -> String {
         .join(", ")
 }
 
-/// Differences as one problem, each on a line.
+/// Differences as one problem, each on a line, with what mends those that there are.
 pub fn drift(differences: &[Difference]) -> Problem {
     let lines: Vec<String> = differences
         .iter()
         .map(|difference| format!("\n  {difference}"))
         .collect();
     let message = format!("The skills differ from `{NAME}`:{}", lines.concat());
-    let hint = "`tool skill sync` makes them what is locked, `tool skill lock` locks what they are";
-    Problem::new("config-drift", message).with_hint(hint)
+    let mut remedies: Vec<String> = Vec::new();
+    for remedy in differences.iter().filter_map(Difference::remedy) {
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
+        }
+    }
+    remedies.push("`tool skill lock` locks what they are".to_owned());
+    Problem::new("config-drift", message).with_hint(remedies.join(", "))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -226,7 +258,8 @@ struct Row {
     digest: Spanned<String>,
     world: String,
     effects: BTreeSet<Effect>,
-    source: String,
+    #[serde(default)]
+    source: Option<String>,
 }
 
 /// A row as it is written.
@@ -237,7 +270,8 @@ struct Written<'a> {
     digest: String,
     world: &'a str,
     effects: &'a BTreeSet<Effect>,
-    source: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -275,26 +309,7 @@ impl Lock {
     /// The file in a folder of the user's; nothing where there is none.
     pub fn read(folder: &Path) -> Result<Option<Self>, LockError> {
         let path = folder.join(NAME);
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let attempt = || -> io::Result<Vec<u8>> {
-            let file = OpenOptions::new()
-                .read(true)
-                .custom_flags(flags.bits().cast_signed())
-                .open(&path)?;
-            if !file.metadata()?.is_file() {
-                return Err(io::Error::other("it is not a file"));
-            }
-            let mut content = Vec::new();
-            file.take(limits::LOCK_BYTES_MAX + 1).read_to_end(&mut content)?;
-            match content.len() as u64 > limits::LOCK_BYTES_MAX {
-                true => Err(io::Error::other(format!(
-                    "it is larger than {} bytes",
-                    limits::LOCK_BYTES_MAX
-                ))),
-                false => Ok(content),
-            }
-        };
-        match attempt() {
+        match plain::read(&path, limits::LOCK_BYTES_MAX, Links::Refused) {
             Ok(content) => Self::parse(&path, &content).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unreadable(&path, error.to_string())),
@@ -357,7 +372,7 @@ impl Lock {
             digest: format!("sha256:{}", locked.digest),
             world: &locked.world,
             effects: &locked.effects,
-            source: &locked.source,
+            source: locked.source.as_deref(),
         });
         let file = WrittenFile {
             version: FORM,
@@ -416,7 +431,11 @@ impl Locked {
         let name = || name.to_owned();
         let mut differences = Vec::new();
         if let Some(reason) = entry.reason.clone().filter(|_| entry.state != "ready") {
-            differences.push(Difference::NotReady { name: name(), reason });
+            differences.push(Difference::NotReady {
+                name: name(),
+                state: entry.state.clone(),
+                reason,
+            });
         }
         if entry.digest != self.digest {
             differences.push(Difference::Digest {
@@ -475,7 +494,7 @@ mod tests {
             digest: digest(digit),
             world: CONTRACT.to_owned(),
             effects: effects.iter().copied().collect(),
-            source: "lint.wasm".to_owned(),
+            source: Some("lint.wasm".to_owned()),
         }
     }
 
@@ -489,6 +508,7 @@ mod tests {
             origin: "team".to_owned(),
             state: "ready".to_owned(),
             reason: None,
+            signature: None,
             parameters: serde_json::Value::Null,
         }
     }
@@ -524,9 +544,13 @@ mod tests {
         source = "lint.wasm"
         "#);
         assert_eq!(parsed(&text), Ok(lock.clone()));
-        let other = Lock::new([("a".to_owned(), writes), ("z".to_owned(), reads)].into());
+        let other = Lock::new([("a".to_owned(), writes), ("z".to_owned(), reads.clone())].into());
         assert_eq!(other.to_text(), text);
         assert_eq!(parsed(&Lock::default().to_text()), Ok(Lock::default()));
+        let nowhere = Locked { source: None, ..reads };
+        let nowhere = Lock::new([("a".to_owned(), nowhere)].into());
+        assert!(!nowhere.to_text().contains("source"));
+        assert_eq!(parsed(&nowhere.to_text()), Ok(nowhere));
     }
 
     #[test]
@@ -598,6 +622,41 @@ mod tests {
         };
         let lock = Lock::new([("lint".to_owned(), old)].into());
         assert_eq!(lock.differences(&[same]).len(), 1);
+    }
+
+    /// No hint names what has just been done, or what would change nothing.
+    #[test]
+    fn each_drift_is_told_with_what_mends_it() {
+        let name = || "lint".to_owned();
+        let not_ready = |state: &str| Difference::NotReady {
+            name: name(),
+            state: state.to_owned(),
+            reason: "why".to_owned(),
+        };
+        let hint = |differences: &[Difference]| drift(differences).hint.expect("it has one");
+        let locks = "`tool skill lock` locks what they are";
+        let syncs = "`tool skill sync` makes them what is locked";
+        for difference in [Difference::Missing { name: name() }, not_ready("changed")] {
+            assert_eq!(hint(&[difference.clone(), difference]), format!("{syncs}, {locks}"));
+        }
+        let world = Difference::World {
+            name: name(),
+            locked: "2.0.0".to_owned(),
+        };
+        assert_eq!(hint(std::slice::from_ref(&world)), locks);
+        assert_eq!(
+            hint(&[
+                not_ready("disabled"),
+                Difference::Extra { name: "fmt".to_owned() },
+                world
+            ]),
+            format!("`tool skill enable lint` brings it back, `tool skill remove fmt` takes it away, {locks}")
+        );
+        let more = Difference::Effects {
+            name: name(),
+            more: vec![Effect::Install],
+        };
+        assert!(hint(&[more]).starts_with("`tool skill sync --narrow`"));
     }
 
     #[test]

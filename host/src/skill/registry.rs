@@ -27,11 +27,12 @@ use super::compile;
 use super::engine::Runtime;
 use super::loaded::Loaded;
 use super::policy::Effect;
+use super::signature::Signature;
 use super::text::clean;
 use super::turns::{AskingAside, Turns};
 use super::waiting;
 use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, Limits, SkillHostError, arguments};
-use crate::api::SkillEntry;
+use crate::api::{Signed, SkillEntry};
 use crate::provider::ToolSpec;
 pub use describe::{Embedded, compiler_fingerprint, precompile};
 pub use pins::Origin;
@@ -156,8 +157,20 @@ impl SkillHost {
     /// Every skill, also those that cannot be used: built-in first, then by name.
     pub fn entries(&self) -> Vec<SkillEntry> {
         let builtin = self.builtins.values().map(|skill| ready_entry(skill, "builtin"));
+        let pins = self.pins().ok();
+        let signature = |name: &str, digest: &str| {
+            let is_signed = Signature::place(&self.component_path(name)).is_file();
+            let pin = pins.as_ref().and_then(|pins| pins.skills.get(name));
+            let by = pin
+                .filter(|pin| pin.digest == digest)
+                .and_then(|pin| pin.signed_by.clone());
+            is_signed.then_some(Signed { by })
+        };
         let team = self.members().into_iter().map(|(name, member)| match member {
-            Member::Ready(skill) => ready_entry(&skill, "team"),
+            Member::Ready(skill) => SkillEntry {
+                signature: signature(&name, &skill.digest),
+                ..ready_entry(&skill, "team")
+            },
             Member::Waiting {
                 digest,
                 state,
@@ -167,6 +180,7 @@ impl SkillHost {
                 let known = descriptor.map(|known| (known.version, known.description, known.effects, known.parameters));
                 let (version, description, effects, parameters) = known.unwrap_or_default();
                 SkillEntry {
+                    signature: signature(&name, &digest),
                     name,
                     version,
                     description,
@@ -403,6 +417,7 @@ fn ready_entry(skill: &Skill, origin: &str) -> SkillEntry {
         origin: origin.to_owned(),
         state: "ready".to_owned(),
         reason: None,
+        signature: None,
         parameters: descriptor.parameters.clone(),
     }
 }

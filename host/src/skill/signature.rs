@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -20,6 +20,7 @@ use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePub
 use p256::{PublicKey, SecretKey};
 use serde::{Deserialize, Serialize};
 
+use super::plain::{self, Links};
 use crate::limits;
 
 /// What a signature's file is called after its component's.
@@ -74,8 +75,14 @@ pub enum SignatureError {
         /// Why.
         reason: String,
     },
+    /// A key is there, and is not overwritten.
+    #[error("`{}` is there already, and a key is never overwritten", path.display())]
+    KeyExists {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file could not be read or written.
-    #[error("`{}` could not be {action}: {source}", path.display())]
+    #[error("`{}` could not be {action}", path.display())]
     Io {
         /// Which.
         path: PathBuf,
@@ -150,11 +157,16 @@ pub fn write_keys(stem: &Path) -> Result<(PathBuf, PathBuf), SignatureError> {
         PathBuf::from(name)
     };
     let (key, shown) = (place(".key"), place(".pub"));
-    if shown.symlink_metadata().is_ok() {
-        return Err(written(&shown, io::ErrorKind::AlreadyExists.into()));
+    for path in [&key, &shown] {
+        if path.symlink_metadata().is_ok() {
+            return Err(SignatureError::KeyExists { path: path.clone() });
+        }
     }
     create(&key, private.as_bytes(), 0o600)?;
-    create(&shown, public.as_bytes(), 0o644)?;
+    create(&shown, public.as_bytes(), 0o644).inspect_err(|_| {
+        // Half of a pair is of no use, and would be in the way of the next.
+        let _ = std::fs::remove_file(&key);
+    })?;
     Ok((key, shown))
 }
 
@@ -273,7 +285,10 @@ impl Signature {
         let path = Self::place(component);
         let attempt = || -> io::Result<()> {
             let folder = component.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+            // For everybody who may read the component, as far as the user's mask lets them.
+            let mut file = tempfile::Builder::new()
+                .permissions(PermissionsExt::from_mode(0o666))
+                .tempfile_in(folder.unwrap_or(Path::new(".")))?;
             file.write_all(self.to_text().as_bytes())?;
             file.as_file().sync_all()?;
             file.persist(&path)?;
@@ -367,23 +382,7 @@ impl Identities {
 
 /// A key or a signature: short, and text.
 fn read_text(path: &Path) -> Result<String, SignatureError> {
-    let attempt = || -> io::Result<String> {
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a file"));
-        }
-        let mut text = String::new();
-        file.take(limits::SIGNATURE_BYTES_MAX + 1).read_to_string(&mut text)?;
-        match text.len() as u64 > limits::SIGNATURE_BYTES_MAX {
-            true => Err(io::Error::other(format!(
-                "it is larger than {} bytes",
-                limits::SIGNATURE_BYTES_MAX
-            ))),
-            false => Ok(text),
-        }
-    };
-    attempt().map_err(|source| SignatureError::Io {
+    plain::read_text(path, limits::SIGNATURE_BYTES_MAX, Links::Followed).map_err(|source| SignatureError::Io {
         path: path.to_owned(),
         action: "read",
         source,
@@ -516,6 +515,11 @@ mod tests {
         let signature = Signature::of(DIGEST, &key("ada").0);
         let place = signature.write_beside(&component).expect("the folder is writable");
         assert!(place.ends_with("lint.wasm.sig"));
+        // As any new file of the user's, which the mask of the tests' process narrows.
+        let plain = folder.path().join("plain");
+        std::fs::write(&plain, "").expect("the folder is writable");
+        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode(&place), mode(&plain));
         assert_eq!(Signature::beside(&component).ok(), Some(Some(signature)));
         for wrong in ["", "{}", "{\"payload\": \"!\", \"signature\": \"\"}"] {
             std::fs::write(&place, wrong).expect("the folder is writable");
@@ -538,8 +542,14 @@ mod tests {
         let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
         assert_eq!(mode(&private), 0o600);
         let before = std::fs::read(&public).expect("it is there");
-        assert!(write_keys(&stem).is_err());
+        let there =
+            |path: &Path| matches!(write_keys(&stem), Err(SignatureError::KeyExists { path: of }) if of == path);
+        assert!(there(&private));
         assert_eq!(std::fs::read(&public).expect("it is there"), before);
+        let kept = folder.path().join("kept");
+        std::fs::rename(&private, &kept).expect("both are ours");
+        assert!(there(&public) && !private.exists(), "no half of a pair is left");
+        std::fs::rename(&kept, &private).expect("both are ours");
         let told = PrivateKey::read(&public)
             .err()
             .expect("it is the public one")

@@ -28,12 +28,23 @@ struct Form {
     /// What stands there.
     entry: Value,
     is_toml: bool,
+    /// True where it lies in the repository, which others may get.
+    is_shared: bool,
 }
 
 /// Prints the configuration of a client, or writes it into its file.
 pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<ExitCode, Error> {
-    let form = form(install, root, context)?;
+    // What is written is read from any directory, and long after this.
+    let root = &std::fs::canonicalize(root).map_err(|error| Error::file("Repository", root, &error))?;
+    let mut form = form(install, root, context)?;
     let output = context.output;
+    if install.name.is_none() {
+        let wanted = form.name.clone();
+        if form.take_free_name(root) {
+            let message = format!("`{wanted}` is of another repository there: this one is `{}`", form.name);
+            output.notice(&message, Some("`--name NAME` gives it another name"));
+        }
+    }
     if !install.write {
         output.answer(&form.printed())?;
         if let Some(place) = &form.place {
@@ -46,11 +57,10 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
             .with_hint("leave out `--write`, and put what is printed where your client reads it")
             .into());
     };
-    let before = match std::fs::read(place) {
-        Ok(before) => Some(before),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Error::file("Configuration", place, &error)),
-    };
+    if form.is_shared {
+        check_no_link(place, root)?;
+    }
+    let before = read(place)?;
     let text = String::from_utf8(before.clone().unwrap_or_default()).map_err(|_| form.unreadable("it is not UTF-8"))?;
     let after = form.merged(&text, install.yes)?;
     if after == text {
@@ -60,8 +70,68 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
     output.ask(&difference(place, before, &after));
     write(place, &after)?;
     output.progress(&format!("written to {}", place.display()));
+    if form.is_shared {
+        let message = format!(
+            "{} names places of this machine, and teams often commit that file",
+            place.display()
+        );
+        output.notice(
+            &message,
+            Some("leave it out of what you commit, or let everybody run this for themselves"),
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
+
+/// What a client's file holds now; nothing where there is none.
+fn read(place: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match std::fs::metadata(place) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(Error::new("usage", format!("`{}` is no file", place.display())));
+        }
+        _ => {}
+    }
+    let content = std::fs::read(place).map_err(|error| Error::file("Configuration", place, &error))?;
+    Ok(Some(content))
+}
+
+/// Refuses a place in a repository that a link leads to: its author would decide which file is written.
+fn check_no_link(place: &Path, root: &Path) -> Result<(), Error> {
+    let below = place.ancestors().take_while(|part| *part != root);
+    match below.into_iter().find(|part| part.is_symlink()) {
+        None => Ok(()),
+        Some(link) => Err(Problem::new(
+            "usage",
+            format!("`{}` is a link, and nothing is written through it", link.display()),
+        )
+        .with_hint("leave out `--write`, and put what is printed where it leads, if that is what you want")
+        .into()),
+    }
+}
+
+/// The name of an entry: clients make names of tools from it, and take few characters there.
+fn check_name(name: &str) -> Result<(), Error> {
+    let is_fit = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(is_of_name);
+    match is_fit {
+        true => Ok(()),
+        false => Err(Problem::new("usage", format!("`{name}` is no name of a server"))
+            .with_hint(format!(
+                "letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} of them"
+            ))
+            .into()),
+    }
+}
+
+fn is_of_name(sign: char) -> bool {
+    sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_')
+}
+
+/// Longest name of an entry: with that of a skill behind it, it has to stay below the 64 characters that models take.
+const NAME_BYTES_MAX: usize = 40;
+
+/// So many repositories of one name are told apart by a number.
+const NUMBERS_MAX: usize = 100;
 
 fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error> {
     let program = std::env::current_exe().map_err(|error| Error::new("usage", format!("Where am I? {error}")))?;
@@ -82,7 +152,14 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error
         .file_name()
         .map_or_else(|| "root".into(), |name| name.to_string_lossy());
     // A file of the user's serves every repository: each gets an entry of its own.
-    let own = format!("tool-{folder}");
+    let own: String = format!("tool-{folder}")
+        .chars()
+        .map(|sign| if is_of_name(sign) { sign } else { '-' })
+        .take(NAME_BYTES_MAX - NUMBERS_MAX.to_string().len())
+        .collect();
+    if let Some(name) = &install.name {
+        check_name(name)?;
+    }
     let here = |path: &str| Some(root.join(path));
     let (place, servers, name) = match install.client {
         McpClient::ClaudeDesktop => (at_home(CLAUDE_DESKTOP), "mcpServers", own),
@@ -98,9 +175,10 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error
         entry["type"] = json!("stdio");
     }
     Ok(Form {
+        is_shared: place.as_ref().is_some_and(|place| place.starts_with(root)),
         place,
         servers,
-        name,
+        name: install.name.clone().unwrap_or(name),
         entry,
         is_toml: install.client == McpClient::Codex,
     })
@@ -112,6 +190,44 @@ const CLAUDE_DESKTOP: &str = "Library/Application Support/Claude/claude_desktop_
 const CLAUDE_DESKTOP: &str = ".config/Claude/claude_desktop_config.json";
 
 impl Form {
+    /// Takes another name where one file serves every repository and the name is that of another one. True where it did.
+    fn take_free_name(&mut self, root: &Path) -> bool {
+        let text = self
+            .place
+            .as_ref()
+            .filter(|_| !self.is_shared)
+            .and_then(|place| read(place).ok()?);
+        let Some(text) = text.and_then(|text| String::from_utf8(text).ok()) else {
+            return false;
+        };
+        let servers = self.servers_in(&text);
+        let numbered = (2..NUMBERS_MAX).map(|number| format!("{}-{number}", self.name));
+        let is_ours = |name: &String| {
+            servers
+                .get(name)
+                .is_none_or(|entry| root_of(entry).is_none_or(|of| of == root))
+        };
+        let found = std::iter::once(self.name.clone()).chain(numbered).find(is_ours);
+        let is_another = found.as_ref().is_some_and(|found| *found != self.name);
+        self.name = found.unwrap_or_else(|| self.name.clone());
+        is_another
+    }
+
+    /// The servers that a file names; none where it cannot be understood, which is said when it is to be written.
+    fn servers_in(&self, text: &str) -> Map<String, Value> {
+        let document: Option<Value> = match self.is_toml {
+            true => text
+                .parse::<DocumentMut>()
+                .ok()
+                .map(|document| json_of(document.as_item())),
+            false => serde_json::from_str(text).ok(),
+        };
+        let servers = document
+            .as_ref()
+            .and_then(|document| document[self.servers].as_object());
+        servers.cloned().unwrap_or_default()
+    }
+
     /// All of it, as a file that holds nothing else.
     fn printed(&self) -> String {
         match self.is_toml {
@@ -160,11 +276,10 @@ impl Form {
         let servers = servers
             .as_table_like_mut()
             .ok_or_else(|| self.unreadable(&format!("its `{}` is no table", self.servers)))?;
-        let entry = table(&self.entry);
         match servers.get(&self.name) {
-            Some(there) if same(there, &entry) => return Ok(text.to_owned()),
+            Some(there) if json_of(there) == self.entry => return Ok(text.to_owned()),
             Some(_) if !replaces => return Err(self.taken()),
-            _ => servers.insert(&self.name, Item::Table(entry)),
+            _ => servers.insert(&self.name, Item::Table(table(&self.entry))),
         };
         Ok(document.to_string())
     }
@@ -186,6 +301,13 @@ impl Form {
         let message = format!("`{}` has another `{}` in `{}`", self.file(), self.name, self.servers);
         Problem::new("usage", message).with_hint("`--yes` replaces it").into()
     }
+}
+
+/// The repository that an entry of ours serves.
+fn root_of(entry: &Value) -> Option<&Path> {
+    let arguments = entry["args"].as_array()?;
+    let at = arguments.iter().position(|argument| argument == "--root")?;
+    arguments.get(at + 1)?.as_str().map(Path::new)
 }
 
 /// JSON with the indentation that the file has.
@@ -218,23 +340,18 @@ fn table(entry: &Value) -> Table {
     table
 }
 
-/// True where both say the same, whatever stands around it.
-fn same(there: &Item, entry: &Table) -> bool {
-    let Some(there) = there.as_table_like() else {
-        return false;
-    };
-    let texts = |item: &Item| match item.as_array() {
-        Some(array) => array.iter().map(|text| text.as_str().map(str::to_owned)).collect(),
-        None => vec![item.as_str().map(str::to_owned)],
-    };
-    there.len() == entry.len()
-        && entry
+/// What a part of a TOML file says, whatever stands around it. Of values that no entry of ours has, the text.
+fn json_of(item: &Item) -> Value {
+    if let Some(table) = item.as_table_like() {
+        return table
             .iter()
-            .all(|(name, item)| match (there.get(name), item.as_table()) {
-                (Some(there), Some(table)) => same(there, table),
-                (Some(there), None) => texts(there) == texts(item),
-                (None, _) => false,
-            })
+            .map(|(name, item)| (name.to_owned(), json_of(item)))
+            .collect();
+    }
+    if let Some(array) = item.as_array() {
+        return array.iter().map(|value| json_of(&Item::Value(value.clone()))).collect();
+    }
+    Value::String(item.as_str().map_or_else(|| item.to_string(), str::to_owned))
 }
 
 fn difference(place: &Path, before: Option<Vec<u8>>, after: &str) -> String {
@@ -263,6 +380,7 @@ mod tests {
 
     fn form(is_toml: bool) -> Form {
         Form {
+            is_shared: false,
             place: Some("/home/me/file".into()),
             servers: if is_toml { "mcp_servers" } else { "mcpServers" },
             name: "tool".to_owned(),
@@ -332,6 +450,34 @@ mod tests {
             said(form(false).merged("{\"mcpServers\": 7}", true)),
             "`/home/me/file` is left alone: its `mcpServers` is no object"
         );
+    }
+
+    #[test]
+    fn a_name_of_another_repository_is_left_to_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("file");
+        let of = |root: &str| json!({"command": "/bin/tool", "args": ["mcp", "--root", root]});
+        let named = |text: &str, is_toml: bool| {
+            std::fs::write(&place, text).expect("the folder is writable");
+            let mut form = Form {
+                place: Some(place.clone()),
+                ..form(is_toml)
+            };
+            form.take_free_name(Path::new("/r"));
+            form.name
+        };
+        let json = |entries: Value| json!({"mcpServers": entries}).to_string();
+        assert_eq!(named(&json(json!({"tool": of("/r")})), false), "tool");
+        assert_eq!(named(&json(json!({"tool": of("/other")})), false), "tool-2");
+        let two = json!({"tool": of("/other"), "tool-2": of("/third")});
+        assert_eq!(named(&json(two), false), "tool-3");
+        let known = json!({"tool": of("/other"), "tool-2": of("/r"), "tool-3": of("/third")});
+        assert_eq!(named(&json(known), false), "tool-2");
+        // What is no server of ours is for the user to decide.
+        assert_eq!(named(&json(json!({"tool": {"command": "x"}})), false), "tool");
+        let toml = "[mcp_servers.tool]\ncommand = \"x\"\nargs = [\"mcp\", \"--root\", \"/other\"]\n";
+        assert_eq!(named(toml, true), "tool-2");
+        assert_eq!(named("broken {", false), "tool");
     }
 
     #[test]

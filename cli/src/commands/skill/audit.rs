@@ -11,17 +11,35 @@ use host::skill::audit::{Audit, Recorder};
 use host::skill::cases;
 use host::skill::policy::{Cause, Effect, Policy};
 use host::skill::{Arguments, CallContext};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{print_json, registry};
-use crate::commands::Context;
+use crate::commands::{Context, shorten};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
 /// What to make again, and where.
 struct Calls {
     root: PathBuf,
-    arguments: Vec<Value>,
+    /// What each is called here, and its arguments.
+    made: Vec<(String, Value)>,
+}
+
+/// A call that did not work.
+#[derive(Debug, Serialize)]
+struct Failed {
+    call: String,
+    verdict: String,
+    message: String,
+}
+
+/// What is shown, also as JSON.
+#[derive(Debug, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    audit: Audit,
+    failures: Vec<Failed>,
 }
 
 /// Makes the calls and compares what they needed with what the skill is granted.
@@ -41,18 +59,26 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
         recorder: Some(Arc::clone(&recorder)),
         ..CallContext::unattended(repository(&calls.root, context)?, policy()?)
     });
-    for arguments in &calls.arguments {
-        recorder.ended(&registry.call(&context_of_calls, name, Arguments::Value(arguments)));
+    let mut failures = Vec::new();
+    for (call, arguments) in calls.made {
+        let report = registry.call(&context_of_calls, name, Arguments::Value(&arguments));
+        recorder.ended(&report);
+        failures.extend(report.result.err().map(|error| Failed {
+            call,
+            verdict: error.verdict().to_owned(),
+            message: error.to_string(),
+        }));
     }
     let granted: Vec<Effect> = granted.iter().filter_map(|effect| effect.parse().ok()).collect();
     let audit = recorder.audit(name, &granted);
+    let shown = Shown { audit, failures };
     if json {
-        print_json(&audit, context.output)?;
+        print_json(&shown, context.output)?;
     } else {
-        show(&audit, context.output)?;
+        show(&shown, context.output)?;
     }
     // Of calls that all fail nothing can be learned.
-    Ok(match audit.calls == audit.failed {
+    Ok(match shown.audit.calls == shown.audit.failed {
         true => ExitCode::from(FAILED),
         false => ExitCode::SUCCESS,
     })
@@ -78,18 +104,31 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
     }
     Ok(Calls {
         root,
-        arguments: recent.calls,
+        made: recent.calls.into_iter().map(named).collect(),
     })
 }
 
+/// A call that has no name is told by its arguments.
+fn named(arguments: Value) -> (String, Value) {
+    (shorten(&arguments.to_string(), CALL_CHARACTERS), arguments)
+}
+
+/// Characters of a call's arguments that tell it apart.
+const CALL_CHARACTERS: usize = 60;
+
 /// The cases of a skill's author, on the folder `fixture` beside them.
 fn of_cases(folder: &Path) -> Result<Calls, Error> {
-    let fixture = folder.join("fixture");
-    let cases = cases::read(folder).map_err(|error| super::test::unreadable(folder, error))?;
-    let arguments = cases.iter().map(cases::Case::arguments).collect::<Result<_, _>>();
+    let unreadable = |error| super::test::unreadable(folder, error);
+    let cases = cases::read(folder).map_err(unreadable)?;
+    let Some(fixture) = cases::fixture_in(folder).map_err(unreadable)? else {
+        let message = format!("There is no folder `{}` in `{}`", cases::FIXTURE, folder.display());
+        return Err(Problem::new("usage", message)
+            .with_hint("the calls are made on it; make it, if it is to be empty")
+            .into());
+    };
     Ok(Calls {
-        arguments: arguments.map_err(|problem| Error::new("usage", problem))?,
         root: std::path::absolute(&fixture).map_err(|error| Error::file("Fixture", &fixture, &error))?,
+        made: cases.into_iter().map(|case| (case.name, case.arguments)).collect(),
     })
 }
 
@@ -118,7 +157,8 @@ fn policy() -> Result<Policy, Error> {
     Policy::new(Cause::SkillCall, &request).map_err(Error::Problem)
 }
 
-fn show(audit: &Audit, output: Output) -> Result<(), Error> {
+fn show(shown: &Shown, output: Output) -> Result<(), Error> {
+    let audit = &shown.audit;
     let effects = |effects: &[Effect]| {
         list(
             &effects
@@ -152,6 +192,13 @@ fn show(audit: &Audit, output: Output) -> Result<(), Error> {
         ),
     ];
     output.line(&lines.join("\n"))?;
+    for failed in &shown.failures {
+        let message = shorten(&failed.message, MESSAGE_CHARACTERS);
+        output.line(&format!(
+            "  failed       {} ({}): {message}",
+            failed.call, failed.verdict
+        ))?;
+    }
     if audit.is_cut {
         output.notice("It touched more paths than are kept: the globs do not cover all.", None);
     }
@@ -161,6 +208,9 @@ fn show(audit: &Audit, output: Output) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Characters of a failure's message that are worth a line.
+const MESSAGE_CHARACTERS: usize = 200;
 
 fn list(names: &[String]) -> String {
     match names.is_empty() {

@@ -12,7 +12,9 @@ use std::process::ExitCode;
 use host::api::Problem;
 use host::process::build::{find, run_builder};
 use host::process::{CommandSpec, RunEnd, RunOutput};
+use host::skill::{Inspection, SkillHost, SkillHostError};
 use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, refused, registry};
@@ -37,6 +39,8 @@ const MARKS: [(&str, Language); 3] = [
 pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Error> {
     let folder = fs::canonicalize(folder).map_err(|error| Error::file("Skill", folder, &error))?;
     let language = language(&folder)?;
+    // Before anything starts: whoever wants this to end finds it listening, up to the moment in which it is done.
+    let mut ending = Ending::new()?;
     let cancel = CancellationToken::new();
     let builder = Builder {
         environment: context.backend.environment.variables().clone(),
@@ -45,23 +49,60 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
         cancel: cancel.clone(),
         output: context.output,
     };
-    let work = tokio::task::spawn_blocking(move || builder.build(language));
+    let registry = registry(context)?;
+    let work = tokio::task::spawn_blocking(move || {
+        let component = builder.build(language)?;
+        builder.say("looking at the component");
+        inspect(&registry, &component, &builder.cancel)
+    });
     tokio::pin!(work);
     let built = tokio::select! {
-        built = &mut work => built,
-        _ = tokio::signal::ctrl_c() => {
-            // What was started ends first; a compiler must not go on behind the prompt.
-            cancel.cancel();
-            let _ = work.await;
-            remove_unnamed(&folder);
-            return Err(Error::Interrupted);
-        }
+        biased;
+        () = ending.asked() => None,
+        built = &mut work => Some(built),
     };
-    let built = built.map_err(|error| Error::new("build", format!("The build ended early: {error}")));
-    let named = built.flatten().and_then(|component| name(&folder, &component, context));
+    let named = match built {
+        None => {
+            // What was started ends first; a compiler must not go on behind the prompt. A second time leaves at once.
+            cancel.cancel();
+            tokio::select! {
+                _ = work => {}
+                () = ending.asked() => {}
+            }
+            Err(Error::Interrupted)
+        }
+        Some(Ok(built)) => built.and_then(|inspection| name(&folder, &inspection)),
+        Some(Err(error)) => Err(Error::new("build", format!("The build ended early: {error}"))),
+    };
     remove_unnamed(&folder);
-    named?;
+    say(&named?, context)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The signals that end a command.
+struct Ending([Signal; 3]);
+
+impl Ending {
+    fn new() -> Result<Self, Error> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Error::new("runtime", format!("Interruptions cannot be noticed: {error}")))
+        };
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    /// Waits until somebody wants the command to end.
+    async fn asked(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
 }
 
 /// Removes a component that never got its name. Once it has one, there is nothing left to remove.
@@ -93,25 +134,37 @@ fn language(folder: &Path) -> Result<Language, Error> {
     }
 }
 
-/// Asks the component what it is, gives it its name and says what it is.
-fn name(folder: &Path, component: &Path, context: &Context) -> Result<(), Error> {
-    context.output.progress("looking at the component");
-    let inspection = registry(context)?.inspect(component).map_err(|error| match error {
-        host::skill::SkillHostError::Refused { reason, .. } => {
-            Error::new("skill", format!("The component was built and is refused: {reason}"))
-        }
-        error => refused(error),
-    })?;
-    let file = format!("{}.wasm", inspection.name);
-    let target = folder.join(&file);
-    fs::rename(component, &target).map_err(|error| Error::file("Component", &target, &error))?;
+/// Asks the component what it is.
+fn inspect(registry: &SkillHost, component: &Path, cancel: &CancellationToken) -> Result<Inspection, Error> {
+    registry
+        .inspect_until(component, cancel)
+        .map_err(|error| match (cancel.is_cancelled(), error) {
+            (true, _) => Error::Interrupted,
+            (false, SkillHostError::Refused { reason, .. }) => {
+                Error::new("skill", format!("The component was built and is refused: {reason}"))
+            }
+            (false, error) => refused(error),
+        })
+}
+
+/// Gives the component its name.
+fn name(folder: &Path, inspection: &Inspection) -> Result<Inspection, Error> {
+    let path = folder.join(format!("{}.wasm", inspection.name));
+    fs::rename(&inspection.path, &path).map_err(|error| Error::file("Component", &path, &error))?;
+    Ok(Inspection {
+        path,
+        ..inspection.clone()
+    })
+}
+
+fn say(built: &Inspection, context: &Context) -> Result<(), Error> {
     context.output.line(&format!(
         "Built {} {}: {}\n  size    {} bytes\n  digest  {}",
-        inspection.name,
-        inspection.version,
-        super::super::openable(&target).display(),
-        inspection.size,
-        inspection.digest
+        built.name,
+        built.version,
+        super::super::openable(&built.path).display(),
+        built.size,
+        built.digest
     ))
 }
 

@@ -7,8 +7,9 @@ use host::api::Problem;
 use host::distribution::Place;
 use host::skill::SkillHost;
 use host::skill::lock::{self, Difference, Lock, LockError, Locked};
+use host::skill::policy::Effect;
 
-use super::offer::Offer;
+use super::offer::{Offer, names};
 use super::{path_text, refused, registry};
 use crate::args::Consent;
 use crate::commands::{Context, read_yes};
@@ -24,8 +25,8 @@ pub(super) fn lock(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Er
             .output
             .notice(&format!("`{name}` is not locked: {reason}"), None);
     }
-    let path = lock.write(&folder).map_err(wrong)?;
-    let count = counted(lock.skills().len());
+    let path = lock.write(&folder).map_err(|error| wrong(&error))?;
+    let (count, _) = counted(&lock);
     context.output.line(&format!("Locked {count} in {}.", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -40,49 +41,74 @@ pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, 
     }
 }
 
-/// Makes the skills what is locked, one by one, as far as the user says yes.
-pub(super) async fn sync(dir: Option<&Path>, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
+/// Makes the skills what is locked, one by one, as far as the user says yes. `narrow` also takes what is not locked.
+pub(super) async fn sync(
+    dir: Option<&Path>,
+    narrow: bool,
+    consent: &Consent,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let folder = folder(dir, context)?;
     let lock = read(&folder)?;
     let registry = registry(context)?;
-    let mut done: Option<String> = None;
-    for difference in lock.differences(&registry.entries()) {
-        // Several may be about the same skill, and are mended at once.
-        let name = difference.name().to_owned();
-        let Some(locked) = lock.skills().get(&name).filter(|_| done.as_deref() != Some(&name)) else {
-            continue;
-        };
-        if matches!(difference, Difference::World { .. }) {
+    let differences = lock.differences(&registry.entries());
+    let pinned = registry.pinned().map_err(refused)?;
+    for (name, locked) in lock.skills() {
+        let mut of_it = differences.iter().filter(|difference| difference.name() == name);
+        let granted = pinned.get(name).map_or(&[][..], |pinned| &pinned.effects);
+        let beyond: Vec<Effect> = granted
+            .iter()
+            .copied()
+            .filter(|effect| !locked.effects.contains(effect))
+            .collect();
+        let takes = !beyond.is_empty() && is_narrowed(name, &beyond, narrow, consent, context.output);
+        if !takes && !of_it.any(Difference::is_mended_by_sync) {
             continue;
         }
-        mend(&name, locked, &folder, &registry, consent, context).await?;
-        done = Some(name);
+        let kept = if takes { Vec::new() } else { beyond };
+        let within = locked.effects.iter().copied().chain(kept).collect();
+        mend(name, locked, within, &folder, &registry, consent, context).await?;
     }
     let left = lock.differences(&registry.entries());
     match left.is_empty() {
         true => as_locked(&lock, context),
-        false => Err(Problem {
+        false => Err(Error::Problem(Problem {
             code: "skill".to_owned(),
             ..lock::drift(&left)
-        }
-        .with_hint(
-            "`tool skill remove` or `enable` makes the rest what is locked, `tool skill lock` locks what is there",
-        )
-        .into()),
+        })),
     }
 }
 
+/// Whether a skill loses what it was granted beyond the file. It loses it in every repository, so that is said and asked
+/// for; in this one the file narrows it in any case.
+fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, output: Output) -> bool {
+    let effects = names(beyond);
+    if narrow {
+        output.notice(&format!("`{name}` loses {effects}, in every repository."), None);
+        return true;
+    }
+    if consent.yes || !Output::can_ask() {
+        let message = format!("`{name}` keeps {effects} for your other repositories; here the file narrows it.");
+        output.notice(&message, Some("`--narrow` takes it in every repository"));
+        return false;
+    }
+    output.ask(&format!(
+        "`{name}` has {effects} beyond what is locked. Take it, in every repository? [y/N] "
+    ));
+    read_yes()
+}
+
 fn as_locked(lock: &Lock, context: &Context) -> Result<ExitCode, Error> {
-    let are = if lock.skills().len() == 1 { "is" } else { "are" };
-    let count = counted(lock.skills().len());
+    let (count, are) = counted(lock);
     context.output.line(&format!("{count} {are} as locked."))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn counted(count: usize) -> String {
-    match count {
-        1 => "1 skill".to_owned(),
-        count => format!("{count} skills"),
+/// How many skills a file names, and the verb that goes with it.
+pub(super) fn counted(lock: &Lock) -> (String, &'static str) {
+    match lock.skills().len() {
+        1 => ("1 skill".to_owned(), "is"),
+        count => (format!("{count} skills"), "are"),
     }
 }
 
@@ -90,6 +116,7 @@ fn counted(count: usize) -> String {
 async fn mend(
     name: &str,
     locked: &Locked,
+    within: Vec<Effect>,
     folder: &Path,
     registry: &SkillHost,
     consent: &Consent,
@@ -109,13 +136,13 @@ async fn mend(
     if found.digest != locked.digest || found.name != name {
         let message = format!(
             "`{}` is not the `{name}` that is locked: its digest is {}, not {}",
-            locked.source, found.digest, locked.digest
+            locked.source.as_deref().unwrap_or(name),
+            found.digest,
+            locked.digest
         );
         return Err(Error::new("skill", message));
     }
-    let entry = offer
-        .within(locked.effects.iter().copied())
-        .settle(registry, consent, context)?;
+    let entry = offer.within(within).settle(registry, consent, context)?;
     context
         .output
         .line(&format!("Pinned {} {}.", entry.name, entry.version))
@@ -123,41 +150,41 @@ async fn mend(
 
 /// Where a locked skill lies. A file of a repository may name any registry, so that one is asked about first.
 fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context: &Context) -> Result<String, Error> {
-    if Place::is_meant(&locked.source) {
+    let not_there = |what: String| {
+        let hint = format!(
+            "get the component from who has locked it, and `tool skill add` it: {}",
+            locked.digest
+        );
+        Error::from(Problem::new("skill", format!("`{name}` is locked, and {what}")).with_hint(hint))
+    };
+    let Some(source) = &locked.source else {
+        return Err(not_there("the file does not say where it lies".to_owned()));
+    };
+    if Place::is_meant(source) {
         let refusal = |hint: &str| {
-            let message = format!("`{name}` was not pulled from {}", locked.source);
+            let message = format!("`{name}` was not pulled from {source}");
             Error::from(Problem::new("declined", message).with_hint(hint))
         };
         if consent.yes {
-            return Ok(locked.source.clone());
+            return Ok(source.clone());
         }
         if !Output::can_ask() {
             return Err(refusal("nobody can be asked here: add --yes after reading skills.lock"));
         }
-        context
-            .output
-            .ask(&format!("Pull `{name}` from {}? [y/N] ", locked.source));
+        context.output.ask(&format!("Pull `{name}` from {source}? [y/N] "));
         return match read_yes() {
-            true => Ok(locked.source.clone()),
+            true => Ok(source.clone()),
             false => Err(refusal("nothing was pulled")),
         };
     }
-    let path = Path::new(&locked.source);
+    let path = Path::new(source);
     let is_below = path
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let file = folder.join(path);
     match is_below && file.is_file() {
         true => path_text(&file),
-        false => Err(Problem::new(
-            "skill",
-            format!("`{name}` is locked, and `{}` is not there", file.display()),
-        )
-        .with_hint(format!(
-            "get the component from who has locked it, and `tool skill add` it: {}",
-            locked.digest
-        ))
-        .into()),
+        false => Err(not_there(format!("`{}` is not there", file.display()))),
     }
 }
 
@@ -174,15 +201,15 @@ fn read(folder: &Path) -> Result<Lock, Error> {
         let message = format!("There is no `{}` in {}", lock::NAME, folder.display());
         Problem::new("config-lock", message).with_hint("`tool skill lock` writes one")
     };
-    Lock::read(folder).map_err(wrong)?.ok_or_else(|| none().into())
+    let lock = Lock::read(folder).map_err(|error| wrong(&error))?;
+    lock.ok_or_else(|| none().into())
 }
 
-fn wrong(error: LockError) -> Error {
+/// The problem of a file that cannot be followed.
+pub(super) fn wrong(error: &LockError) -> Problem {
     let problem = Problem::new("config-lock", error.to_string());
-    match std::error::Error::source(&error) {
-        Some(source) => problem.with_hint(source.to_string()).into(),
-        None => problem
-            .with_hint("`tool skill lock` writes it from what you have pinned")
-            .into(),
+    match std::error::Error::source(error) {
+        Some(source) => problem.with_hint(source.to_string()),
+        None => problem.with_hint("`tool skill lock` writes it from what you have pinned"),
     }
 }

@@ -22,13 +22,22 @@ use crate::output::Output;
 pub(super) struct Offer {
     pub(super) inspection: Inspection,
     origin: Option<Origin>,
-    /// The identity that has signed it.
-    signed_by: Option<String>,
+    signer: Signer,
     /// It gets at most these.
     within: Option<Vec<Effect>>,
     /// True where it lies in the team's folder already.
     is_installed: bool,
     _held: Option<Held>,
+}
+
+/// Who has signed a component.
+enum Signer {
+    /// Nobody at all.
+    None,
+    /// Nobody whose signature counts, and why.
+    Unknown(String),
+    /// An identity.
+    Known(String),
 }
 
 impl Offer {
@@ -46,26 +55,13 @@ impl Offer {
     }
 
     /// Looks at a file.
-    pub(super) fn of_file(
-        file: &Path,
-        registry: &SkillHost,
-        consent: &Consent,
-        context: &Context,
-    ) -> Result<Self, Error> {
+    fn of_file(file: &Path, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
         let inspection = registry.inspect(file).map_err(refused)?;
         let absolute = std::path::absolute(file).map_err(|error| Error::file("Component", file, &error))?;
-        let origin = Origin {
-            from: super::path_text(&absolute)?,
-            manifest: None,
-        };
-        let signature = || Ok(Signature::beside(file).map_err(refused)?.into_iter().collect());
+        let from = super::path_text(&absolute)?;
         Ok(Self {
-            signed_by: signed_by(&inspection, signature, consent, context)?,
-            inspection,
-            origin: Some(origin),
-            within: None,
-            is_installed: false,
-            _held: None,
+            origin: Some(Origin { from, manifest: None }),
+            ..Self::with_signature_beside(inspection, consent, context)?
         })
     }
 
@@ -77,14 +73,30 @@ impl Offer {
         context: &Context,
     ) -> Result<Self, Error> {
         let inspection = registry.inspect_installed(name).map_err(refused)?;
-        let file = inspection.path.clone();
-        let signature = || Ok(Signature::beside(&file).map_err(refused)?.into_iter().collect());
         Ok(Self {
-            signed_by: signed_by(&inspection, signature, consent, context)?,
+            is_installed: true,
+            ..Self::with_signature_beside(inspection, consent, context)?
+        })
+    }
+
+    fn with_signature_beside(inspection: Inspection, consent: &Consent, context: &Context) -> Result<Self, Error> {
+        let wanted = Wanted::new(consent, context)?;
+        let signatures = match Signature::beside(&inspection.path) {
+            Ok(signature) => signature.into_iter().collect(),
+            Err(error) if wanted.looks() => return Err(refused(error)),
+            Err(_) => Vec::new(),
+        };
+        Self::signed(inspection, &signatures, &wanted)
+    }
+
+    /// One that comes from nowhere, with whoever has signed it.
+    fn signed(inspection: Inspection, signatures: &[Signature], wanted: &Wanted) -> Result<Self, Error> {
+        Ok(Self {
+            signer: wanted.signer(&inspection, signatures)?,
             inspection,
             origin: None,
             within: None,
-            is_installed: true,
+            is_installed: false,
             _held: None,
         })
     }
@@ -100,8 +112,8 @@ impl Offer {
         let inspection = registry
             .inspect(held.path())
             .map_err(|error| of_place(&place, &error))?;
-        let (required, identities) = wanted(consent, context)?;
-        let signatures = match required || !identities.is_empty() {
+        let wanted = Wanted::new(consent, context)?;
+        let signatures = match wanted.looks() {
             true => {
                 let found = distribution::signatures(&place, &inspection.digest, environment).await;
                 found.map_err(refused)?
@@ -111,21 +123,19 @@ impl Offer {
         // The one that counts goes with the component, so that it can be checked again.
         let counts = |signature: &&Signature| {
             let one = std::slice::from_ref(*signature);
+            let identities = &wanted.identities;
             identities.check(&inspection.name, &inspection.digest, one).is_ok()
         };
         if let Some(signature) = signatures.iter().find(counts) {
             signature.write_beside(held.path()).map_err(refused)?;
         }
         Ok(Self {
-            signed_by: signed_by(&inspection, || Ok(signatures), consent, context)?,
-            inspection,
             origin: Some(Origin {
                 from: place.to_string(),
                 manifest: Some(pulled.manifest),
             }),
-            within: None,
-            is_installed: false,
             _held: Some(held),
+            ..Self::signed(inspection, &signatures, &wanted)?
         })
     }
 
@@ -152,7 +162,10 @@ impl Offer {
         let grown = self.confirm(change.as_ref(), consent, context.output)?;
         let terms = Terms {
             origin: self.origin.clone(),
-            signed_by: self.signed_by.clone(),
+            signed_by: match &self.signer {
+                Signer::Known(identity) => Some(identity.clone()),
+                Signer::Unknown(_) | Signer::None => None,
+            },
             grown,
             within: self.within.clone(),
         };
@@ -178,8 +191,10 @@ impl Offer {
                 .map_or_else(String::new, |digest| format!(" ({digest})"));
             lines.push(format!("  from     {}{manifest}", origin.from));
         }
-        if let Some(identity) = &self.signed_by {
-            lines.push(format!("  signed   by {identity}"));
+        match &self.signer {
+            Signer::Known(identity) => lines.push(format!("  signed   by {identity}")),
+            Signer::Unknown(why) => lines.push(format!("  signed   {why}")),
+            Signer::None => {}
         }
         if let Some(change) = change {
             lines.extend(self.differences(change));
@@ -272,7 +287,8 @@ impl Offer {
     }
 }
 
-fn names(effects: &[Effect]) -> String {
+/// Effects, for people.
+pub(super) fn names(effects: &[Effect]) -> String {
     effects
         .iter()
         .map(|effect| effect.name())
@@ -291,37 +307,46 @@ fn of_place(place: &Place, error: &host::skill::SkillHostError) -> Error {
 }
 
 /// Whether a signature is wanted, and whose count.
-fn wanted(consent: &Consent, context: &Context) -> Result<(bool, Identities), Error> {
-    let SkillsSettings {
-        require_signature,
-        identities,
-    } = host::config::common(&context.backend.home, &context.backend.environment)?.skills;
-    let identities = Identities::read(&identities, &context.backend.home).map_err(|error| unusable(&error))?;
-    Ok((require_signature || consent.require_signature, identities))
+struct Wanted {
+    is_required: bool,
+    identities: Identities,
 }
 
-fn unusable(error: &SignatureError) -> Error {
+impl Wanted {
+    fn new(consent: &Consent, context: &Context) -> Result<Self, Error> {
+        let SkillsSettings {
+            require_signature,
+            identities,
+        } = host::config::common(&context.backend.home, &context.backend.environment)?.skills;
+        Ok(Self {
+            is_required: require_signature || consent.require_signature,
+            identities: Identities::read(&identities, &context.backend.home).map_err(|error| unusable(&error))?,
+        })
+    }
+
+    /// True where it matters who has signed.
+    fn looks(&self) -> bool {
+        self.is_required || !self.identities.is_empty()
+    }
+
+    /// Who has signed a component. Where nothing has to be signed, what is signed by nobody known is taken all the same.
+    fn signer(&self, inspection: &Inspection, signatures: &[Signature]) -> Result<Signer, Error> {
+        let checked = self.identities.check(&inspection.name, &inspection.digest, signatures);
+        match checked {
+            Ok(identity) => Ok(Signer::Known(identity)),
+            Err(error) if self.is_required => Err(Problem::new("signature", error.to_string())
+                .with_hint("nothing was pinned; `tool skill sign` signs, and [skills.identities] of config.toml says whose signature counts")
+                .into()),
+            Err(_) if signatures.is_empty() => Ok(Signer::None),
+            Err(error @ SignatureError::OtherDigest { .. }) => Ok(Signer::Unknown(error.to_string())),
+            Err(_) => Ok(Signer::Unknown(format!("by {}", super::NOBODY))),
+        }
+    }
+}
+
+/// The problem of an identity that is none.
+pub(super) fn unusable(error: &SignatureError) -> Problem {
     let hint = "mend `[skills.identities]` of config.toml";
-    Problem::new("config-invalid", error.to_string()).with_hint(hint).into()
-}
-
-/// Who has signed a component. Where nothing has to be signed, what is signed by nobody known is taken all the same.
-fn signed_by(
-    inspection: &Inspection,
-    signatures: impl FnOnce() -> Result<Vec<Signature>, Error>,
-    consent: &Consent,
-    context: &Context,
-) -> Result<Option<String>, Error> {
-    let (required, identities) = wanted(consent, context)?;
-    if !required && identities.is_empty() {
-        return Ok(None);
-    }
-    let checked = identities.check(&inspection.name, &inspection.digest, &signatures()?);
-    match checked {
-        Ok(identity) => Ok(Some(identity)),
-        Err(_) if !required => Ok(None),
-        Err(error) => Err(Problem::new("signature", error.to_string())
-            .with_hint("nothing was pinned; `tool skill sign` signs, and [skills.identities] of config.toml says whose signature counts")
-            .into()),
-    }
+    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!("{cause}; "));
+    Problem::new("config-invalid", error.to_string()).with_hint(format!("{cause}{hint}"))
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::skill::signature::{PrivateKey, Signature, write_keys};
+use host::api::Problem;
+use host::skill::signature::{PrivateKey, Signature, SignatureError, write_keys};
 
 use super::push::file_of;
 use super::{refused, registry};
@@ -12,11 +13,21 @@ use crate::error::Error;
 
 /// Writes a new pair of keys.
 pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error> {
-    let (private, public) = write_keys(stem).map_err(refused)?;
+    let (private, public) = write_keys(stem).map_err(|error| match &error {
+        SignatureError::KeyExists { .. } => Problem::new("usage", error.to_string())
+            .with_hint("give the new pair another name: --out NAME")
+            .into(),
+        _ => refused(error),
+    })?;
+    // What stands in the configuration is looked for from there.
+    let place = std::fs::canonicalize(&public).map_err(|error| Error::file("Key", &public, &error))?;
     context.output.line(&format!(
-        "Wrote {}, which signs, and {}, which goes into [skills.identities] of config.toml.",
+        "Wrote {}, the private key: it signs, has no password, and only you can read it.\n\
+         Wrote {}, the public key. Whoever is to trust it puts this into config.toml:\n\n  \
+         [skills.identities]\n  NAME = {:?}",
         private.display(),
-        public.display()
+        public.display(),
+        place.to_string_lossy()
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use host::api::{Problem, Receipt};
 use host::skill::Inspection;
 use host::skill::cases::{self, CaseResult};
+use host::skill::policy::Effect;
 use serde::Serialize;
 
 use super::{Context, print_json, refused, registry};
@@ -22,11 +23,25 @@ struct Tested<'a> {
 }
 
 /// Runs the cases. Nothing is added, and no backend is needed.
-pub(super) fn run(folder: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context) -> Result<ExitCode, Error> {
     if !folder.is_dir() {
         return Err(Error::new("usage", format!("Not a directory: {}", folder.display())));
     }
+    let granted: Vec<Effect> = allow.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     let cases = cases::read(folder).map_err(|error| unreadable(folder, error))?;
+    // Before anything runs: half of a suite says little.
+    for case in &cases {
+        case.check_granted(&granted)
+            .map_err(|error| unreadable(folder, error))?;
+    }
+    let fixture = cases::fixture_in(folder).map_err(|error| unreadable(folder, error))?;
+    if fixture.is_none() {
+        let message = format!(
+            "There is no folder `{}`: each case begins with an empty one",
+            cases::FIXTURE
+        );
+        context.output.notice(&message, None);
+    }
     let component = component(folder)?;
     if is_older(&component, folder) {
         let message = format!("{} is older than its sources", component.display());
@@ -39,7 +54,7 @@ pub(super) fn run(folder: &Path, json: bool, context: &Context) -> Result<ExitCo
     let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut results = Vec::new();
     for case in cases {
-        let result = case.run(&registry, &trial, folder).map_err(refused)?;
+        let result = case.run(&registry, &trial, folder, &granted).map_err(refused)?;
         if !json {
             show(&result, width, context)?;
         }
@@ -78,6 +93,9 @@ pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
         .into(),
         cases::CasesError::Io { source, .. } => Problem::new("usage", error.to_string())
             .with_hint(source.to_string())
+            .into(),
+        cases::CasesError::Ungranted { effect, .. } => Problem::new("denied", error.to_string())
+            .with_hint(format!("look at what would run, then `--allow {effect}`"))
             .into(),
         error => Error::new("usage", error.to_string()),
     }

@@ -150,6 +150,7 @@ impl Engine for FakeEngine {
             origin: "builtin".into(),
             state: "ready".into(),
             reason: None,
+            signature: None,
             parameters: json!({}),
         };
         vec![

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::CasesError;
+use super::{CasesError, fixture_in};
 use crate::limits;
 use crate::scratch;
 
@@ -29,10 +29,11 @@ struct Room<'a> {
     bytes: u64,
 }
 
-/// Copies a folder; where there is none, the copy is empty.
-pub(super) fn copy(source: &Path) -> Result<Copy, CasesError> {
+/// Copies the fixture of a folder; where there is none, the copy is empty.
+pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
+    let fixture = fixture_in(of)?;
     let made = |source_of| CasesError::Io {
-        path: source.to_owned(),
+        path: fixture.clone().unwrap_or_else(|| of.to_owned()),
         action: "copied",
         source: source_of,
     };
@@ -41,7 +42,7 @@ pub(super) fn copy(source: &Path) -> Result<Copy, CasesError> {
     let root = folder.path().canonicalize().map_err(made)?.join("repository");
     fs::create_dir(&root).map_err(made)?;
     let copy = Copy { root, _folder: folder };
-    if source.symlink_metadata().is_ok() {
+    if let Some(source) = &fixture {
         let mut room = Room {
             source,
             entries: limits::CASE_FIXTURE_ENTRIES_MAX,

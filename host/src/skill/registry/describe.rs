@@ -56,17 +56,15 @@ fn parse_descriptor(described: wit::Descriptor) -> Result<Descriptor, String> {
             limits::DESCRIPTOR_TEXT_BYTES_MAX
         ));
     }
-    let mut effects = described
+    let parsed = described
         .effects
         .iter()
-        .map(|effect| effect.parse())
-        .collect::<Result<Vec<Effect>, _>>()
-        .map_err(|_| {
-            format!(
-                "it declares effects that this host does not know: {}",
-                described.effects.join(", ")
-            )
-        })?;
+        .map(|name| name.parse().map_err(|_| name.as_str()));
+    let mut effects = parsed.collect::<Result<Vec<Effect>, &str>>().map_err(|unknown| {
+        let known = Effect::ALL.map(Effect::name).join(", ");
+        let unknown = clean(unknown);
+        format!("it declares the effect `{unknown}`, which this host does not know; the effects are {known}")
+    })?;
     effects.sort_unstable();
     effects.dedup();
     Ok(Descriptor {
@@ -126,6 +124,24 @@ pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
 #[cfg(test)]
 mod unit {
     use super::*;
+
+    #[test]
+    fn an_effect_that_is_none_is_named_before_those_that_are() {
+        let described = wit::Descriptor {
+            name: "talker".to_owned(),
+            version: "1.0.0".to_owned(),
+            description: String::new(),
+            parameters: r#"{"type": "object"}"#.to_owned(),
+            effects: ["read-git", "fly", "swim"].map(str::to_owned).to_vec(),
+        };
+        let refused = parse_descriptor(described).expect_err("nobody can fly");
+        assert!(
+            refused.starts_with(
+                "it declares the effect `fly`, which this host does not know; the effects are read-repository, "
+            ),
+            "{refused}"
+        );
+    }
 
     #[test]
     fn a_description_is_of_bounded_length() {

@@ -60,6 +60,8 @@ pub struct Pinned {
     pub version: String,
     /// SHA-256, hexadecimal.
     pub digest: String,
+    /// What it is granted.
+    pub effects: Vec<Effect>,
     /// Where it came from, where that is known.
     pub origin: Option<Origin>,
     /// The identity whose signature was checked.
@@ -242,6 +244,7 @@ impl SkillHost {
                 name: name.clone(),
                 version: pin.descriptor.version.clone(),
                 digest: pin.digest.clone(),
+                effects: pin.granted(),
                 origin: pin.origin.clone(),
                 signed_by: pin.signed_by.clone(),
             };
@@ -273,7 +276,7 @@ impl SkillHost {
                         digest: skill.digest.clone(),
                         world: CONTRACT.to_owned(),
                         effects: skill.granted.iter().copied().collect(),
-                        source: source(origin, &name, folder),
+                        source: source(origin, folder),
                     };
                     skills.insert(name, locked);
                 }
@@ -284,23 +287,19 @@ impl SkillHost {
     }
 }
 
-/// Where others get it. Of a file elsewhere on this machine only its name is told: the path is nobody else's.
-fn source(origin: Option<&Origin>, name: &str, folder: &Path) -> String {
-    let Some(origin) = origin else {
-        return format!("{name}.wasm");
-    };
+/// Where others get it: a place in a registry, or a file below the folder of the lock file. A file elsewhere on this
+/// machine is no place for anybody else.
+fn source(origin: Option<&Origin>, folder: &Path) -> Option<String> {
+    let origin = origin?;
     if let Some(manifest) = &origin.manifest {
         let place = origin.from.parse::<crate::distribution::Place>();
-        return place.map_or_else(|_| origin.from.clone(), |place| place.pinned(manifest).to_string());
+        return Some(place.map_or_else(|_| origin.from.clone(), |place| place.pinned(manifest).to_string()));
     }
     let path = Path::new(&origin.from);
-    let inside = path.strip_prefix(folder).ok().and_then(Path::to_str);
-    match inside {
-        Some(inside) => inside.to_owned(),
-        None => path
-            .file_name()
-            .map_or_else(|| format!("{name}.wasm"), |name| name.to_string_lossy().into_owned()),
-    }
+    // By what is there: neither a link nor `..` puts a file inside that lies outside, or the other way round.
+    let (folder, parent) = (fs::canonicalize(folder).ok()?, fs::canonicalize(path.parent()?).ok()?);
+    let inside = parent.strip_prefix(&folder).ok()?.join(path.file_name()?);
+    inside.to_str().map(str::to_owned)
 }
 
 /// Refuses effects that the version before was not granted and that nobody has said yes to.

@@ -2,9 +2,9 @@
 //! pinned is the business of `rollout`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -17,6 +17,7 @@ use super::pins::{Pin, Pins};
 use super::signed::{Checked, Required};
 use super::{Skill, SkillHost, Source, digest, is_name, names};
 use crate::limits;
+use crate::skill::plain::{self, Links};
 use crate::skill::{Descriptor, SkillHostError, component};
 
 /// A component in the team's folder, as it was when it was last read.
@@ -222,7 +223,12 @@ impl SkillHost {
     /// Looks at a component without trusting it: it is checked, compiled, and asked to describe itself with every
     /// capability denied.
     pub fn inspect(&self, file: &Path) -> Result<Inspection, SkillHostError> {
-        Ok(self.inspected(file)?.inspection)
+        self.inspect_until(file, &CancellationToken::new())
+    }
+
+    /// The same, which ends early where it is cancelled: compiling may take many seconds.
+    pub fn inspect_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspection, SkillHostError> {
+        Ok(self.inspected_until(file, cancel)?.inspection)
     }
 
     /// The same for a component that lies in the team's folder.
@@ -239,6 +245,10 @@ impl SkillHost {
     }
 
     pub(super) fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
+        self.inspected_until(file, &CancellationToken::new())
+    }
+
+    fn inspected_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspected, SkillHostError> {
         let wasm = read_component(file).map_err(|source| io(file, "read", source))?;
         let refused = |reason| SkillHostError::Refused {
             path: file.to_owned(),
@@ -251,7 +261,7 @@ impl SkillHost {
                 Arc::clone(&wasm),
                 &file.display().to_string(),
                 &|_| (),
-                &CancellationToken::new(),
+                cancel,
             )
             .map_err(refused)?;
         let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
@@ -342,23 +352,7 @@ fn look<'a>(
     seen.get_mut(name).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
-/// Reads a component of bounded size; never waits on a FIFO.
+/// Reads a component of bounded size.
 pub(super) fn read_component(path: &Path) -> std::io::Result<Arc<[u8]>> {
-    let flags = rustix::fs::OFlags::NONBLOCK;
-    let file: File = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a file"));
-    }
-    let mut wasm = Vec::new();
-    file.take(limits::COMPONENT_BYTES_MAX + 1).read_to_end(&mut wasm)?;
-    match wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
-        true => Err(std::io::Error::other(format!(
-            "it is larger than {} bytes",
-            limits::COMPONENT_BYTES_MAX
-        ))),
-        false => Ok(wasm.into()),
-    }
+    Ok(plain::read(path, limits::COMPONENT_BYTES_MAX, Links::Followed)?.into())
 }

@@ -1,14 +1,26 @@
-//! What makes components of Python and JavaScript: one version of each, the one that this program was tested with.
+//! What makes components of Python and JavaScript: one version of each and of all that it needs, the ones that this
+//! program was tested with, by their digests.
 //!
-//! One that stands on the `PATH` is taken where it is of that version. Else it is installed by name, by pip or npm, into
-//! a folder of its own in `~/.tool/toolchains`, which is said. Nothing of the project decides what is installed.
+//! One that stands on the `PATH` is taken where it is of that version. Else it is installed by pip or npm, from the pins
+//! in `skills/sdk/toolchain`, into a folder of its own in `~/.tool/toolchains`, which is said. Nothing of the project
+//! decides what is installed.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Builder;
 use crate::error::Error;
+
+macro_rules! pins {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../../../skills/sdk/toolchain/", $name)),
+        )
+    };
+}
 
 /// A program that makes components.
 struct Maker {
@@ -20,8 +32,10 @@ struct Maker {
     size: &'static str,
     /// Where the program is in its folder.
     program: &'static str,
-    /// Installs it into a new folder.
-    install: fn(&Builder, &Path, &Maker) -> Result<(), Error>,
+    /// The files that say what is installed: the last one names every package and its digest.
+    pins: &'static [(&'static str, &'static str)],
+    /// Installs it into a new folder that has these files.
+    install: fn(&Builder, &Path) -> Result<(), Error>,
 }
 
 const PYTHON: Maker = Maker {
@@ -29,20 +43,12 @@ const PYTHON: Maker = Maker {
     version: "0.25.1",
     size: "50 MB, by pip",
     program: "bin/componentize-py",
-    install: |builder, folder, maker| {
+    pins: &[pins!("python.txt")],
+    install: |builder, folder| {
         let python = builder.program("python3", "install Python 3.10 or newer, with its module venv")?;
-        let environment = folder.to_string_lossy();
-        builder.shown(&python, &["-m", "venv", &environment], folder)?;
-        let package = format!("componentize-py=={}", maker.version);
-        let pip = [
-            "-m",
-            "pip",
-            "install",
-            "--disable-pip-version-check",
-            "--only-binary",
-            ":all:",
-            &package,
-        ];
+        builder.shown(&python, &["-m", "venv", "."], folder)?;
+        let pip = "-m pip install --disable-pip-version-check --only-binary :all: --require-hashes -r python.txt";
+        let pip: Vec<&str> = pip.split(' ').collect();
         builder.shown(&folder.join("bin/python"), &pip, folder)
     },
 };
@@ -52,19 +58,11 @@ const JAVASCRIPT: Maker = Maker {
     version: "0.23.0",
     size: "250 MB, by npm",
     program: "node_modules/.bin/componentize-js",
-    install: |builder, folder, maker| {
+    pins: &[pins!("package.json"), pins!("package-lock.json")],
+    install: |builder, folder| {
         let npm = builder.program("npm", "install Node 20 or newer, with npm")?;
-        let package = format!("@bytecodealliance/componentize-js@{}", maker.version);
-        let place = folder.to_string_lossy();
-        let install = [
-            "install",
-            "--prefix",
-            &place,
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-            &package,
-        ];
+        // `ci` wants what other systems would install to be in the lock file, too.
+        let install = ["install", "--ignore-scripts", "--no-audit", "--no-fund"];
         builder.shown(&npm, &install, folder)
     },
 };
@@ -98,9 +96,10 @@ impl Maker {
             .map_err(failed)?;
         // Another build may be installing the same.
         let lock = File::create(toolchains.join(format!("{}.lock", self.name))).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        builder.wait_for(&lock).map_err(failed)?;
         let (program, ready) = (folder.join(self.program), folder.join("ready"));
-        if !ready.is_file() {
+        let pins = self.pins.last().map_or("", |(_, pins)| pins);
+        if !fs::read_to_string(&ready).is_ok_and(|of| of == pins) {
             if folder.exists() {
                 fs::remove_dir_all(&folder).map_err(failed)?;
             }
@@ -112,8 +111,11 @@ impl Maker {
             builder
                 .output
                 .notice(&notice, Some(&format!("it goes to {}", folder.display())));
-            (self.install)(builder, &folder, self)?;
-            File::create(&ready).map_err(failed)?;
+            for (name, text) in self.pins {
+                fs::write(folder.join(name), text).map_err(failed)?;
+            }
+            (self.install)(builder, &folder)?;
+            fs::write(&ready, pins).map_err(failed)?;
         }
         Ok(program)
     }
@@ -125,11 +127,54 @@ impl Maker {
     }
 }
 
+/// How often a build that waits for another one's installation looks whether it is still wanted.
+const WAIT: Duration = Duration::from_millis(100);
+
 impl Builder {
+    /// Waits until no other build installs, or until this one is to end.
+    fn wait_for(&self, lock: &File) -> std::io::Result<()> {
+        loop {
+            match lock.try_lock() {
+                Err(TryLockError::WouldBlock) if self.cancel.is_cancelled() => {
+                    return Err(std::io::ErrorKind::Interrupted.into());
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(WAIT),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
     /// Runs an installer and shows what it says.
     fn shown(&self, program: &Path, arguments: &[&str], directory: &Path) -> Result<(), Error> {
         let output = self.output;
         self.run_with(program, arguments, directory, &|line| output.progress(line))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_the_version_that_is_named_and_nothing_floats() {
+        let (_, python) = PYTHON.pins[0];
+        assert!(python.contains(&format!("\n{}=={} ", PYTHON.name, PYTHON.version)));
+        let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("it is JSON");
+        let (_, lock) = JAVASCRIPT.pins[1];
+        let lock = parsed(lock);
+        let packages = lock["packages"].as_object().expect("it names packages");
+        let maker = &packages["node_modules/@bytecodealliance/componentize-js"];
+        assert_eq!(maker["version"], JAVASCRIPT.version);
+        let loose = packages.iter().filter(|(name, package)| {
+            let is_pinned = package["integrity"].is_string() && package["version"].is_string();
+            !name.is_empty() && !is_pinned
+        });
+        assert_eq!(loose.map(|(name, _)| name).collect::<Vec<_>>(), [""; 0]);
+        assert_eq!(
+            lock["packages"][""]["dependencies"],
+            parsed(JAVASCRIPT.pins[0].1)["dependencies"]
+        );
     }
 }

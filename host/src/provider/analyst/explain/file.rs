@@ -7,14 +7,13 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{
-    Brief, DEFINITIONS, Evidence, Hit, Line, NO_MODEL, Reply, call, central, digs, file_name, globs_of, hits, lines,
-    literal_glob, own_words, sentence_cut, symbols,
-};
-use crate::context::scanner::{language, parent, stem};
+use super::overview::{central, own_words, sentence_cut};
+use super::{DEFINITIONS, digs, globs_of, symbols};
+use crate::context::scanner::{file_name, language, parent, stem};
 use crate::provider::ToolCall;
-use crate::provider::analyst::evidence::extent;
-use crate::provider::analyst::survey::join;
+use crate::provider::analyst::evidence::{Brief, Evidence, Hit, Line, extent, hits, lines};
+use crate::provider::analyst::survey::{join, literal_glob};
+use crate::provider::analyst::{NO_MODEL, Reply, call};
 
 /// Lines of the file that are read.
 const READ_LINES: usize = 2000;

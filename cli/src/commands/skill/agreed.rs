@@ -1,0 +1,111 @@
+//! What a repository and its user have agreed on about skills of a team, and where that does not hold: `skills.lock` and
+//! `[skills.identities]`. For `tool doctor` and `tool config`; starts nothing and changes nothing.
+
+use std::path::Path;
+
+use host::api::Problem;
+use host::config::SkillsSettings;
+use host::skill::SkillHost;
+use host::skill::lock::{self, Lock};
+use host::skill::signature::{Identities, Signature, SignatureError};
+
+use super::lock::{counted, wrong};
+use super::offer::unusable;
+use super::registry;
+use crate::commands::Context;
+
+/// What was found of one thing.
+pub(in crate::commands) enum Finding {
+    /// It holds; in words.
+    Fine(String),
+    /// It does not hold, and only who insists on it is stopped.
+    Odd(Problem),
+    /// It cannot be understood, which stops whatever needs it.
+    Wrong(Problem),
+}
+
+/// The names under which findings are told.
+pub(in crate::commands) const LOCK: &str = lock::NAME;
+pub(in crate::commands) const IDENTITIES: &str = "identities";
+
+/// Looks at both, with the skills of this home.
+pub(in crate::commands) fn look(root: &Path, context: &Context) -> Vec<(&'static str, Finding)> {
+    // What is wrong with the skills themselves is said by whoever looks at them.
+    let Ok(registry) = registry(context) else {
+        return Vec::new();
+    };
+    let locked = locked(root, &registry).into_iter().map(|finding| (LOCK, finding));
+    let signed = signed(&registry, context)
+        .into_iter()
+        .map(|finding| (IDENTITIES, finding));
+    locked.chain(signed).collect()
+}
+
+fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
+    let lock = match Lock::read(root) {
+        Ok(None) => return Vec::new(),
+        Ok(Some(lock)) => lock,
+        Err(error) => return vec![Finding::Wrong(wrong(&error))],
+    };
+    let differences = lock.differences(&registry.entries());
+    if differences.is_empty() {
+        let (count, are) = counted(&lock);
+        return vec![Finding::Fine(format!("{count} {are} as locked"))];
+    }
+    let odd = differences.iter().map(|difference| {
+        let problem = Problem::new("config-drift", difference.to_string());
+        Finding::Odd(match difference.remedy() {
+            Some(remedy) => problem.with_hint(remedy),
+            None => problem.with_hint("`tool skill lock` locks what is there"),
+        })
+    });
+    odd.collect()
+}
+
+fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
+    let (home, environment) = (&context.backend.home, &context.backend.environment);
+    // A configuration that cannot be read is somebody else's finding.
+    let Ok(common) = host::config::common(home, environment) else {
+        return Vec::new();
+    };
+    let SkillsSettings {
+        require_signature,
+        identities: configured,
+    } = common.skills;
+    if configured.is_empty() && !require_signature {
+        return Vec::new();
+    }
+    let identities = match Identities::read(&configured, home) {
+        Ok(identities) => identities,
+        Err(error) => return vec![Finding::Wrong(unusable(&error))],
+    };
+    if identities.is_empty() {
+        let message = "a signature is required, and no identity is configured: no skill can be added";
+        let hint = "name who may sign in [skills.identities] of config.toml";
+        return vec![Finding::Odd(Problem::new("signature", message).with_hint(hint))];
+    }
+    let pinned = registry.pinned().unwrap_or_default();
+    let (mut known, mut odd) = (0, Vec::new());
+    for (name, pinned) in &pinned {
+        let checked = registry
+            .file_of(name)
+            .ok()
+            .map(|file| Signature::beside(&file).map(|signature| signature.into_iter().collect::<Vec<_>>()));
+        // A skill whose file is gone is told among the skills.
+        let Some(checked) = checked else { continue };
+        match checked.and_then(|signatures| identities.check(name, &pinned.digest, &signatures)) {
+            Ok(_) => known += 1,
+            Err(SignatureError::Missing { .. }) if !require_signature => {}
+            Err(error) => odd.push(Finding::Odd(Problem::new("signature", error.to_string()).with_hint(
+                format!("name its signer in [skills.identities] of config.toml, or `tool skill remove {name}`"),
+            ))),
+        }
+    }
+    let names: Vec<&str> = configured.keys().map(String::as_str).collect();
+    let fine = format!(
+        "{} may sign; {known} of {} skills signed",
+        names.join(", "),
+        pinned.len()
+    );
+    std::iter::once(Finding::Fine(fine)).chain(odd).collect()
+}

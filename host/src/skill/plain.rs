@@ -1,0 +1,78 @@
+//! Small files of the user's that decide something: read whole, up to a bound, and never waited for.
+//!
+//! A FIFO in the place of such a file would hold its reader for ever, and a device never ends. What the bytes mean is
+//! the caller's business; files of a repository are opened by `repository` instead.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Whether a link in the place of the file counts as the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Links {
+    /// The user may have put it there.
+    Followed,
+    /// Somebody else decides what lies there.
+    Refused,
+}
+
+/// The content of a plain file of at most so many bytes.
+pub(super) fn read(path: &Path, bytes_max: u64, links: Links) -> io::Result<Vec<u8>> {
+    let flags = match links {
+        Links::Followed => OFlags::NONBLOCK,
+        Links::Refused => OFlags::NONBLOCK | OFlags::NOFOLLOW,
+    };
+    let flags = flags.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut content = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut content)?;
+    match content.len() as u64 > bytes_max {
+        true => Err(io::Error::other(format!("it is larger than {bytes_max} bytes"))),
+        false => Ok(content),
+    }
+}
+
+/// The same as text.
+pub(super) fn read_text(path: &Path, bytes_max: u64, links: Links) -> io::Result<String> {
+    String::from_utf8(read(path, bytes_max, links)?).map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_plain_file_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = |name: &str| folder.path().join(name);
+        std::fs::write(place("file"), "four").expect("the folder is writable");
+        std::os::unix::fs::symlink("file", place("link")).expect("links can be made");
+        mknodat(CWD, place("fifo"), FileType::Fifo, 0o600.into(), 0).expect("FIFOs can be made");
+        let told = |name: &str, links| read(&place(name), 4, links).map_err(|error| error.to_string());
+        assert_eq!(told("file", Links::Refused), Ok(b"four".to_vec()));
+        assert_eq!(told("link", Links::Followed), Ok(b"four".to_vec()));
+        assert!(told("link", Links::Refused).is_err());
+        for name in ["fifo", "."] {
+            assert_eq!(
+                told(name, Links::Followed),
+                Err("it is not a file".to_owned()),
+                "{name}"
+            );
+        }
+        std::fs::write(place("file"), "and more").expect("the folder is writable");
+        assert_eq!(
+            told("file", Links::Followed),
+            Err("it is larger than 4 bytes".to_owned())
+        );
+        std::fs::write(place("file"), [0xff]).expect("the folder is writable");
+        assert!(read_text(&place("file"), 4, Links::Followed).is_err());
+    }
+}
