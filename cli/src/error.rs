@@ -60,9 +60,7 @@ impl From<Problem> for Error {
 pub(crate) fn code(problem: &str) -> u8 {
     match problem {
         "backend-down" | "start-failed" | "port-in-use" | "stop-failed" | "stranger" | "foreign-home" => BACKEND,
-        "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-root" => {
-            USAGE
-        }
+        "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-root" => USAGE,
         problem if problem.starts_with("config-") => USAGE,
         _ => FAILED,
     }
