@@ -239,7 +239,9 @@ mod tests {
         }
 
         fn entries(&self) -> Vec<SkillEntry> {
-            while self.is_slow.load(Ordering::Relaxed) {
+            // A test that has failed meanwhile is not to wait for ever.
+            let patience = Instant::now() + std::time::Duration::from_secs(30);
+            while self.is_slow.load(Ordering::Relaxed) && Instant::now() < patience {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
             self.engine.entries()
