@@ -227,6 +227,7 @@ mod tests {
     struct Slow {
         engine: Arc<FakeEngine>,
         is_slow: AtomicBool,
+        is_asked: AtomicBool,
     }
 
     impl Engine for Slow {
@@ -239,7 +240,10 @@ mod tests {
         }
 
         fn entries(&self) -> Vec<SkillEntry> {
-            while self.is_slow.load(Ordering::Relaxed) {
+            self.is_asked.store(true, Ordering::Relaxed);
+            // A test that has failed meanwhile is not to wait for ever.
+            let patience = Instant::now() + std::time::Duration::from_secs(30);
+            while self.is_slow.load(Ordering::Relaxed) && Instant::now() < patience {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
             self.engine.entries()
@@ -352,6 +356,7 @@ mod tests {
         let slow = Arc::new(Slow {
             engine: FakeEngine::new(Vec::new()),
             is_slow: AtomicBool::new(true),
+            is_asked: AtomicBool::new(false),
         });
         let connecting = connecting_with(&home, Arc::clone(&slow) as Arc<dyn Engine>);
         // With a file of locked skills, a frozen session compares it with what there is.
@@ -365,6 +370,11 @@ mod tests {
         };
         let (first, second) = (ask(&hanging), ask(&hanging));
         let patience = std::time::Duration::from_secs(10);
+        let begun = Instant::now();
+        while !slow.is_asked.load(Ordering::Relaxed) {
+            assert!(begun.elapsed() < patience, "one of them opens");
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
         let other = tokio::time::timeout(patience, ask(&connecting)).await;
         assert!(other.expect("it does not wait").expect("no panic").is_ok());
         assert!(!first.is_finished() && !second.is_finished(), "they open");
