@@ -559,10 +559,11 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
     }
     let running = world.sessions.live(&id);
     if let Some(live) = running.filter(|_| died) {
-        // Nothing of it goes on: its task is gone, and what it still says comes too late.
-        live.recorder.die();
+        // Nothing of it goes on: its task is gone, and what it still says comes too late. The reader goes first: here
+        // the dead one could still tell it of an end that reached no disk.
         reader.abort();
         let _ = reader.await;
+        live.recorder.die();
         let (ends, last_seen) = *seen.lock().expect("not poisoned");
         let sessions = Sessions::with_engine(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
         let mut stream = sessions.events(&id, last_seen).expect("it exists");
