@@ -442,6 +442,25 @@ fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
 }
 
 #[test]
+fn bytes_that_a_repository_brings_get_no_more_than_its_file_says() {
+    let (home, root) = locked();
+    let (_folder, newer) = changed("summing", &[("Adds numbers.", "Adds letters.")]);
+    let digest = |file: &Path| host::skill::stage::digest(&std::fs::read(file).expect("it is readable"));
+    rewrite(root.path(), &digest(&guest("summing")), &digest(&newer));
+    // The last one: `summing` comes after `echo`.
+    rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");
+    std::fs::copy(newer, root.path().join("summing.wasm")).expect("the folder is writable");
+    let done = home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
+    holds(&done.stdout, &["Pinned summing 1.0.0.", "2 skills are as locked."]);
+    let summing = entry(&home, "summing").expect("it is there");
+    assert_eq!(
+        summing["effects"],
+        serde_json::json!([]),
+        "what was granted to other bytes"
+    );
+}
+
+#[test]
 fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     let (_, root) = locked();
     let home = Home::offline();
@@ -458,7 +477,7 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     // Fewer effects than it has, because fewer are locked: it loses them in every repository, or keeps them.
     rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");
     let granted = || entry(&home, "summing").expect("it is there")["effects"].clone();
-    let kept = home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
+    let kept = home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
     holds(
         &kept.stderr,
         &[

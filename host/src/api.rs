@@ -591,8 +591,9 @@ pub struct SkillEntry {
     /// `builtin` or `team`.
     #[schema(pattern = "^(builtin|team)$")]
     pub origin: String,
-    /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one), `disabled` or `refused`.
-    #[schema(pattern = "^(ready|untrusted|changed|disabled|refused)$")]
+    /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one), `disabled`,
+    /// `unsigned` (a signature that counts is required) or `refused`.
+    #[schema(pattern = "^(ready|untrusted|changed|disabled|unsigned|refused)$")]
     pub state: String,
     /// Why it is not ready; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]

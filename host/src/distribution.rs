@@ -3,8 +3,8 @@
 //! Beside `provider` and the proxy of `process` this is the one place that opens outbound connections, and only because
 //! a command of the user's names a registry: no session, no repository and no skill leads here. `oci-client` speaks the
 //! protocol where something is pushed. What is read, is read here within bounds; who gets the user's credentials is
-//! decided in `door`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked; whether they are a skill, and what it may
-//! do, is the registry of skills' business.
+//! decided in `door`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked;
+//! whether they are a skill, and what it may do, is the registry of skills' business.
 
 mod artifact;
 mod credentials;
@@ -17,7 +17,6 @@ mod tests;
 use std::collections::BTreeMap;
 
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
-use reqwest::{Response, StatusCode};
 use sha2::{Digest, Sha256};
 
 use crate::config::Environment;
@@ -209,24 +208,13 @@ async fn within<T>(
 
 /// The manifest that a place names, and its digest, which is that of the bytes that came.
 async fn manifest(door: &Door, place: &Place) -> Result<(OciImageManifest, String), DistributionError> {
-    let response = found(place, door.manifest(place).await?)?;
+    let response = door.found(place, door.manifest(place).await?)?;
     let bytes = body(place, response, limits::MANIFEST_BYTES_MAX).await?;
     let found = digest_of(&bytes);
     check_digest(place, place.digest(), &found)?;
     let manifest = serde_json::from_slice(&bytes)
         .map_err(|error| no_skill(place, format!("its manifest is none of an artifact: {error}")))?;
     Ok((manifest, found))
-}
-
-/// An answer that is what was asked for.
-fn found(place: &Place, response: Response) -> Result<Response, DistributionError> {
-    match response.status() {
-        StatusCode::OK => Ok(response),
-        StatusCode::NOT_FOUND => Err(DistributionError::NotFound {
-            place: place.to_string(),
-        }),
-        status => Err(refused(place, format!("it answers {status}"))),
-    }
 }
 
 /// A blob whose size and digest are those that its manifest says.
@@ -237,7 +225,7 @@ async fn blob(door: &Door, place: &Place, layer: &OciDescriptor, max: u64) -> Re
     };
     let size = u64::try_from(layer.size).ok().filter(|size| *size <= max);
     let size = size.ok_or_else(too_large)?;
-    let response = found(place, door.blob(place, &layer.digest).await?)?;
+    let response = door.found(place, door.blob(place, &layer.digest).await?)?;
     let bytes = body(place, response, size).await?;
     check_digest(place, Some(&layer.digest), &digest_of(&bytes))?;
     Ok(bytes)

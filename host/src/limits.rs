@@ -136,6 +136,9 @@ pub const CALLS_WAITING_MAX: usize = 128;
 /// fit into the pool of instances.
 pub const CALLS_ASKING_MAX: usize = 16;
 
+/// Of these, calls of one session: whoever leaves its questions open leaves room for those of others.
+pub const SESSION_CALLS_ASKING_MAX: usize = 4;
+
 /// How long a call waits for its turn: as long as the calls before it may take.
 pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
 

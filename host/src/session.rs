@@ -498,8 +498,9 @@ impl Sessions {
         if let Some(live) = self.in_memory(id) {
             let missing = unknown(id);
             let read = blocking(move || {
-                let output = live.recorder.output().map_err(|error| unreadable(&error))?;
-                result_of(live.recorder.summary(), output).ok_or(missing)
+                // Taken first: whoever reads that a session is complete has all that it said.
+                let summary = live.recorder.summary();
+                result_of(summary, live.recorder.output()).ok_or(missing)
             });
             return read.await;
         }
@@ -705,10 +706,6 @@ impl Drop for Attached {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(Problem::new("internal", "The backend failed; its log says more")))
-}
-
-fn unreadable(error: &std::io::Error) -> Problem {
-    Problem::new("internal", format!("The session's journal could not be read: {error}"))
 }
 
 fn unknown(id: &str) -> Problem {

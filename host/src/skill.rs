@@ -41,6 +41,7 @@ mod wasi;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -135,6 +136,8 @@ pub struct Limits {
     pub calls_waiting: usize,
     /// Calls that wait for a person's answer, without a turn.
     pub calls_asking: usize,
+    /// Of these, calls of one session.
+    pub asking_of_session: usize,
     /// How long a call waits for its turn.
     pub turn_wait: Duration,
     /// Parts of a sharded call.
@@ -168,6 +171,7 @@ impl Default for Limits {
             calls_concurrent: limits::CALLS_CONCURRENT_MAX,
             calls_waiting: limits::CALLS_WAITING_MAX,
             calls_asking: limits::CALLS_ASKING_MAX,
+            asking_of_session: limits::SESSION_CALLS_ASKING_MAX,
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
@@ -280,6 +284,8 @@ pub struct Conversation {
     pub(crate) redactor: Arc<Redactor>,
     /// Whose words have entered it.
     pub(crate) taint: Taint,
+    /// Calls of it that wait for a person's answer.
+    pub(crate) asking: AtomicUsize,
 }
 
 impl CallContext {
@@ -601,6 +607,7 @@ mod unit {
             (bounds.calls_concurrent as u64, limits::CALLS_CONCURRENT_MAX as u64),
             (bounds.calls_waiting as u64, limits::CALLS_WAITING_MAX as u64),
             (bounds.calls_asking as u64, limits::CALLS_ASKING_MAX as u64),
+            (bounds.asking_of_session as u64, limits::SESSION_CALLS_ASKING_MAX as u64),
             (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
             (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
         ];

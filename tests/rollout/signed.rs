@@ -157,7 +157,7 @@ fn what_was_pinned_before_needs_the_signature_as_well() {
     };
     let refused = |told: &str| {
         let state = entry(&home, "echo").expect("it is there");
-        assert_eq!(state["state"], "refused", "{state}");
+        assert_eq!(state["state"], "unsigned", "{state}");
         holds(
             state["reason"].as_str().expect("a text"),
             &[told, "tool skill sign echo --key FILE"],
@@ -167,10 +167,14 @@ fn what_was_pinned_before_needs_the_signature_as_well() {
     configure("", "");
     refused("`echo` is not signed, and a signature is required");
     let sign = |keys: &Keys| skill(&home, &["sign", "echo", "--key", text(&keys.private())]).expect(0);
+    // The list says who has signed what is there now, whatever the pins say.
+    let signer = || entry(&home, "echo").expect("it is there")["signature"]["by"].clone();
     sign(&bob);
     refused("`echo` is not signed by `ada`");
+    assert_eq!(signer(), serde_json::Value::Null);
     sign(&ada);
     call().expect(0);
+    assert_eq!(signer(), "ada");
     // What the pins say of who has signed is not believed: neither where the signature is gone,
     skill(&home, &["trust", "echo", "--yes"]).expect(0);
     let signature = home.path().join("skills/echo.wasm.sig");

@@ -436,8 +436,12 @@ fn skills(home: &Path) -> Check {
         None => Check::ok(NAME, format!("{ready} ready")),
         Some(waiting) => Check::warn(
             NAME,
-            format!("{ready} ready; `{}` is {}", waiting.name, waiting.state),
+            match &waiting.reason {
+                Some(reason) => format!("{ready} ready; `{}` is {}: {reason}", waiting.name, waiting.state),
+                None => format!("{ready} ready; `{}` is {}", waiting.name, waiting.state),
+            },
             match waiting.state.as_str() {
+                "unsigned" => format!("tool skill sign {} --key FILE", waiting.name),
                 "refused" => format!("tool skill remove {}", waiting.name),
                 "disabled" => format!("tool skill enable {}", waiting.name),
                 _ => format!("tool skill trust {}", waiting.name),

@@ -39,7 +39,15 @@ pub(super) enum Purpose {
 pub(super) struct Door {
     http: Client,
     oci: oci_client::Client,
+    permission: Permission,
+}
+
+/// What goes with every request.
+#[derive(Default)]
+struct Permission {
     auth: Option<RegistryAuth>,
+    /// The host that gives tokens, where the user has a login for the registry and none for it.
+    withheld: Option<String>,
 }
 
 impl Door {
@@ -50,13 +58,13 @@ impl Door {
         purpose: Purpose,
     ) -> Result<Self, DistributionError> {
         let http = client(place, environment)?;
-        let auth = permission(&http, place, environment, purpose).await?;
-        let oci =
-            oci_client::Client::try_from(configuration(place, environment)).map_err(|error| told(place, error))?;
-        if let Some(auth) = &auth {
+        let permission = permission(&http, place, environment, purpose).await?;
+        let oci = oci_client::Client::try_from(configuration(place, environment))
+            .map_err(|error| told(place, &permission, error))?;
+        if let Some(auth) = &permission.auth {
             oci.store_auth_if_needed(place.registry(), auth).await;
         }
-        Ok(Self { http, oci, auth })
+        Ok(Self { http, oci, permission })
     }
 
     /// The answer to the question for a manifest.
@@ -96,9 +104,20 @@ impl Door {
         }
     }
 
+    /// An answer that is what was asked for.
+    pub(super) fn found(&self, place: &Place, response: Response) -> Result<Response, DistributionError> {
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            StatusCode::NOT_FOUND => Err(DistributionError::NotFound {
+                place: place.to_string(),
+            }),
+            status => Err(refused(place, self.permission.refusal(status))),
+        }
+    }
+
     /// A request to the registry with what it wants to see.
     fn permitted(&self, request: RequestBuilder) -> RequestBuilder {
-        match &self.auth {
+        match &self.permission.auth {
             Some(RegistryAuth::Basic(user, password)) => request.basic_auth(user, Some(password)),
             Some(RegistryAuth::Bearer(token)) => request.bearer_auth(token),
             Some(RegistryAuth::Anonymous) | None => request,
@@ -110,7 +129,7 @@ impl Door {
         if place.digest().is_some() {
             return Err(refused(place, "what is pushed gets its own digest; name a tag"));
         }
-        let told = |error| told(place, error);
+        let told = |error| told(place, &self.permission, error);
         let reference = place.reference();
         for (layer, descriptor) in artifact.layers.iter().zip(&artifact.manifest.layers) {
             let pushed = self.oci.push_blob(reference, layer.data.clone(), &descriptor.digest);
@@ -223,16 +242,42 @@ struct Token {
     access_token: Option<String>,
 }
 
+impl Permission {
+    fn of(auth: RegistryAuth) -> Self {
+        Self {
+            auth: Some(auth),
+            withheld: None,
+        }
+    }
+
+    /// Why something is not there for us.
+    fn refusal(&self, status: StatusCode) -> String {
+        let is_ours = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
+        match self.withheld.as_ref().filter(|_| is_ours) {
+            Some(host) => format!("it answers {status}; {}", not_sent(host)),
+            None => format!("it answers {status}"),
+        }
+    }
+}
+
+/// Only the user can say that a registry and a host that is not below it belong together.
+fn not_sent(host: &str) -> String {
+    format!(
+        "its tokens come from `{host}`, and your login for the registry is not sent there: if the two belong together, add \
+         an entry for `{host}` to `auths` in docker's config.json"
+    )
+}
+
 /// What goes with every request; nothing where the registry wants nothing.
 async fn permission(
     http: &Client,
     place: &Place,
     environment: &Environment,
     purpose: Purpose,
-) -> Result<Option<RegistryAuth>, DistributionError> {
+) -> Result<Permission, DistributionError> {
     let response = send(place, http.get(format!("{}/v2/", place.base()))).await?;
     match response.status() {
-        status if status.is_success() => return Ok(None),
+        status if status.is_success() => return Ok(Permission::default()),
         StatusCode::UNAUTHORIZED => {}
         status => {
             return Err(refused(
@@ -246,14 +291,18 @@ async fn permission(
             let credentials = credentials::of(place.registry(), environment)?
                 .ok_or_else(|| refused(place, "it wants a name and a password; log in with `docker login`"))?;
             let password = credentials.password.expose().to_owned();
-            Ok(Some(RegistryAuth::Basic(credentials.user, password)))
+            Ok(Permission::of(RegistryAuth::Basic(credentials.user, password)))
         }
         Some(Challenge::Bearer { realm, service }) => {
-            let realm = realm_of(place, &realm)?;
-            reach::check(place, &realm.url).await?;
+            let realm = checked_realm(place, &realm).await?;
             let credentials = credentials::of(&realm.login, environment)?;
+            let is_withheld = credentials.is_none() && credentials::of(place.registry(), environment)?.is_some();
+            let withheld = is_withheld.then(|| realm.login.clone());
             let token = token(http, place, realm, service, credentials, purpose).await?;
-            Ok(Some(RegistryAuth::Bearer(token)))
+            Ok(Permission {
+                withheld,
+                ..Permission::of(RegistryAuth::Bearer(token))
+            })
         }
         None => Err(refused(place, "it wants credentials of a kind that is not known")),
     }
@@ -287,12 +336,7 @@ async fn token(
         let hint = match credentials {
             Some(_) => "the login that `docker login` keeps does not do".to_owned(),
             None if realm.login == place.registry() => "log in with `docker login`".to_owned(),
-            // Only the user can say that the two belong together.
-            None => format!(
-                "it wants a login at `{0}`, and yours for the registry is not sent there: if the two belong together, \
-                 add an entry for `{0}` to `auths` in docker's config.json",
-                realm.login
-            ),
+            None => not_sent(&realm.login),
         };
         return Err(refused(
             place,
@@ -317,6 +361,12 @@ struct Realm {
 }
 
 /// Where tokens come from, if that can be asked safely.
+async fn checked_realm(place: &Place, text: &str) -> Result<Realm, DistributionError> {
+    let realm = realm_of(place, text)?;
+    reach::check(place, &realm.url).await?;
+    Ok(realm)
+}
+
 fn realm_of(place: &Place, realm: &str) -> Result<Realm, DistributionError> {
     let foreign = |host: &str| DistributionError::Realm {
         place: place.to_string(),
@@ -403,7 +453,7 @@ fn unreachable(place: &Place, error: reqwest::Error) -> DistributionError {
 const WORDS_BYTES_MAX: usize = 300;
 
 /// What the client says, in our words; of the registry's own a line.
-fn told(place: &Place, error: OciDistributionError) -> DistributionError {
+fn told(place: &Place, permission: &Permission, error: OciDistributionError) -> DistributionError {
     let words = |text: &str| clean(beginning(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
     match error {
         OciDistributionError::RequestError(error) => unreachable(place, error),
@@ -413,7 +463,10 @@ fn told(place: &Place, error: OciDistributionError) -> DistributionError {
             }
         }
         OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
-            refused(place, "it does not allow this to who is logged in")
+            match &permission.withheld {
+                Some(host) => refused(place, format!("it does not allow this; {}", not_sent(host))),
+                None => refused(place, "it does not allow this to who is logged in"),
+            }
         }
         OciDistributionError::ServerError { code, message, .. } => {
             refused(place, words(&format!("it answers {code}: {message}")))
@@ -429,6 +482,36 @@ mod tests {
 
     fn place(text: &str) -> Place {
         text.parse().expect("it is a place")
+    }
+
+    #[tokio::test]
+    async fn a_challenge_leads_nowhere_nearer_than_the_registry_is() {
+        for (registry, to, is_asked) in [
+            ("oci://8.8.8.8/x", "https://8.8.8.8/token", true),
+            ("oci://8.8.8.8/x", "https://8.8.4.4/token", true),
+            ("oci://8.8.8.8/x", "https://10.0.0.1/token", false),
+            ("oci://8.8.8.8/x", "https://127.0.0.1/token", false),
+            ("oci://8.8.8.8/x", "https://169.254.169.254/token", false),
+            ("oci://10.0.0.1/x", "https://10.0.0.2/token", true),
+            ("oci://10.0.0.1/x", "https://localhost/token", false),
+        ] {
+            let asked = checked_realm(&place(registry), to).await;
+            assert_eq!(asked.is_ok(), is_asked, "{registry} {to}");
+        }
+    }
+
+    #[test]
+    fn a_login_that_was_not_sent_is_told_where_it_would_have_helped() {
+        let withheld = Permission {
+            withheld: Some("auth.example.org".to_owned()),
+            ..Permission::default()
+        };
+        for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN] {
+            let told = withheld.refusal(status);
+            assert!(told.contains("entry for `auth.example.org` to `auths`"), "{told}");
+            assert!(!Permission::default().refusal(status).contains("auths"));
+        }
+        assert!(!withheld.refusal(StatusCode::BAD_GATEWAY).contains("auths"));
     }
 
     #[test]

@@ -161,21 +161,27 @@ impl Recorder {
         self.lock().closed
     }
 
-    /// The answer so far: what the file holds, and behind it what waits in memory to be written. Blocks.
-    pub fn output(&self) -> io::Result<String> {
-        // Where the disk is full, all that it does not take is still in memory.
-        let _ = self.flush();
-        let (written, waiting) = {
+    /// The answer so far: from the file what memory has let go of, and the rest from memory. Blocks.
+    ///
+    /// It has a gap where the disk was full for so long that neither holds all of it, or the file is gone.
+    pub fn output(&self) -> String {
+        let (evicted, recent) = {
             let state = self.lock();
-            let unwritten = state.tail.iter().filter(|((seq, _), _)| *seq > state.written);
-            let mut waiting: String = unwritten.map(|((_, event), _)| output_of(event)).collect();
-            waiting.push_str(&state.text);
-            (state.written, waiting)
+            let mut recent: String = state.tail.iter().map(|((_, event), _)| output_of(event)).collect();
+            recent.push_str(&state.text);
+            (state.evicted, recent)
         };
-        let in_file = |lines: &mut Lines<_>| history::output(lines.take_while(|line| line.seq <= written));
-        let (mut output, _) = self.folder.view(in_file)?;
-        output.push_str(&waiting);
-        Ok(output)
+        if evicted == 0 {
+            return recent;
+        }
+        let in_file = |lines: &mut Lines<_>| history::output(lines.take_while(|line| line.seq <= evicted));
+        match self.folder.view(in_file) {
+            Ok((before, _)) => before + &recent,
+            Err(error) => {
+                tracing::warn!(journal = %self.folder.path().display(), %error, "a journal cannot be read");
+                recent
+            }
+        }
     }
 
     /// Adds an entry. Ignored after the end.

@@ -170,7 +170,7 @@ impl Difference {
     pub fn is_mended_by_sync(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Digest { .. } | Self::Version { .. } | Self::Fewer { .. } => true,
-            Self::NotReady { state, .. } => state != "disabled",
+            Self::NotReady { state, .. } => !["disabled", "unsigned"].contains(&state.as_str()),
             Self::Effects { .. } | Self::World { .. } | Self::Extra { .. } => false,
         }
     }
@@ -179,6 +179,9 @@ impl Difference {
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
             _ if self.is_mended_by_sync() => "`tool skill sync` makes them what is locked".to_owned(),
+            Self::NotReady { name, state, .. } if state == "unsigned" => {
+                format!("`tool skill sign {name} --key FILE` signs it")
+            }
             Self::NotReady { name, .. } => format!("`tool skill enable {name}` brings it back"),
             Self::Effects { .. } => {
                 "`tool skill sync --narrow` takes what is not locked, in every repository".to_owned()

@@ -13,6 +13,7 @@ mod signed;
 mod team;
 mod trial;
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -157,14 +158,16 @@ impl SkillHost {
     /// Every skill, also those that cannot be used: built-in first, then by name.
     pub fn entries(&self) -> Vec<SkillEntry> {
         let builtin = self.builtins.values().map(|skill| ready_entry(skill, "builtin"));
-        let pins = self.pins().ok();
+        // Checked now, whatever was written down when it was pinned: keys, signatures and the configuration change.
+        let identities = LazyCell::new(|| self.signing.identities());
         let signature = |name: &str, digest: &str| {
-            let is_signed = Signature::place(&self.component_path(name)).is_file();
-            let pin = pins.as_ref().and_then(|pins| pins.skills.get(name));
-            let by = pin
-                .filter(|pin| pin.digest == digest)
-                .and_then(|pin| pin.signed_by.clone());
-            is_signed.then_some(Signed { by })
+            let path = self.component_path(name);
+            let signature = Signature::place(&path).is_file().then(|| Signature::beside(&path))?;
+            let by = match (signature, &*identities) {
+                (Ok(Some(signature)), Some(identities)) => identities.check(name, digest, &[signature]).ok(),
+                _ => None,
+            };
+            Some(Signed { by })
         };
         let team = self.members().into_iter().map(|(name, member)| match member {
             Member::Ready(skill) => SkillEntry {

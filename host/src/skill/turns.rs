@@ -1,12 +1,12 @@
 //! Turns: how many calls are at work, how many wait, and how many have given theirs up while their user is asked.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Approver, CallContext, CallError, Limits, Question};
+use super::{Approver, CallContext, CallError, Conversation, Limits, Question};
 use crate::defence::{self, Defence};
 
 /// How many calls are at work, and how many wait.
@@ -102,8 +102,10 @@ impl Turns {
     }
 
     /// Does without the turn that this thread's call has while `wait` waits for a person, who may take minutes. Nothing
-    /// where too many do so: each keeps its instance.
-    fn without<R>(&self, cancel: &CancellationToken, wait: impl FnOnce() -> R) -> Option<R> {
+    /// where too many do so, over all or in its session, which `ours` counts: each keeps its instance.
+    fn without<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, wait: impl FnOnce() -> R) -> Option<R> {
+        let max = self.limits.asking_of_session;
+        let _ours = Counted::below(ours, max)?;
         {
             let mut state = self.state();
             if state.asking >= self.limits.calls_asking {
@@ -150,6 +152,24 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// One more, until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    /// Nothing where there are `max`.
+    fn below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
+        let more = |count| (count < max).then_some(count + 1);
+        let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.is_ok().then_some(Self(count))
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Takes a turn again when it is dropped.
 struct Again<'a> {
     turns: &'a Turns,
@@ -165,6 +185,7 @@ impl Drop for Again<'_> {
 /// Asks without holding a turn: eight questions that nobody answers would stop every call of every session.
 pub(super) struct AskingAside {
     approver: Arc<dyn Approver>,
+    conversation: Arc<Conversation>,
     turns: Arc<Turns>,
     is_crowded: AtomicBool,
 }
@@ -174,6 +195,7 @@ impl AskingAside {
     pub(super) fn within(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
         let approver = Self {
             approver: Arc::clone(&context.approver),
+            conversation: Arc::clone(&context.conversation),
             turns: Arc::clone(turns),
             is_crowded: AtomicBool::new(false),
         };
@@ -190,7 +212,8 @@ impl Approver for AskingAside {
     }
 
     fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool {
-        let answer = self.turns.without(cancel, || self.approver.ask(question, cancel));
+        let ours = &self.conversation.asking;
+        let answer = self.turns.without(ours, cancel, || self.approver.ask(question, cancel));
         self.is_crowded.store(answer.is_none(), Ordering::Relaxed);
         answer.unwrap_or_default()
     }
@@ -296,6 +319,30 @@ mod unit {
     }
 
     #[test]
+    fn who_leaves_its_questions_open_leaves_room_for_those_of_others() {
+        let turns = Turns::new(Limits {
+            calls_asking: 3,
+            asking_of_session: 2,
+            ..Limits::default()
+        });
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let context = context(folder.path());
+        let _turns = [(); 4].map(|()| turns.take("one", &context).expect("it is free"));
+        let (ours, others) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let ask = |whose: &AtomicUsize, then: &dyn Fn() -> bool| turns.without(whose, &context.cancel, then);
+        let told = ask(&ours, &|| {
+            ask(&ours, &|| {
+                assert_eq!(ask(&ours, &|| true), None, "it has two open");
+                assert_eq!(ask(&others, &|| true), Some(true), "another session has none");
+                let third = ask(&others, &|| ask(&others, &|| true).is_none());
+                third == Some(true)
+            }) == Some(true)
+        });
+        assert_eq!(told, Some(true));
+        assert_eq!((ours.into_inner(), others.into_inner()), (0, 0));
+    }
+
+    #[test]
     fn the_end_of_a_session_ends_the_wait_for_a_turn_after_an_answer() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let asked = context(folder.path());
@@ -308,7 +355,7 @@ mod unit {
         std::thread::scope(|scope| {
             let (turns, cancel) = (&turns, &asked.cancel);
             let waiting = scope.spawn(move || {
-                turns.without(cancel, || {
+                turns.without(&AtomicUsize::new(0), cancel, || {
                     is_taken.recv().expect("somebody says so");
                 })
             });

@@ -97,7 +97,10 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
             Ok(_) => known += 1,
             Err(SignatureError::Missing { .. }) if !require_signature => {}
             Err(error) => odd.push(Finding::Odd(Problem::new("signature", error.to_string()).with_hint(
-                format!("name its signer in [skills.identities] of config.toml, or `tool skill remove {name}`"),
+                match error {
+                    SignatureError::Missing { .. } => format!("`tool skill sign {name} --key FILE` signs it"),
+                    _ => "name its signer in [skills.identities] of config.toml".to_owned(),
+                },
             ))),
         }
     }

@@ -53,15 +53,21 @@ pub(super) async fn sync(
     let registry = registry(context)?;
     let differences = lock.differences(&registry.entries());
     let pinned = registry.pinned().map_err(refused)?;
+    let mut keeping = Vec::new();
     for (name, locked) in lock.skills() {
         let mut of_it = differences.iter().filter(|difference| difference.name() == name);
-        let granted = pinned.get(name).map_or(&[][..], |pinned| &pinned.effects);
+        // What was granted to other bytes was not granted to these.
+        let pinned = pinned.get(name).filter(|pinned| pinned.digest == locked.digest);
+        let granted = pinned.map_or(&[][..], |pinned| &pinned.effects);
         let beyond: Vec<Effect> = granted
             .iter()
             .copied()
             .filter(|effect| !locked.effects.contains(effect))
             .collect();
         let takes = !beyond.is_empty() && is_narrowed(name, &beyond, narrow, consent, context.output);
+        if !takes && !beyond.is_empty() {
+            keeping.push(name);
+        }
         if !takes && !of_it.any(Difference::is_mended_by_sync) {
             continue;
         }
@@ -69,7 +75,9 @@ pub(super) async fn sync(
         let within = locked.effects.iter().copied().chain(kept).collect();
         mend(name, locked, within, &folder, &registry, consent, context).await?;
     }
-    let left = lock.differences(&registry.entries());
+    let mut left = lock.differences(&registry.entries());
+    // The user was told, and has a skill keep what this repository's file withholds here.
+    left.retain(|left| !matches!(left, Difference::Effects { name, .. } if keeping.contains(&name)));
     match left.is_empty() {
         true => as_locked(&lock, context),
         false => Err(Error::Problem(Problem {

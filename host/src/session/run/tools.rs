@@ -38,6 +38,7 @@ impl Job {
         let conversation = Arc::new(Conversation {
             redactor: Arc::clone(&self.redactor),
             taint: Taint::new(self.policy.is_untrusted()),
+            ..Conversation::default()
         });
         Arc::new(CallContext {
             repository: Arc::clone(&self.repository),

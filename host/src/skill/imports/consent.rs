@@ -1,7 +1,6 @@
 //! Asking the user, where the policy says so, once it is known what exactly would happen.
 
 use super::failure::{failure, hinted};
-use crate::limits;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::{Decision, Effect};
 use crate::skill::{CallContext, Question};
@@ -35,13 +34,9 @@ pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), F
 /// What to say where nobody was asked because too many questions are open; nothing where somebody said no.
 pub(super) fn not_asked(context: &CallContext) -> Option<Failure> {
     context.approver.is_crowded().then(|| {
-        let message = format!(
-            "{} other calls wait for an answer of the user; this one was not asked about",
-            limits::CALLS_ASKING_MAX
-        );
         hinted(
             "unavailable",
-            message,
+            "too many other calls wait for an answer of the user; this one was not asked about".to_owned(),
             "let the user answer one of them, and call again",
         )
     })

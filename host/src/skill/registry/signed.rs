@@ -85,6 +85,12 @@ impl Signing {
         Ok(required)
     }
 
+    /// Who may sign, whether that is required or not; none where that cannot be known.
+    pub(super) fn identities(&self) -> Option<Identities> {
+        let common = config::common(&self.home, &Environment::default()).ok()?;
+        Identities::read(&common.skills.identities, &self.home).ok()
+    }
+
     /// The files that hold keys, as they are now.
     fn keys(&self, identities: &BTreeMap<String, String>) -> Vec<Option<Stamp>> {
         let files = identities.values().filter(|value| !Identities::is_inline(value));

@@ -202,7 +202,7 @@ impl SkillHost {
                 if let Err(reason) = signed {
                     return Member::Waiting {
                         digest: seen.digest.clone(),
-                        state: "refused",
+                        state: "unsigned",
                         reason,
                         descriptor: Some(Box::new(pin.descriptor.clone())),
                     };
