@@ -482,7 +482,7 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
         &kept.stderr,
         &[
             "`summing` keeps read-repository for your other repositories",
-            "hint: `tool skill sync --narrow` takes what is not locked",
+            "hint: `--narrow` takes it in every repository",
         ],
     );
     assert_eq!(granted(), serde_json::json!(["read-repository"]));

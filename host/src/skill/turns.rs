@@ -160,7 +160,7 @@ impl<'a> Counted<'a> {
     fn below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
         let more = |count| (count < max).then_some(count + 1);
         let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        counted.is_ok().then_some(Self(count))
+        counted.is_ok().then(|| Self(count))
     }
 }
 
