@@ -458,7 +458,10 @@ fn fault_missing_ids_and_end_marks_are_lived_with() {
         ]);
         let met = Met::new(wire, [Round::calls(calls.clone()), unmarked]);
         assert_eq!(met.finished.code, 0, "{wire:?}: {}", met.finished.stderr);
-        assert_eq!(met.skills, ["read_file", "list_files", "search_code"], "{wire:?}");
+        // Reading calls of one answer run beside each other, and begin in any order.
+        let mut skills = met.skills.clone();
+        skills[1..].sort_unstable();
+        assert_eq!(skills, ["read_file", "list_files", "search_code"], "{wire:?}");
         met.asked(3);
     }
 }
