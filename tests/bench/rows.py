@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
@@ -466,7 +467,7 @@ def mcp(bench):
             ) as agent:
                 taken = sorted(overheads(agent))
     note = f"1,000 calls of read_file over one connection; p95 {taken[len(taken) * 95 // 100]:.0f} µs"
-    bench.add(Row("mcp", "a call over MCP, beside the skill", "µs", median(taken), wanted="1 ms", note=note))
+    bench.add(Row("mcp", "a call over MCP, beside the skill", "µs", statistics.median(taken), wanted="1 ms", note=note))
 
 
 def overheads(agent):
