@@ -162,10 +162,6 @@ impl Offer {
         let grown = self.confirm(change.as_ref(), consent, context.output)?;
         let terms = Terms {
             origin: self.origin.clone(),
-            signed_by: match &self.signer {
-                Signer::Known(identity) => Some(identity.clone()),
-                Signer::Unknown(_) | Signer::None => None,
-            },
             grown,
             within: self.within.clone(),
         };

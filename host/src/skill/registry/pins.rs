@@ -31,9 +31,6 @@ pub(super) struct Pin {
     granted: Option<Vec<Effect>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Origin>,
-    /// The identity whose signature was checked when it was pinned. For show: nothing is decided by it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) signed_by: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) disabled: bool,
     /// The file as it was when it had this digest, so that listing need not read it.
@@ -63,7 +60,6 @@ impl Pin {
             descriptor,
             granted,
             origin: None,
-            signed_by: None,
             disabled: false,
             stamp: None,
         }

@@ -23,13 +23,11 @@ use crate::skill::lock::{Lock, Locked};
 use crate::skill::policy::Effect;
 use crate::skill::signature::Signature;
 
-/// On which terms a component is pinned. The default: from nowhere, unsigned, and nothing beyond the version before.
+/// On which terms a component is pinned. The default: from nowhere, and nothing beyond the version before.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
     /// Where it came from; absent keeps what is known.
     pub origin: Option<Origin>,
-    /// The identity whose signature was checked.
-    pub signed_by: Option<String>,
     /// Effects beyond those of the version before that the user has said yes to.
     pub grown: Vec<Effect>,
     /// It gets at most these; absent is all that it asks for.
@@ -64,8 +62,6 @@ pub struct Pinned {
     pub effects: Vec<Effect>,
     /// Where it came from, where that is known.
     pub origin: Option<Origin>,
-    /// The identity whose signature was checked.
-    pub signed_by: Option<String>,
 }
 
 /// A component that came from a registry, in a private folder until this is dropped.
@@ -186,7 +182,6 @@ impl SkillHost {
                 terms.within.as_deref(),
             );
             pin.origin = terms.origin.clone().or_else(|| before?.origin.clone());
-            pin.signed_by.clone_from(&terms.signed_by);
             pin.disabled = before.is_some_and(|before| before.disabled);
             let path = place(&inspected)?;
             pin.stamp = fs::symlink_metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
@@ -246,7 +241,6 @@ impl SkillHost {
                 digest: pin.digest.clone(),
                 effects: pin.granted(),
                 origin: pin.origin.clone(),
-                signed_by: pin.signed_by.clone(),
             };
             (name.clone(), pinned)
         });
