@@ -25,7 +25,7 @@ use crate::limits;
 use crate::scratch;
 
 /// Codes of the contract; anything else that a skill says is `failed`.
-const CODES: [&str; 6] = [
+pub(super) const CODES: [&str; 6] = [
     "invalid-arguments",
     "not-found",
     "denied",
@@ -446,14 +446,8 @@ fn may_be_split(grants: &Grants) -> bool {
         .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit) || !grants.declares(*effect))
 }
 
-/// Every verdict of a call that does not work: the contract's codes, the bounds, and what ended it otherwise.
-pub(super) const VERDICTS: [&str; 21] = [
-    "invalid-arguments",
-    "not-found",
-    "denied",
-    "failed",
-    "unavailable",
-    "limit",
+/// What ends a call beside what its skill says: the bounds, and what stands in its way.
+const ENDS: [&str; 15] = [
     "timeout",
     "memory",
     "output",
@@ -471,6 +465,11 @@ pub(super) const VERDICTS: [&str; 21] = [
     "not-ready",
 ];
 
+/// Every verdict of a call that does not work.
+pub(super) fn verdicts() -> impl Iterator<Item = &'static str> + Clone {
+    CODES.into_iter().chain(ENDS)
+}
+
 impl CallError {
     /// The receipt's verdict: a failure's code, or what ended the call.
     pub fn verdict(&self) -> &str {
@@ -479,7 +478,10 @@ impl CallError {
             Self::Arguments { .. } => "invalid-arguments",
             Self::Failure { code, .. } => code,
             Self::Trap { .. } => "trap",
-            Self::Limit { verdict, .. } => verdict,
+            Self::Limit { verdict, .. } => {
+                debug_assert!(ENDS.contains(verdict), "no case could be told to expect `{verdict}`");
+                verdict
+            }
             Self::Busy { .. } => "busy",
             Self::Cancelled { .. } => "cancelled",
             Self::NotReady { .. } => "not-ready",

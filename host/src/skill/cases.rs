@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::Spanned;
 
-use super::call::VERDICTS;
+use super::call::verdicts;
 use super::plain::{self, Links};
 use super::policy::{Cause, Effect, Grant, Policy};
 use super::{Arguments, CallContext, SessionFiles, SkillHost, Trial};
@@ -368,16 +368,16 @@ impl Written {
 
     fn fails(&self) -> Result<Option<String>, Slip> {
         let Some(code) = &self.fails else { return Ok(None) };
-        let known = VERDICTS.iter().any(|verdict| verdict == code.get_ref());
+        let known = verdicts().any(|verdict| verdict == code.get_ref());
         match known {
             true => Ok(Some(code.get_ref().clone())),
             false => {
-                let meant = nearest(code.get_ref(), VERDICTS);
+                let meant = nearest(code.get_ref(), verdicts());
                 let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
                 let (name, code_of) = (self.name.get_ref(), code.get_ref());
                 let reason = format!(
                     "`fails` of the case `{name}` is `{code_of}`, which no call ends with{meant} The codes are {}",
-                    VERDICTS.join(", ")
+                    verdicts().collect::<Vec<_>>().join(", ")
                 );
                 Err(slip(code, reason))
             }

@@ -315,6 +315,8 @@ fn every_bound_that_an_attack_meets_can_be_expected() {
         Expected::Bounded(verdict) => Some(verdict),
         _ => None,
     });
-    let unknown: Vec<&str> = met.filter(|verdict| !VERDICTS.contains(verdict)).collect();
+    let unknown: Vec<&str> = met
+        .filter(|verdict| !verdicts().any(|known| known == *verdict))
+        .collect();
     assert_eq!(unknown, [""; 0]);
 }

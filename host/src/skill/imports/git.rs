@@ -32,6 +32,7 @@ use super::failure::{cancelled, failure, hinted};
 use crate::limits;
 use crate::process::confine::{self, Helper, HelperError, Until, Walls};
 use crate::skill::bindings::tool::skill::types::Failure;
+use crate::skill::call::CODES;
 use crate::skill::helper::Task;
 use crate::skill::policy::Effect;
 use crate::skill::text::clean;
@@ -319,14 +320,6 @@ pub(super) fn nonsense() -> Failure {
 
 /// A failure in the helper's words, of which only short, plain ones are passed on.
 fn told(code: &str, message: &str, hint: Option<&str>) -> Failure {
-    const CODES: [&str; 6] = [
-        "invalid-arguments",
-        "not-found",
-        "denied",
-        "failed",
-        "unavailable",
-        "limit",
-    ];
     let code = CODES.into_iter().find(|known| *known == code).unwrap_or("failed");
     Failure {
         code: code.to_owned(),
