@@ -10,7 +10,7 @@ mod load;
 mod long;
 mod many;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,10 +29,24 @@ fn kill(home: &Home) {
     });
 }
 
-/// How many entries a directory of `/proc` has for a process: `task`, its threads, or `fd`, its open files.
+/// How many threads a process has, or files that are open and none of [`images`].
 fn count(pid: Pid, what: &str) -> usize {
-    let folder = format!("/proc/{}/{what}", pid.as_raw_nonzero());
-    std::fs::read_dir(folder).map_or(0, Iterator::count)
+    entries(pid, what).filter(|entry| !is_image(entry)).count()
+}
+
+/// How many files hold the memories that components begin with: a few for each component that was called, on each
+/// processor that has called it, and not closed again.
+fn images(pid: Pid) -> usize {
+    entries(pid, "fd").filter(|entry| is_image(entry)).count()
+}
+
+fn entries(pid: Pid, what: &str) -> impl Iterator<Item = PathBuf> {
+    let folder = std::fs::read_dir(format!("/proc/{}/{what}", pid.as_raw_nonzero()));
+    folder.into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn is_image(entry: &Path) -> bool {
+    std::fs::read_link(entry).is_ok_and(|file| file.starts_with("/memfd:wasm-memory-image (deleted)"))
 }
 
 /// A figure of `/proc/PID/status` in KiB.

@@ -255,6 +255,15 @@ pub fn estimated_tokens(bytes: usize) -> u64 {
 }
 
 impl Message {
+    /// Answer text alone.
+    pub(crate) fn said(text: impl Into<String>) -> Self {
+        Self::Assistant {
+            text: text.into(),
+            tool_calls: Vec::new(),
+            opaque: Value::Null,
+        }
+    }
+
     /// How much of a request it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {

@@ -16,6 +16,7 @@ mod tests;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use serde_json::Value;
@@ -147,7 +148,8 @@ pub async fn run(turn: Turn<'_>) -> TurnReport {
     };
     TurnReport {
         messages: state.turn.messages,
-        text: state.text,
+        last: state.last,
+        text: Arc::new(state.text),
         usage: state.usage,
         steps: state.steps,
         undone: state.undone,
@@ -170,7 +172,10 @@ impl From<ProviderError> for Stop {
 struct State<'a> {
     turn: Turn<'a>,
     specs: Vec<ToolSpec>,
+    /// The answers of all rounds, as the observer was told them: the only copy of what may be long.
     text: String,
+    /// Where in it the answer begins that ends the conversation so far and is no message of it yet.
+    last: Option<usize>,
     /// Bytes of text and thinking of all rounds.
     said: usize,
     usage: Usage,
@@ -191,7 +196,8 @@ struct CutOff {
 /// One answer of the model.
 #[derive(Default)]
 struct Round {
-    text: String,
+    /// Where its text begins in that of the turn, which ends with it.
+    from: usize,
     calls: Vec<ToolCall>,
     cut_off: Vec<CutOff>,
     broken_call: Option<String>,
@@ -214,18 +220,10 @@ impl Round {
         }
     }
 
-    fn message(&mut self) -> Message {
-        Message::Assistant {
-            text: std::mem::take(&mut self.text),
-            tool_calls: self.calls.clone(),
-            opaque: std::mem::take(&mut self.opaque),
-        }
-    }
-
-    /// How much of a request its message takes.
-    fn bytes(&self) -> usize {
+    /// How much of a request its calls take.
+    fn call_bytes(&self) -> usize {
         let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len());
-        self.text.len() + calls.sum::<usize>()
+        calls.sum()
     }
 }
 
@@ -237,6 +235,7 @@ impl<'a> State<'a> {
             steps: turn.steps,
             turn,
             text: String::new(),
+            last: None,
             said: 0,
             repeats: HashMap::new(),
             cut_offs: 0,
@@ -272,22 +271,22 @@ impl<'a> State<'a> {
             return self.tell_cut_off(round);
         }
         if let Some(said) = round.broken_call.take() {
-            return self.tell_broken(&mut round, &said);
+            return self.tell_broken(&round, &said);
         }
         if !round.calls.is_empty() {
             return self.answer_calls(round).await;
         }
         match stop {
             StopReason::MaxTokens => {
-                self.keep(&mut round);
+                self.keep(&round);
                 Err(Stop::Exhausted(round.cut_by()))
             }
             StopReason::Refusal => {
-                self.keep(&mut round);
+                self.keep(&round);
                 Ok(Some(TurnEnd::Refused))
             }
             StopReason::Pause => {
-                self.turn.messages.push(round.message());
+                self.add(&mut round);
                 Ok(None)
             }
             StopReason::EndTurn | StopReason::ToolUse => self.end_turn(round),
@@ -297,15 +296,15 @@ impl<'a> State<'a> {
     fn end_turn(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
         if let Some(held) = round.printed_call.take() {
             if !std::mem::replace(&mut self.hinted, true) {
-                round.text.push_str(&held);
-                self.keep(&mut round);
+                let text = self.said_in(&round).to_owned() + &held;
+                self.turn.messages.push(Message::said(text));
                 self.say(PRINTED_CALL_HINT.to_owned());
                 return Ok(None);
             }
             // Told once, it did so again: then it is what it wants to say.
             self.put_out(&mut round, &held);
         }
-        if round.text.trim().is_empty() {
+        if self.said_in(&round).trim().is_empty() {
             if !std::mem::replace(&mut self.nudged, true) {
                 self.say(EMPTY_HINT.to_owned());
                 return Ok(None);
@@ -316,18 +315,18 @@ impl<'a> State<'a> {
                 return Err(Stop::Failed(problem.into()));
             }
         }
-        self.keep(&mut round);
+        self.keep(&round);
         Ok(Some(TurnEnd::Complete))
     }
 
     /// A call that was cut off is never completed by guessing: half a file would replace the whole one.
-    fn tell_cut_off(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+    fn tell_cut_off(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
         for CutOff { name, arguments } in &round.cut_off {
             self.turn.observer.step(Step::CallCutOff { name, arguments });
         }
         let cut_off: Vec<String> = round.cut_off.iter().map(|call| call.name.clone()).collect();
         let names = calls::list(&cut_off);
-        self.keep(&mut round);
+        self.keep(&round);
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.is_lowered {
             let budget = round.cut_by();
@@ -345,7 +344,7 @@ impl<'a> State<'a> {
     }
 
     /// A call that nobody could read is asked for again, like one that was cut off.
-    fn tell_broken(&mut self, round: &mut Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
+    fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
         self.keep(round);
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
@@ -366,7 +365,7 @@ impl<'a> State<'a> {
 
     async fn answer_calls(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
         self.cut_offs = 0;
-        self.turn.messages.push(round.message());
+        self.add(&mut round);
         if self.steps >= self.turn.steps_max {
             let results = round
                 .calls
@@ -400,7 +399,7 @@ impl<'a> State<'a> {
              could not find out or do."
         ));
         match self.ask().await {
-            Ok(mut round) => self.keep(&mut round),
+            Ok(round) => self.keep(&round),
             Err(Stop::Failed(ProviderError::Cancelled)) => return Err(ProviderError::Cancelled.into()),
             // The bound is what ended the turn, whatever became of the closing words.
             Err(_) => {}
@@ -409,27 +408,45 @@ impl<'a> State<'a> {
     }
 
     fn say(&mut self, text: String) {
+        self.take_in_last();
         self.turn.messages.push(Message::User { text });
     }
 
-    /// Keeps the text of an answer whose calls do not count. The round has it no longer: an answer may be long.
-    fn keep(&mut self, round: &mut Round) {
-        if !round.text.is_empty() {
-            self.turn.messages.push(Message::Assistant {
-                text: std::mem::take(&mut round.text),
-                tool_calls: Vec::new(),
-                opaque: Value::Null,
-            });
+    /// What the latest round has said so far.
+    fn said_in(&self, round: &Round) -> &str {
+        &self.text[round.from..]
+    }
+
+    /// Adds the message of a round to the conversation, with its calls.
+    fn add(&mut self, round: &mut Round) {
+        self.turn.messages.push(Message::Assistant {
+            text: self.said_in(round).to_owned(),
+            tool_calls: round.calls.clone(),
+            opaque: std::mem::take(&mut round.opaque),
+        });
+    }
+
+    /// Keeps the text of an answer whose calls do not count. It becomes a message when the conversation goes on: the last
+    /// answer may be long, and mostly nobody asks after it.
+    fn keep(&mut self, round: &Round) {
+        if !self.said_in(round).is_empty() {
+            self.last = Some(round.from);
+        }
+    }
+
+    fn take_in_last(&mut self) {
+        if let Some(from) = self.last.take() {
+            self.turn.messages.push(Message::said(&self.text[from..]));
         }
     }
 
     fn put_out(&mut self, round: &mut Round, piece: &str) {
         // Two rounds of text are two paragraphs.
-        if round.text.is_empty() && !self.text.trim().is_empty() && !self.text.ends_with('\n') {
+        if self.said_in(round).is_empty() && !self.text.trim().is_empty() && !self.text.ends_with('\n') {
             self.text.push_str("\n\n");
+            round.from = self.text.len();
             self.turn.observer.step(Step::Text("\n\n"));
         }
-        round.text.push_str(piece);
         self.text.push_str(piece);
         self.turn.observer.step(Step::Text(piece));
     }
@@ -505,9 +522,11 @@ impl<'a> State<'a> {
     }
 
     async fn request(&mut self) -> Result<Round, Stop> {
+        self.take_in_last();
         self.steps += 1;
         let (max_tokens, is_lowered) = self.output_bound(self.next_request().estimated_tokens());
         let mut round = Round {
+            from: self.text.len(),
             is_lowered,
             ..Round::default()
         };
@@ -527,7 +546,7 @@ impl<'a> State<'a> {
         match ended {
             Ok(()) => Ok(round),
             Err(stop) => {
-                self.keep(&mut round);
+                self.keep(&round);
                 Err(stop)
             }
         }
@@ -597,11 +616,12 @@ impl<'a> State<'a> {
 
     /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
     fn count_usage(&mut self, request: &Request<'_>, round: &Round) {
-        let spoke = round.stop.is_some() || !round.text.is_empty();
+        let text_bytes = self.said_in(round).len();
+        let spoke = round.stop.is_some() || text_bytes > 0;
         let usage = round.usage.or_else(|| {
             spoke.then(|| Usage {
                 input_tokens: request.estimated_tokens(),
-                output_tokens: estimated_tokens(round.bytes()),
+                output_tokens: estimated_tokens(text_bytes + round.call_bytes()),
                 estimated: true,
                 ..Usage::default()
             })

@@ -8,7 +8,7 @@ use host::provider::script::{Round, Script, ScriptedCall, Step};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
-use super::{count, kibibytes};
+use super::{count, images, kibibytes};
 use crate::conformance::world::{Wire, World};
 use crate::support::{Dice, full, say, seed, until};
 
@@ -22,6 +22,9 @@ struct Size {
 
 /// Memory that a daemon may ever have had.
 const MEMORY_KIB_MAX: u64 = 400 * 1024;
+
+/// Processors at most that have a copy of a component each.
+const PROCESSORS_MAX: usize = 4;
 
 /// Longest time in which a busy daemon answers a plain question. It is some milliseconds where a core is free; here it
 /// shares two with the model, five hundred readers and whatever else the machine does: only a daemon that is stuck
@@ -215,6 +218,7 @@ async fn run(world: &World, size: Size) -> String {
     let (events, _) = follow(client.clone(), Arc::clone(&address), first, None).await;
     is_whole(&events, size);
     let before = (count(pid, "fd"), count(pid, "task"));
+    let images_before = images(pid);
 
     let seed = seed();
     let stop = Arc::new(AtomicBool::new(false));
@@ -253,6 +257,8 @@ async fn run(world: &World, size: Size) -> String {
     let settled = until("files and threads are given back", || {
         count(pid, "fd") <= before.0 && count(pid, "task") <= before.1
     });
+    let images = images(pid);
+    assert!(images <= PROCESSORS_MAX * images_before, "{images} of {images_before}");
     let status = client
         .get(format!("{address}/status"))
         .send()

@@ -1,16 +1,19 @@
 //! What becomes of a turn: how it ended, what there is, and what is missing.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::provider::{Message, ProviderError, Usage};
 
 /// What became of a turn.
 #[derive(Debug)]
 pub struct TurnReport {
-    /// The conversation, the answers included; every call in it has its answer.
-    pub messages: Vec<Message>,
+    /// The conversation, but for the last answer: see [`TurnReport::take_messages`].
+    pub(crate) messages: Vec<Message>,
+    /// Where in the text the last answer begins, unless it is among the messages.
+    pub(super) last: Option<usize>,
     /// All answer text of this turn, as the observer was told it.
-    pub text: String,
+    pub text: Arc<String>,
     /// Tokens of all requests, those of earlier turns included.
     pub usage: Usage,
     /// Requests that were made, those of earlier turns included.
@@ -20,6 +23,17 @@ pub struct TurnReport {
     pub undone: Vec<String>,
     /// How it ended.
     pub end: Result<TurnEnd, ProviderError>,
+}
+
+impl TurnReport {
+    /// Takes out the conversation, the answers included; every call in it has its answer.
+    pub fn take_messages(&mut self) -> Vec<Message> {
+        let mut messages = std::mem::take(&mut self.messages);
+        if let Some(from) = self.last.take() {
+            messages.push(Message::said(&self.text[from..]));
+        }
+        messages
+    }
 }
 
 /// How a turn ended that did not fail.

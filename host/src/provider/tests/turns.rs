@@ -112,7 +112,7 @@ async fn messages_9_chat_13_generate_content_19_rounds_of_parallel_calls_are_ans
         ]);
         let turned = turned(&of(api, &server)).await;
         assert!(turned.is_complete(), "{api:?}: {:?}", turned.report.end);
-        assert_eq!(turned.report.text, "Let me look.\n\nIt is a library.", "{api:?}");
+        assert_eq!(*turned.report.text, "Let me look.\n\nIt is a library.", "{api:?}");
         assert_eq!(turned.ran, 4, "{api:?}");
         // The server is strict: it has refused nothing of what came back, ids, order, thinking and signatures included.
         assert_eq!(server.requests().len(), 3, "{api:?}");
@@ -155,7 +155,7 @@ async fn sse_3_no_tool_runs_of_an_answer_that_broke_off_on_any_wire() {
             let turned = turned(&of(api, &server)).await;
             assert!(turned.report.end.is_err(), "{api:?} {end:?}");
             assert_eq!((turned.ran, server.requests().len()), (0, 1), "{api:?} {end:?}");
-            assert_eq!(turned.report.text, "Hi", "{api:?} {end:?}: what came is kept");
+            assert_eq!(*turned.report.text, "Hi", "{api:?} {end:?}: what came is kept");
         }
     }
 }

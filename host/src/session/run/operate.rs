@@ -44,7 +44,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     let begin = begin(&job.redactor, &prepared.message, &facts);
     let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
     // An answer may be long: there is one of it, and whoever looks at it beside us shares it.
-    let (mut text, mut latest) = (Arc::new(std::mem::take(&mut report.text)), 0);
+    let (mut text, mut latest) = (Arc::clone(&report.text), 0);
     // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
     let closing = loop {
         let answer = Answer {
@@ -62,7 +62,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         };
         desk.announce(&follow_up.heading);
         let spent = Spent::of(&report);
-        let mut messages = std::mem::take(&mut report.messages);
+        let mut messages = report.take_messages();
         messages.push(Message::User {
             text: job.redactor.text(&follow_up.message, None).into_owned(),
         });
@@ -75,7 +75,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         let whole = Arc::make_mut(&mut text);
         whole.push_str("\n\n");
         latest = whole.len();
-        whole.push_str(&std::mem::take(&mut report.text));
+        whole.push_str(&report.text);
     };
     desk.say(&closing.text);
     let reader = if is_analyst(task) {

@@ -12,7 +12,7 @@ async fn the_limit_of_rounds_ends_with_a_closing_answer() {
     ]);
     let ran = run_with(provider, |turn| turn.steps_max = 2).await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Steps)));
-    assert_eq!(ran.report.text, "What I know.");
+    assert_eq!(*ran.report.text, "What I know.");
     assert_eq!(ran.tools.ran(), ["a"]);
     assert_eq!(
         results(&ran.report.messages[4]),
@@ -32,7 +32,7 @@ async fn the_same_call_with_the_same_answer_ends_the_turn() {
     rounds.push(vec![text("I am stuck."), stop(StopReason::EndTurn)]);
     let ran = run_script(rounds).await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Exhausted(Budget::Repetition)));
-    assert_eq!(ran.report.text, "I am stuck.");
+    assert_eq!(*ran.report.text, "I am stuck.");
     assert_eq!(ran.report.undone, ["echo"]);
     assert_eq!(ran.tools.ran().len(), limits::TOOL_CALL_REPEATS_MAX);
 }
@@ -52,7 +52,7 @@ async fn the_limit_of_tokens_ends_before_the_next_request() {
     let ran = run_with(provider, |turn| turn.tokens_max = Some(1000)).await;
     assert!(is_out_of_tokens(&ran.report), "{:?}", ran.report.end);
     assert_eq!(ran.report.steps, 1);
-    assert_eq!(ran.report.text, "Looking.");
+    assert_eq!(*ran.report.text, "Looking.");
 }
 
 #[tokio::test]
