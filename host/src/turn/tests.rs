@@ -450,7 +450,10 @@ async fn a_turn_goes_on_where_another_ended_and_counts_on() {
     (turn.steps, turn.usage) = (first.steps, first.usage);
     let mut second = run(turn).await;
     let messages = second.take_messages();
-    assert_eq!((&messages[1], &messages[3]), (&Message::said("One."), &Message::said("Two.")));
+    assert_eq!(
+        (&messages[1], &messages[3]),
+        (&Message::said("One."), &Message::said("Two."))
+    );
     assert_eq!(messages.len(), 4);
     assert_eq!((second.end, second.text.as_str()), (Ok(TurnEnd::Complete), "Two."));
     assert_eq!((second.steps, second.usage.input_tokens), (2, 30));
