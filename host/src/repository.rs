@@ -286,15 +286,46 @@ impl Repository {
         };
         if !options.ignore_root_file {
             repository.narrowing = root_file::read(&repository).map_err(RepositoryError::RootFile)?;
-            repository.rules.narrow(&repository.narrowing)?;
+            repository.rules.narrow(&repository.narrowing, "")?;
             repository.key.narrowed.clone_from(&repository.narrowing.hide);
+            repository.narrow_as_around()?;
             // Where reading that file took a walk, it was one by wider rules.
             repository.scanned = Mutex::new(None);
         }
         Ok(repository)
     }
 
-    /// What the repository's own `.tool.toml` asks for. Hidden and protected names are in force already.
+    /// Heeds the file of the work tree that the root is a folder of: whoever names a folder has not asked for less.
+    fn narrow_as_around(&mut self) -> Result<(), RepositoryError> {
+        let Some(around) = root::work_tree_around(&self.path) else {
+            return Ok(());
+        };
+        if around.join(ROOT_FILE).symlink_metadata().is_err() {
+            return Ok(());
+        }
+        let below = self.path.strip_prefix(&around).ok().and_then(Path::to_str);
+        let below = below.unwrap_or_default().to_owned();
+        let options = Options {
+            ignore_root_file: true,
+            home_confirmed: true,
+            ..Options::default()
+        };
+        let around = Self::open_bounded(&around, &options, self.bounds)?;
+        let narrowing = root_file::read(&around).map_err(RepositoryError::RootFile)?;
+        if self.rules.narrow(&narrowing, &below)? {
+            return Err(RepositoryError::Hidden {
+                root: self.path.clone(),
+                reason: rules::REPOSITORY_HIDES,
+            });
+        }
+        let hidden = narrowing.hide.iter().map(|pattern| format!("{below}:{pattern}"));
+        self.key.narrowed.extend(hidden);
+        self.narrowing.join(narrowing);
+        Ok(())
+    }
+
+    /// What the repository's own `.tool.toml` asks for, and that of the work tree around it, whose names are not among
+    /// these. Hidden and protected names are in force already.
     pub fn narrowing(&self) -> &Narrowing {
         &self.narrowing
     }

@@ -34,6 +34,13 @@ pub struct Narrowing {
 }
 
 impl Narrowing {
+    /// Adds what another file denies and demands. Its globs are about another root.
+    pub(super) fn join(&mut self, other: Self) {
+        self.deny.extend(other.deny);
+        self.require_sandbox |= other.require_sandbox;
+        self.untrusted |= other.untrusted;
+    }
+
     /// Its lists by their keys; one that is empty is left out.
     pub fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
         let lists = [("deny", &self.deny), ("hide", &self.hide), ("protect", &self.protect)];

@@ -314,17 +314,27 @@ impl Rules {
         })
     }
 
-    /// Adds what the repository itself asks for. What the user reveals stays revealed.
-    pub(super) fn narrow(&mut self, narrowing: &Narrowing) -> Result<(), PatternError> {
-        let of_repository = |error: PatternError| PatternError {
-            of_repository: true,
-            ..error
+    /// Adds what the repository itself asks for. What the user reveals stays revealed. `below` is where the root lies in the
+    /// work tree whose file it is, empty where it is its root. True where that file hides the root itself.
+    pub(super) fn narrow(&mut self, narrowing: &Narrowing, below: &str) -> Result<bool, PatternError> {
+        let below = fold(below).into_owned();
+        let globs = |key, patterns, reason| {
+            let globs = globs(key, patterns, reason).map_err(|error| PatternError {
+                of_repository: true,
+                ..error
+            })?;
+            let placed = globs.into_iter().map(|glob| UserGlob {
+                below: below.clone(),
+                ..glob
+            });
+            Ok::<Vec<_>, PatternError>(placed.collect())
         };
-        self.hide
-            .extend(globs("hide", &narrowing.hide, REPOSITORY_HIDES).map_err(of_repository)?);
-        let protect = globs("protect", &narrowing.protect, REPOSITORY_PROTECTS).map_err(of_repository)?;
-        self.protect.extend(protect);
-        Ok(())
+        let hide = globs("hide", &narrowing.hide, REPOSITORY_HIDES)?;
+        let hides_root = prefixes(&below).any(|prefix| hide.iter().any(|glob| glob.matches_whole(prefix)));
+        self.hide.extend(hide);
+        self.protect
+            .extend(globs("protect", &narrowing.protect, REPOSITORY_PROTECTS)?);
+        Ok(hides_root)
     }
 
     /// Why `path` is hidden by its name or by the name of a directory above it, or `None` where it is not.
@@ -380,7 +390,7 @@ impl Rules {
 
 const USER_HIDES: &str = "is hidden by `[policy] hide` in the configuration";
 const USER_PROTECTS: &str = "is protected by `[policy] protect` in the configuration";
-const REPOSITORY_HIDES: &str = "is hidden by the repository's `.tool.toml`";
+pub(super) const REPOSITORY_HIDES: &str = "is hidden by the repository's `.tool.toml`";
 const REPOSITORY_PROTECTS: &str = "is protected by the repository's `.tool.toml`";
 
 fn globs(key: &'static str, patterns: &[String], reason: &'static str) -> Result<Vec<UserGlob>, PatternError> {
@@ -529,6 +539,8 @@ impl Rule {
 struct UserGlob {
     matcher: GlobMatcher,
     whole_path: bool,
+    /// Where the root lies in what whole paths begin at, after [`fold`]; empty where they begin at the root.
+    below: String,
     /// Why what it matches is hidden or protected.
     reason: &'static str,
 }
@@ -555,11 +567,20 @@ impl UserGlob {
         Ok(Self {
             matcher: glob.compile_matcher(),
             whole_path,
+            below: String::new(),
             reason: why,
         })
     }
 
     fn matches(&self, folded: &str) -> bool {
+        match self.whole_path && !self.below.is_empty() {
+            true => self.matches_whole(&path::join(&self.below, folded)),
+            false => self.matches_whole(folded),
+        }
+    }
+
+    /// The same of a path that begins where the patterns do.
+    fn matches_whole(&self, folded: &str) -> bool {
         let (_, name) = path::split(folded);
         self.matcher.is_match(if self.whole_path { folded } else { name })
     }

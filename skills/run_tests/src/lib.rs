@@ -159,7 +159,8 @@ fn module_hint(host: &dyn Host, module: &str) -> String {
         ),
         None => format!(
             "install it with install_package (the package may have another name than the module `{top}`; \
-             analyze_dependencies shows what the project declares)"
+             analyze_dependencies shows what the project declares), unless `{top}` is the project's own: what is hidden \
+             is not there in a run"
         ),
     }
 }

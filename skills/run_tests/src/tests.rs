@@ -117,7 +117,7 @@ fn pytest_collection_errors() {
         exit status 2; sandbox: namespaces
         runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         ModuleNotFoundError: No module named requests_that_is_missing
-        hint: install it with install_package (the package may have another name than the module `requests_that_is_missing`; analyze_dependencies shows what the project declares)
+        hint: install it with install_package (the package may have another name than the module `requests_that_is_missing`; analyze_dependencies shows what the project declares), unless `requests_that_is_missing` is the project's own: what is hidden is not there in a run
 
         1. broken/test_import.py
            ModuleNotFoundError: No module named 'requests_that_is_missing'
@@ -141,7 +141,7 @@ fn pytest_unittest_with_subtests() {
         exit status 1; sandbox: namespaces
         runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         ModuleNotFoundError: No module named nothing_there
-        hint: install it with install_package (the package may have another name than the module `nothing_there`; analyze_dependencies shows what the project declares)
+        hint: install it with install_package (the package may have another name than the module `nothing_there`; analyze_dependencies shows what the project declares), unless `nothing_there` is the project's own: what is hidden is not there in a run
 
         1. many/test_unit.py::T::test_a (i=1)
            AssertionError: 1 != 2
@@ -163,7 +163,7 @@ fn pytest_broken_conftest() {
         exit status 4; sandbox: namespaces
         runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
         ModuleNotFoundError: No module named absent_plugin
-        hint: install it with install_package (the package may have another name than the module `absent_plugin`; analyze_dependencies shows what the project declares)
+        hint: install it with install_package (the package may have another name than the module `absent_plugin`; analyze_dependencies shows what the project declares), unless `absent_plugin` is the project's own: what is hidden is not there in a run
 
         1. /srv/demo/conf/conftest.py
            ModuleNotFoundError: No module named 'absent_plugin'

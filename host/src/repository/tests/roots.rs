@@ -178,3 +178,44 @@ fn a_file_as_start_finds_its_work_tree() {
     git_directory(&root, "work/.git");
     assert_eq!(find_root(&root.join("work/src/a.py")), root.join("work"));
 }
+
+#[test]
+fn a_folder_of_a_work_tree_is_narrowed_by_the_file_at_its_root() {
+    let narrowing = "[policy]\ndeny = [\"install\"]\nhide = [\"app/Plans/**\", \"*.dump\", \"closed\"]\n\
+                     protect = [\"app/ops/*\"]\nrequire_sandbox = true\n";
+    let around = tree(&[
+        (".tool.toml", narrowing),
+        ("app/main.py", ""),
+        ("app/plans/a.py", ""),
+        ("app/b.dump", ""),
+        ("app/ops/run.py", ""),
+        ("plans/a.py", ""),
+        ("closed/a.py", ""),
+    ]);
+    let open = |folder: &str| Repository::open(&around.path().join(folder), &Options::default());
+    let own = |folder: &str| open(folder).expect("it is a root").narrowing().clone();
+    // Without a work tree around it, it is a folder like any other.
+    assert_eq!(own("app"), Narrowing::default());
+
+    git_directory(around.path(), ".git");
+    let app = open("app").expect("it is a root");
+    assert_eq!(app.narrowing().deny, ["install"]);
+    assert!(app.narrowing().require_sandbox);
+    assert!(app.read("main.py", 100).is_ok());
+    assert!(app.read("plans/a.py", 100).is_err() && app.read("b.dump", 100).is_err());
+    assert!(app.rules().protected("ops/run.py").is_some() && app.rules().protected("main.py").is_none());
+    // The same names elsewhere are others.
+    let plans = open("plans").expect("it is a root");
+    assert!(plans.read("a.py", 100).is_ok());
+    let refused = open("closed").err().expect("it is hidden").to_string();
+    assert!(
+        refused.ends_with("it is hidden by the repository's `.tool.toml`"),
+        "{refused}"
+    );
+
+    // What cannot be followed stops the folder, too; a work tree of its own asks nobody.
+    write(around.path(), ".tool.toml", "[policy]\nallow = [\"install\"]\n");
+    assert!(matches!(open("app"), Err(RepositoryError::RootFile(_))));
+    git_directory(around.path(), "app/.git");
+    assert_eq!(own("app"), Narrowing::default());
+}
