@@ -14,7 +14,7 @@ use host::provider::script::{ModelServer, Round, ScriptedCall, Step};
 use serde_json::{Value, json};
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, finish, folder};
+use crate::support::{Finished, Home, finish, folder, holds, until};
 
 fn small_repository() -> tempfile::TempDir {
     folder(&[
@@ -211,6 +211,62 @@ fn interrupted(home: &Home, here: &Path, arguments: &[&str]) -> Finished {
     let child = begun(home, here, arguments);
     interrupt(&child);
     finish(child.wait_with_output().expect("it ends")).expect(130)
+}
+
+/// A model that adds a line to `main.py`, and is silent from then on.
+fn halfway() -> (ModelServer, Home) {
+    let edit = json!({"path": "main.py", "content": "def main():\n    return 1\n"});
+    let changing = Round::calls([
+        ScriptedCall::new("read_file", json!({"path": "main.py"})),
+        ScriptedCall::new("write_file", edit),
+    ]);
+    scripted([
+        changing,
+        Round::new([Step::Text("Begun.".into()), Step::Gate("never".into())]),
+    ])
+}
+
+/// A refactor that has changed `main.py` and goes on.
+fn begun_and_changed(home: &Home, repository: &Path) -> Child {
+    let child = begun(home, repository, &["refactor", "main.py", "--deny", "run-process"]);
+    until("the file is changed", || {
+        fs::read_to_string(repository.join("main.py")).is_ok_and(|text| text.contains("return 1"))
+    });
+    child
+}
+
+#[test]
+fn an_interruption_names_what_stays_changed() {
+    let (_server, home) = halfway();
+    let repository = small_repository();
+    let child = begun_and_changed(&home, repository.path());
+    interrupt(&child);
+    let finished = finish(child.wait_with_output().expect("it ends")).expect(130);
+    holds(
+        &finished.stderr,
+        &["`main.py` stays as the session has changed it.\nhint: `tool undo "],
+    );
+    let undone = home.run(repository.path(), &["undo"]).expect(0);
+    assert_eq!(undone.stdout, "restored  main.py\n");
+}
+
+#[test]
+fn a_backend_that_dies_is_told_with_the_way_back() {
+    let (_server, home) = halfway();
+    let repository = small_repository();
+    let child = begun_and_changed(&home, repository.path());
+    rustix::process::kill_process(home.pid(), rustix::process::Signal::KILL).expect("it is ours");
+    let finished = finish(child.wait_with_output().expect("it ends")).expect(3);
+    holds(
+        &finished.stderr,
+        &[
+            "has done is kept, and closed when the backend starts again.\nhint: `tool results ",
+            "[error] Backend not responding: Connection refused\n",
+        ],
+    );
+    home.run(repository.path(), &["undo"]).expect(0);
+    let text = fs::read_to_string(repository.path().join("main.py")).expect("it is there");
+    assert_eq!(text, "def main():\n    pass\n");
 }
 
 #[test]

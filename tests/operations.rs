@@ -213,7 +213,7 @@ fn a_refactor_that_breaks_tests_says_so_and_is_undone_byte_for_byte() {
     let undone = home.run(root, &["undo"]).expect(1);
     assert_eq!(
         undone.stdout,
-        "restored  src/click/_textwrap.py\nrestored  src/click/shared/names.py\nleft      src/click/globals.py\n"
+        "restored  src/click/_textwrap.py\nremoved   src/click/shared/names.py\nleft      src/click/globals.py\n"
     );
     holds(
         &undone.stderr,
@@ -573,6 +573,40 @@ fn explain_and_architect_run_on_both_repositories_and_change_nothing() {
         assert_eq!(nothing.stdout, "");
         holds(&nothing.stderr, &["changed no files."]);
     }
+}
+
+#[test]
+fn a_commit_that_fails_fails_the_refactor_and_one_of_nothing_does_not() {
+    let commit = |paths: Value| ScriptedCall::new("git_commit", json!({"message": "Print one", "paths": paths}));
+    let rounds = || {
+        [
+            Round::calls([write("a.py", "print(1)\n")]),
+            Round::calls([commit(json!(["a.py"]))]),
+            Round::calls([commit(json!(["a.py"]))]),
+            Round::text("Done."),
+        ]
+    };
+    let (_server, home) = scripted(rounds().into_iter().chain(rounds()));
+    let repository = folder(&[("a.py", "print()\n")]);
+    let root = repository.path();
+    git(root, &["init", "-q"]);
+    git(root, &["config", "user.name", "Ada"]);
+    git(root, &["config", "user.email", "ada@example.org"]);
+    git(root, &["add", "."]);
+    git(root, &["commit", "-qm", "Begin"]);
+    let refactor = ["refactor", "a.py", "--allow", "commit-git", "--deny", "run-process"];
+
+    std::fs::write(root.join(".git/index.lock"), "").expect("it is ours");
+    let finished = home.run(root, &refactor).expect(1);
+    holds(
+        &finished.stderr,
+        &["[error] refactor is incomplete: `git_commit` failed: Another git process holds the repository's lock."],
+    );
+    std::fs::remove_file(root.join(".git/index.lock")).expect("it is there");
+    home.run(root, &["undo"]).expect(0);
+    // The second commit has nothing left to do.
+    home.run(root, &refactor).expect(0);
+    assert_eq!(git(root, &["log", "--format=%s", "-1"]).trim(), "Print one");
 }
 
 #[test]

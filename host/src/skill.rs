@@ -59,6 +59,7 @@ use policy::{Decision, Effect, Policy};
 use taint::Taint;
 
 pub use component::{Look, look};
+pub(crate) use imports::NOTHING_TO_COMMIT;
 pub use imports::{Publishing, installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{

@@ -9,9 +9,10 @@ use host::config::{self, ProviderName};
 use host::session::preflight;
 
 use super::follow::{Follow, Waiting};
+use super::undo::one_line;
 use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::Run;
-use crate::client::{Client, Events};
+use crate::client::{Client, Events, not_running};
 use crate::error::{Error, code};
 use crate::output::{Answer, AnswerFile, Output};
 
@@ -160,8 +161,11 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
         Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
         Err(error) => {
             session.say_unwritten();
-            if matches!(error, Error::Interrupted) {
-                session.say_interrupted(left);
+            match (&error, left) {
+                (Error::Interrupted, Left::Cancelled) => session.say_cancelled().await,
+                (Error::Interrupted, left) => session.say_interrupted(left),
+                (Error::Problem(problem), _) if *problem == not_running() => session.say_lost(),
+                _ => {}
             }
             Err(error)
         }
@@ -313,6 +317,31 @@ impl Session {
             Left::Cancelled => ("The session was cancelled.".to_owned(), hint),
             Left::Ending => (format!("The session {id} is being cancelled."), hint),
         };
+        self.output.notice(&message, Some(&hint));
+    }
+
+    /// The same of one that has ended, with what it leaves behind.
+    async fn say_cancelled(&self) {
+        self.say_interrupted(Left::Cancelled);
+        let path = format!("/api/results/{}?output=0", self.id);
+        let result = async { self.client.another().await?.get::<SessionResult>(&path).await };
+        let Ok(SessionResult { files_modified, .. }) = result.await else {
+            return;
+        };
+        let files = match files_modified.as_slice() {
+            [] => return,
+            [file] => format!("`{}` stays as the session has changed it.", one_line(file)),
+            files => format!("{} files stay as the session has changed them.", files.len()),
+        };
+        let hint = format!("`tool undo {}` takes that back", self.id);
+        self.output.notice(&files, Some(&hint));
+    }
+
+    /// After the error of a backend that went away: how to come back to the session.
+    fn say_lost(&self) {
+        let id = &self.id;
+        let message = format!("What the session {id} has done is kept, and closed when the backend starts again.");
+        let hint = format!("`tool results {id}` shows it then, `tool undo {id}` takes back what it changed");
         self.output.notice(&message, Some(&hint));
     }
 

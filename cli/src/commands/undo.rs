@@ -1,5 +1,6 @@
 //! `tool undo`: take back what a session changed.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::{Problem, UndoResult};
@@ -27,8 +28,14 @@ pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<
 }
 
 fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
+    let root = Path::new(&undone.repository);
     for path in &undone.restored {
-        output.line(&format!("restored  {}", one_line(path)))?;
+        // A file that the session had made is gone again.
+        let what = match root.join(path).symlink_metadata() {
+            Ok(_) => "restored",
+            Err(_) => "removed ",
+        };
+        output.line(&format!("{what}  {}", one_line(path)))?;
     }
     for left in &undone.left {
         output.line(&format!("left      {}", one_line(&left.path)))?;
@@ -64,6 +71,6 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
 }
 
 /// A name on one line, whatever it holds.
-fn one_line(path: &str) -> String {
+pub(super) fn one_line(path: &str) -> String {
     path.replace(['\n', '\t'], " ")
 }

@@ -32,6 +32,7 @@ use super::taint;
 pub use git::recover::{Publishing, settle_commit};
 pub(crate) use git::talk::GitTask;
 pub(in crate::skill) use git::worker::{prepare as prepare_git, serve as serve_git};
+pub(crate) use git_commit::NOTHING_TO_COMMIT;
 pub use packages::attempts as installs;
 pub(super) use repository::Globs;
 

@@ -83,7 +83,7 @@ impl Denial {
 impl Missed {
     /// Takes note of a refusal. Tests that the host ran make up for those that the model was refused.
     pub(super) fn deny(&mut self, mut denial: Denial, effects: &[String]) {
-        if let (Kind::Acts, Some(effect)) = (denial.kind, acting(effects)) {
+        if let (Kind::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
             denial
                 .hint
                 .get_or_insert_with(|| format!("allow it with `--allow {effect}`"));

@@ -20,8 +20,11 @@ use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
 use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
+use crate::skill::policy::Effect;
 use crate::skill::taint::{self, Taint};
-use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, SessionFiles};
+use crate::skill::{
+    Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, NOTHING_TO_COMMIT, SessionFiles,
+};
 use crate::turn::{Observer, Step, Tools, until};
 
 impl Job {
@@ -292,7 +295,15 @@ impl<'a> SessionTools<'a> {
         };
         let effects = self.effects(skill);
         // What else fails is a mistake of the model's, or what it has found out.
-        let has_failed = code == "failed" && Kind::of(&effects) == Kind::Writes;
+        let is_lost = match Kind::of(&effects) {
+            Kind::Writes => true,
+            Kind::Acts => {
+                effects.iter().any(|effect| effect == Effect::CommitGit.name())
+                    && !message.starts_with(NOTHING_TO_COMMIT)
+            }
+            Kind::Reads => false,
+        };
+        let has_failed = code == "failed" && is_lost;
         if code != "denied" && !has_failed {
             return;
         }

@@ -32,6 +32,9 @@ use crate::skill::policy::Effect;
 use crate::skill::text::clean;
 use crate::skill::{CallContext, ChangeJournal, Question};
 
+/// How the message of a failure begins that leaves nothing undone.
+pub(crate) const NOTHING_TO_COMMIT: &str = "Nothing to commit";
+
 /// Commits the named paths, everything, or the files that this session changed.
 pub(crate) fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
     consent::not_denied(context, Effect::CommitGit)?;
@@ -101,7 +104,7 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<Choice, 
     if files.changed.is_empty() {
         return Err(hinted(
             "failed",
-            "Nothing to commit: this session has changed no files.",
+            format!("{NOTHING_TO_COMMIT}: this session has changed no files."),
             "name the files in `paths`, or set `all`, to commit what was there before",
         ));
     }
@@ -181,7 +184,7 @@ fn nothing(choice: &Choice) -> Failure {
         Choice::Named(_) => "the named files are as in the last commit",
         Choice::Session(_) => "the files that this session changed are as in the last commit",
     };
-    failure("failed", format!("Nothing to commit: {what}."))
+    failure("failed", format!("{NOTHING_TO_COMMIT}: {what}."))
 }
 
 /// One file of the commit, with what the last one holds for it.
