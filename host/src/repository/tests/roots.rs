@@ -207,7 +207,7 @@ fn a_folder_of_a_work_tree_is_narrowed_by_the_file_at_its_root() {
     // The same names elsewhere are others.
     let plans = open("plans").expect("it is a root");
     assert!(plans.read("a.py", 100).is_ok());
-    let refused = open("closed").err().expect("it is hidden").to_string();
+    let refused = refusal(&around.path().join("closed"), &Options::default());
     assert!(
         refused.ends_with("it is hidden by the repository's `.tool.toml`"),
         "{refused}"
