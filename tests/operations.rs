@@ -575,6 +575,18 @@ fn explain_and_architect_run_on_both_repositories_and_change_nothing() {
     }
 }
 
+/// A git repository whose one commit holds these files, and in which anybody may commit.
+fn committed(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let repository = folder(files);
+    let root = repository.path();
+    git(root, &["init", "-q"]);
+    git(root, &["config", "user.name", "Ada"]);
+    git(root, &["config", "user.email", "ada@example.org"]);
+    git(root, &["add", "."]);
+    git(root, &["commit", "-qm", "Begin"]);
+    repository
+}
+
 #[test]
 fn a_commit_that_fails_fails_the_refactor_and_one_of_nothing_does_not() {
     let commit = |paths: Value| ScriptedCall::new("git_commit", json!({"message": "Print one", "paths": paths}));
@@ -587,13 +599,8 @@ fn a_commit_that_fails_fails_the_refactor_and_one_of_nothing_does_not() {
         ]
     };
     let (_server, home) = scripted(rounds().into_iter().chain(rounds()));
-    let repository = folder(&[("a.py", "print()\n")]);
+    let repository = committed(&[("a.py", "print()\n")]);
     let root = repository.path();
-    git(root, &["init", "-q"]);
-    git(root, &["config", "user.name", "Ada"]);
-    git(root, &["config", "user.email", "ada@example.org"]);
-    git(root, &["add", "."]);
-    git(root, &["commit", "-qm", "Begin"]);
     let refactor = ["refactor", "a.py", "--allow", "commit-git", "--deny", "run-process"];
 
     std::fs::write(root.join(".git/index.lock"), "").expect("it is ours");
@@ -619,13 +626,8 @@ fn an_undo_names_the_commit_that_stays_and_passes_over_what_was_reverted_by_hand
         Round::calls([write("b.py", "print(2)\n")]),
         Round::text("Done."),
     ]);
-    let repository = folder(&[("a.py", "print()\n"), ("b.py", "print()\n")]);
+    let repository = committed(&[("a.py", "print()\n"), ("b.py", "print()\n")]);
     let root = repository.path();
-    git(root, &["init", "-q"]);
-    git(root, &["config", "user.name", "Ada"]);
-    git(root, &["config", "user.email", "ada@example.org"]);
-    git(root, &["add", "."]);
-    git(root, &["commit", "-qm", "Begin"]);
     home.run(root, &["refactor", "a.py", "--allow", "commit-git"]).expect(0);
     let id = git(root, &["rev-parse", "HEAD"]);
     home.run(root, &["refactor", "b.py"]).expect(0);
