@@ -297,10 +297,8 @@ impl Repository {
 
     /// Heeds the file of the work tree that the root is a folder of: whoever names a folder has not asked for less.
     fn narrow_as_around(&mut self) -> Result<(), RepositoryError> {
-        let Some(around) = root::work_tree_around(&self.path) else {
-            return Ok(());
-        };
-        if around.join(ROOT_FILE).symlink_metadata().is_err() {
+        let around = find_root(&self.path);
+        if around == self.path || around.join(ROOT_FILE).symlink_metadata().is_err() {
             return Ok(());
         }
         let below = self.path.strip_prefix(&around).ok().and_then(Path::to_str);

@@ -97,6 +97,12 @@ pub const TRIALS: &[Trial] = &[
         ignore_root_file,
     ),
     Trial::new(
+        "ignore_root_file_around",
+        "cause a commit in a folder of a repository that forbids it",
+        &[Defence::RootFile],
+        ignore_root_file_around,
+    ),
+    Trial::new(
         "bind_name_anew",
         "ask by a name that leads to loopback",
         &[Defence::Hosts],
@@ -211,6 +217,16 @@ fn ignore_root_file() -> io::Result<Outcome> {
         session(root.path())?.decide(Effect::CommitGit) == Decision::Allow,
         "allowed",
     )
+}
+
+fn ignore_root_file_around() -> io::Result<Outcome> {
+    let root = folder()?;
+    fs::create_dir_all(root.path().join(".git"))?;
+    fs::write(root.path().join(".git/HEAD"), "ref: refs/heads/main\n")?;
+    fs::write(root.path().join(".tool.toml"), "[policy]\ndeny = [\"commit-git\"]\n")?;
+    let inner = root.path().join("inner");
+    fs::create_dir(&inner)?;
+    judged(session(&inner)?.decide(Effect::CommitGit) == Decision::Allow, "allowed")
 }
 
 // ---- server ----

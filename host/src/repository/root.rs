@@ -67,13 +67,6 @@ pub(super) fn open(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd),
     Ok((canonical, handle))
 }
 
-/// The root of the git work tree that a directory lies in, unless it is one itself.
-pub(super) fn work_tree_around(directory: &Path) -> Option<PathBuf> {
-    let is_root = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
-    let mut around = directory.ancestors().skip(1).filter(|_| !is_root(directory));
-    around.find(|directory| is_root(directory)).map(Path::to_owned)
-}
-
 /// The refusals that need no more than names.
 fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
     let root_buf = || root.to_owned();

@@ -216,6 +216,8 @@ fn a_folder_of_a_work_tree_is_narrowed_by_the_file_at_its_root() {
     // What cannot be followed stops the folder, too; a work tree of its own asks nobody.
     write(around.path(), ".tool.toml", "[policy]\nallow = [\"install\"]\n");
     assert!(matches!(open("app"), Err(RepositoryError::RootFile(_))));
+    fs::create_dir(around.path().join("app/.git")).expect("the folder is ours");
+    assert!(open("app").is_err(), "an empty folder of that name makes no work tree");
     git_directory(around.path(), "app/.git");
     assert_eq!(own("app"), Narrowing::default());
 }
