@@ -23,9 +23,10 @@ mod vault;
 mod weights;
 mod words;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -395,6 +396,29 @@ impl<'a> Tree<'a> {
         }
         results
     }
+}
+
+/// Calls `work` for each of `items`, on all processors and in no order, until it breaks. How many it was called for: they
+/// are the first ones.
+fn share<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> usize {
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = || {
+        while !is_over.load(Ordering::Relaxed)
+            && let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            if work(item).is_break() {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(items.len()) {
+            scope.spawn(run);
+        }
+        run();
+    });
+    next.into_inner().min(items.len())
 }
 
 /// Threads of a selection on a machine with so many cores.

@@ -307,23 +307,30 @@ impl CallContext {
                 format!("The effect `{effect}` is not granted any more: {because}."),
                 format!("the user can grant it all the same with `--allow {effect}:tainted`"),
             ),
-            None if self
-                .repository
-                .narrowing()
-                .deny
-                .iter()
-                .any(|denied| denied == effect.name()) =>
-            {
+            None => self.firm_denial(effect).unwrap_or_else(|| {
                 (
-                    format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
-                    "only who may change that file can grant it".to_owned(),
+                    format!("The effect `{effect}` is not granted here."),
+                    format!("the user can grant it with `--allow {effect}`"),
                 )
-            }
-            None => (
-                format!("The effect `{effect}` is not granted here."),
-                format!("the user can grant it with `--allow {effect}`"),
-            ),
+            }),
         }
+    }
+
+    /// The same where `--allow` changes nothing.
+    fn firm_denial(&self, effect: Effect) -> Option<(String, String)> {
+        let denied_there = &self.repository.narrowing().deny;
+        if denied_there.iter().any(|denied| denied == effect.name()) {
+            return Some((
+                format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
+                "only who may change that file can grant it".to_owned(),
+            ));
+        }
+        self.policy.is_denied_by_name(effect).then(|| {
+            (
+                format!("The effect `{effect}` is not granted here."),
+                "`--deny`, or `deny` in the configuration, wins over `--allow`: take it away there".to_owned(),
+            )
+        })
     }
 }
 

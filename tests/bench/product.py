@@ -117,4 +117,4 @@ class Product:
         while any("files" in notice for notice in self.select(tree, task)["notices"]):
             if time.monotonic() > until:
                 raise Failed(f"the index of {tree} was not ready within {seconds_max} s")
-            time.sleep(0.1)
+            time.sleep(0.25)

@@ -61,7 +61,9 @@ fn policy_allows_and_denies() {
     let (code, text) = write("[policy]\nallow = [\"write-repository\"]\n");
     assert_eq!(code, 0, "{text}");
     let both = "[policy]\nallow = [\"write-repository\"]\ndeny = [\"write-repository\"]\n";
-    assert_ne!(write(both).0, 0, "a denial wins");
+    let (code, text) = write(both);
+    assert_ne!(code, 0, "a denial wins");
+    holds(&text, &["`deny` in the configuration, wins over `--allow`"]);
 }
 
 #[test]

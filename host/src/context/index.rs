@@ -20,6 +20,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use super::layout::Layout;
-use super::{Looked, Source, text_of};
+use super::{Looked, Source, share, text_of};
 use crate::limits;
 use crate::repository::{FileEntry, FileList, Key, Repository};
 use crate::skill::Outliners;
@@ -398,10 +399,6 @@ impl Look {
         }
     }
 
-    fn take_added(&self) -> Added {
-        std::mem::take(&mut *self.lock())
-    }
-
     /// Brings the index up to date with what was seen, beside the requests or, where there is nothing beside them, now.
     pub(super) fn finish(self) {
         let is_behind = self.list.complete && self.has_gone || self.has_added() || self.lacks_files();
@@ -438,14 +435,50 @@ impl Look {
     }
 
     fn fill(&self, _turn: &Turn) {
-        for at in self.unmeasured() {
-            if self.lock().bytes >= self.indexes.bounds.pending_bytes {
-                self.index.write(&self.list, self.take_added(), &self.indexes);
-            }
-            self.measure(at);
+        if self.indexes.beside {
+            yield_to_others();
         }
-        self.index.write(&self.list, self.take_added(), &self.indexes);
+        let enough = self.indexes.bounds.pending_bytes;
+        self.work_off(
+            &self.unmeasured(),
+            enough,
+            || false,
+            |at| {
+                self.measure(*at);
+            },
+        );
         self.grow();
+    }
+
+    /// Does what is left on all processors, until it is done or has to stop. What is found is written when it is done,
+    /// and each time that `enough` bytes of it wait.
+    fn work_off<T: Sync>(
+        &self,
+        waiting: &[T],
+        enough: usize,
+        has_to_stop: impl Fn() -> bool + Sync,
+        work: impl Fn(&T) + Sync,
+    ) {
+        let mut left = waiting;
+        while !left.is_empty() && !has_to_stop() {
+            if self.lock().bytes >= enough {
+                self.write_added();
+            }
+            let done = share(left, |item| {
+                work(item);
+                if has_to_stop() || self.lock().bytes >= enough {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            left = &left[done..];
+        }
+        self.write_added();
+    }
+
+    fn write_added(&self) {
+        let added = std::mem::take(&mut *self.lock());
+        self.index.write(&self.list, added, &self.indexes);
     }
 
     /// What is left to do for an index that has room.
@@ -500,6 +533,13 @@ impl Drop for Turn {
         self.index.is_filling.store(false, Ordering::Release);
         self.indexes.filling.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// Lets everything else on the machine go first. On Linux this is the calling thread's, and that of those it starts.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    // Whoever may not do so works on at the common priority.
+    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 /// A profile depends on the language too, which the extension tells.

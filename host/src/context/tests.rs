@@ -1,6 +1,7 @@
 //! The engine through the real repository, and what the other tests build on.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
@@ -199,6 +200,26 @@ fn a_task_that_looks_like_a_path_is_said_to_be_none() {
         packet.notices,
         ["There is no file or directory `shop/missing.py`; it was taken as a task"]
     );
+}
+
+#[test]
+fn shared_work_is_done_once_each_and_what_is_left_is_the_rest() {
+    let items: Vec<usize> = (0..1000).collect();
+    for last in [0, 500, 999, usize::MAX] {
+        let done = Mutex::new(Vec::new());
+        let count = share(&items, |item| {
+            done.lock().expect("nobody panics").push(*item);
+            if *item == last {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        let mut done = done.into_inner().expect("nobody panics");
+        done.sort_unstable();
+        assert_eq!(done, items[..count], "{last}");
+        assert!(count > last.min(999) && count <= items.len(), "{count} after {last}");
+    }
 }
 
 #[test]

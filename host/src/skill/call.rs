@@ -156,22 +156,30 @@ impl Job<'_> {
         self.context.repository.lists(path, &self.context.cancel)
     }
 
-    /// What helps against a denial that no flag takes away.
+    /// What helps against a denial that `--allow` does not take away.
     fn withheld(&self, error: CallError) -> CallError {
-        let is_withheld = |message: &str| {
-            let mut withheld = self.declared.iter().filter(|effect| !self.within.contains(effect));
-            withheld.any(|effect| message.contains(effect.name()))
+        let CallError::Failure {
+            skill,
+            code,
+            message,
+            hint,
+        } = error
+        else {
+            return error;
         };
-        match error {
-            CallError::Failure {
-                skill, code, message, ..
-            } if code == "denied" && is_withheld(&message) => CallError::Failure {
-                skill,
-                code,
-                message,
-                hint: Some("the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned()),
-            },
-            error => error,
+        let names = |effect: &&Effect| code == "denied" && message.contains(&format!("`{effect}`"));
+        let hint = match self.declared.iter().find(names) {
+            Some(effect) if !self.within.contains(effect) => {
+                Some("the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned())
+            }
+            Some(effect) => self.context.firm_denial(*effect).map(|(_, hint)| hint).or(hint),
+            None => hint,
+        };
+        CallError::Failure {
+            skill,
+            code,
+            message,
+            hint,
         }
     }
 

@@ -182,6 +182,8 @@ pub struct Policy {
     decisions: [Decision; Effect::ALL.len()],
     /// What the user said of tainted conversations.
     tainted: [Option<Decision>; Effect::ALL.len()],
+    /// Effects that `deny` names.
+    denied: Vec<Effect>,
     is_untrusted: bool,
     writes: Writes,
     allow_paths: Vec<String>,
@@ -202,15 +204,19 @@ impl Policy {
                 tainted[grant.effect() as usize] = Some(Decision::Allow);
             }
         }
+        let mut denied = Vec::new();
         for grant in grants(&request.deny)? {
-            match grant.is_tainted() {
-                true => tainted[grant.effect() as usize] = Some(Decision::Deny),
-                false => decisions[grant.effect() as usize] = Decision::Deny,
+            if grant.is_tainted() {
+                tainted[grant.effect() as usize] = Some(Decision::Deny);
+            } else {
+                decisions[grant.effect() as usize] = Decision::Deny;
+                denied.push(grant.effect());
             }
         }
         Ok(Self {
             decisions,
             tainted,
+            denied,
             is_untrusted: request.untrusted,
             writes: match cause {
                 Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
@@ -296,6 +302,11 @@ impl Policy {
             (Decision::Allow | Decision::Ask, None) if can_ask => Decision::Ask,
             (Decision::Allow | Decision::Ask, None) => Decision::Deny,
         }
+    }
+
+    /// True where `deny` names the effect, so that no `allow` grants it.
+    pub fn is_denied_by_name(&self, effect: Effect) -> bool {
+        self.denied.contains(&effect)
     }
 
     /// True where the repository is not trusted: its conversations are tainted from the start.

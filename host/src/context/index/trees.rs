@@ -5,18 +5,15 @@
 //! of, or one too large to keep, stays with its text and is not tried again. The reading itself is `skill::outline`'s.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::catalogue::{Catalogue, Entry, Stamp};
 use super::profile::{Made, Profile};
 use super::store::Measured;
 use super::{Look, digest, unplaced};
-use crate::context::{text_of, threads};
+use crate::context::text_of;
 use crate::limits;
-
-/// Files between two looks at what waits to be written.
-const BATCH_FILES: usize = 256;
 
 /// What may wait is written in this many parts: on a busy machine trees take long, and somebody waits for them.
 const WRITES: usize = 8;
@@ -70,19 +67,17 @@ impl Look {
         if waiting.is_empty() {
             return;
         }
-        if self.indexes.beside {
-            yield_to_others();
-        }
-        for batch in waiting.chunks(BATCH_FILES) {
-            if self.has_to_stop(until) {
-                break;
-            }
-            self.grow_all(&catalogue, batch, until);
-            if self.lock().bytes >= self.indexes.bounds.pending_bytes / WRITES {
-                self.index.write(&self.list, self.take_added(), &self.indexes);
-            }
-        }
-        self.index.write(&self.list, self.take_added(), &self.indexes);
+        let enough = self.indexes.bounds.pending_bytes / WRITES;
+        self.work_off(
+            &waiting,
+            enough,
+            || self.has_to_stop(until),
+            |entry| {
+                if let Some(grown) = self.grown(&catalogue, entry) {
+                    self.note(grown);
+                }
+            },
+        );
     }
 
     fn waits(&self, catalogue: &Catalogue, entry: &Entry) -> bool {
@@ -95,27 +90,6 @@ impl Look {
 
     fn has_to_stop(&self, until: Instant) -> bool {
         Instant::now() >= until || self.indexes.is_wanted.load(Ordering::Acquire)
-    }
-
-    fn grow_all(&self, catalogue: &Catalogue, entries: &[&Entry], until: Instant) {
-        let next = AtomicUsize::new(0);
-        let run = || {
-            while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if self.has_to_stop(until) {
-                    return;
-                }
-                if let Some(grown) = self.grown(catalogue, entry) {
-                    self.note(grown);
-                }
-            }
-        };
-        let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
-        std::thread::scope(|scope| {
-            for _ in 1..threads.min(entries.len()) {
-                scope.spawn(run);
-            }
-            run();
-        });
     }
 
     /// A file's entry with the profile that its tree makes. Nothing where the file is another one by now.
@@ -140,13 +114,6 @@ impl Look {
         let record = Some(profile.bytes().into());
         Some(Measured { entry, record })
     }
-}
-
-/// Lets everything else on the machine go first. On Linux this is the calling thread's, and that of those it starts.
-fn yield_to_others() {
-    #[cfg(target_os = "linux")]
-    // Whoever may not do so works on at the common priority.
-    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 #[cfg(test)]
