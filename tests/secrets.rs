@@ -722,11 +722,6 @@ fn a_repository_narrows_reading_searching_diffs_and_the_selection_alike() {
     assert_eq!(text(&root.join("deploy/run.py")), "y = 1\n");
     let selected = home.run(root, &["context", "explain", "--paths"]).expect(0).stdout;
     assert!(!selected.contains("private/"), "{selected}");
-    fs::write(root.join(".tool.toml"), "[policy]\ndeny = [\"write-repository\"]\n").expect("it may be written");
-    let arguments = r#"{"path": "new.py", "content": ""}"#;
-    let write = ["skill", "call", "write_file", arguments, "--allow", "write-repository"];
-    let refused = home.run(root, &write).expect(1);
-    holds(&refused.stderr, &["only who may change that file can grant it"]);
     // What the user reveals stays revealed.
     let config = LOCAL.config(&serve([]), "") + "[policy]\nreveal = [\"private/**\"]\n";
     let revealed =
@@ -736,6 +731,11 @@ fn a_repository_narrows_reading_searching_diffs_and_the_selection_alike() {
         "the directory itself is not revealed: {}",
         revealed.stdout
     );
+    fs::write(root.join(".tool.toml"), "[policy]\ndeny = [\"write-repository\"]\n").expect("it may be written");
+    let arguments = r#"{"path": "new.py", "content": ""}"#;
+    let write = ["skill", "call", "write_file", arguments, "--allow", "write-repository"];
+    let refused = home.run(root, &write).expect(1);
+    holds(&refused.stderr, &["only who may change that file can grant it"]);
 }
 
 #[test]

@@ -513,7 +513,7 @@ pub(crate) fn percent_encoded(text: &str) -> String {
 
 fn broken(error: &dyn std::fmt::Display) -> Error {
     Problem::new("backend-down", format!("Backend not responding: {error}"))
-        .with_hint("see `tool service status` and ~/.tool/logs/backend.log")
+        .with_hint("see `tool service status`, and logs/backend.log in TOOL_HOME (without it ~/.tool)")
         .into()
 }
 

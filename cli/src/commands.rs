@@ -7,6 +7,7 @@ mod context;
 pub(crate) mod dev;
 mod diff;
 mod doctor;
+mod ending;
 mod follow;
 mod history;
 mod init;

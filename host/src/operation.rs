@@ -181,6 +181,10 @@ fn locate(typed: &str, repository: &Repository, working_directory: &Path) -> Res
                 let message = format!("File not accessible: {typed} (it {reason})");
                 return Err(Problem::new(codes::FILE_NOT_ACCESSIBLE, message));
             }
+            Err(OpenError::NotRegular { .. }) => {
+                let message = format!("File not accessible: {typed} (it is neither a file nor a directory)");
+                return Err(Problem::new(codes::FILE_NOT_ACCESSIBLE, message));
+            }
             Err(_) => {}
         }
     }

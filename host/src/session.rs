@@ -314,7 +314,7 @@ impl Sessions {
             let folder = sessions.store.folder(&start.session_id);
             let recorder = Recorder::create(folder, start).map_err(|error| {
                 Problem::new("journal-failed", format!("The session cannot be recorded: {error}"))
-                    .with_hint("make room, and check that ~/.tool may be written")
+                    .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
             })?;
             Ok(sessions.enter(recorder, launch))
         })

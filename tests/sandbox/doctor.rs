@@ -92,22 +92,28 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
 }
 
 #[test]
-fn an_interrupted_proof_clears_its_folders_away() {
-    let places = TempDir::new().expect("a temporary folder");
-    let mut child = doctor(&places, &[])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
-    let mut next = || lines.next().expect("it goes on").expect("it is text");
-    assert_eq!(next(), "A skill tries to …");
-    assert_eq!(next(), "pass  read_hidden_file            read a hidden file");
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
-    // What is still in the pipe must not keep it.
-    lines.for_each(drop);
-    assert_eq!(child.wait().expect("it is ours").code(), Some(130));
-    assert_eq!(entries(&places.path().join("tmp")), [""; 0].map(PathBuf::from));
+fn a_proof_that_is_told_to_end_clears_its_folders_away() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let places = TempDir::new().expect("a temporary folder");
+        let mut child = doctor(&places, &[])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
+        let mut next = || lines.next().expect("it goes on").expect("it is text");
+        assert_eq!(next(), "A skill tries to …");
+        assert_eq!(next(), "pass  read_hidden_file            read a hidden file");
+        kill_process(Pid::from_child(&child), signal).expect("it is ours");
+        // What is still in the pipe must not keep it.
+        lines.for_each(drop);
+        assert_eq!(child.wait().expect("it is ours").code(), Some(130), "{signal:?}");
+        assert_eq!(
+            entries(&places.path().join("tmp")),
+            [""; 0].map(PathBuf::from),
+            "{signal:?}"
+        );
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use host::api::Problem;
 use host::provider::script::{EXAMPLE, ModelServer, Script};
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::ending::Ending;
 use crate::args::Dev;
 use crate::error::Error;
 use crate::output::Output;
@@ -58,17 +58,13 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
         .map_err(|error| Error::new("runtime", format!("The command could not be set up: {error}")))?;
     runtime.block_on(async {
         // Before the address is out: whoever reads it may end this at once.
-        let mut terminate = signal(SignalKind::terminate()).map_err(|error| no_signals(&error))?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| no_signals(&error))?;
+        let mut ending = Ending::new()?;
         output.line(&server.root())?;
         output.progress(&format!("Serving the script until interrupted. {HOW}"));
         for line in directions(&server.root(), &model) {
             output.progress(&line);
         }
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        ending.asked().await;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -91,8 +87,4 @@ fn not_started(address: SocketAddr, error: &io::Error) -> Error {
     Problem::new("usage", format!("The model server cannot listen on {address}: {error}"))
         .with_hint("`--port 0` takes any free port")
         .into()
-}
-
-fn no_signals(error: &io::Error) -> Error {
-    Error::new("runtime", format!("The command could not be set up: {error}"))
 }

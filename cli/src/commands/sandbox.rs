@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use unicode_width::UnicodeWidthStr;
 
+use super::ending::Ending;
 use super::print_json;
 use crate::args::Probes;
 use crate::builtins::HOSTILE;
@@ -187,13 +188,14 @@ async fn follow(
     let names = names.chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name));
     let names = names.chain(installs::ATTEMPTS.iter().map(|attempt| attempt.name));
     let all = names.filter(|name| is_wanted(name)).count();
+    let mut ending = Ending::new()?;
     let mut status = Status::new(output);
     let mut tick = tokio::time::interval(TICK);
     let mut made = 0;
     status.wait_for(format!("trying to get out, 1 of {all}"));
     loop {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => return Err(Error::Interrupted),
+            () = ending.asked() => return Err(Error::Interrupted),
             result = results.recv() => {
                 let Some((kind, result)) = result else { return Ok(()) };
                 made += 1;

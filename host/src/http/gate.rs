@@ -92,10 +92,13 @@ impl Door<'_> {
         let host = host_of(headers, request.uri()).unwrap_or_default();
         let ours = self.ours();
         if !ours.is_host(&host, &self.server.hosts) && defence::on(Defence::Hosts) {
-            return Err(
-                Problem::new("host-not-allowed", format!("The host `{host}` is not served here"))
-                    .with_hint("name it in `hosts` of [server] in config.toml, or use localhost"),
-            );
+            let (name, _) = split_port(&host);
+            let hint = match ours.is_name(name) {
+                true => format!("the port belongs to it: send `Host: {name}:{}`", ours.port),
+                false => "name it in `hosts` of [server] in config.toml, or use localhost".to_owned(),
+            };
+            let problem = Problem::new("host-not-allowed", format!("The host `{host}` is not served here"));
+            return Err(problem.with_hint(hint));
         }
         let origin = headers.get(header::ORIGIN);
         let listed = origin.filter(|origin| ours.is_origin(origin, self.server));

@@ -85,6 +85,18 @@ fn a_hidden_target_is_refused_and_is_no_task_either() {
 }
 
 #[test]
+fn a_pipe_is_no_target_and_is_not_said_to_be_missing() {
+    use rustix::fs::{CWD, FileType, mknodat};
+    let (_folder, root, repository) = repository();
+    mknodat(CWD, root.join("pipe"), FileType::Fifo, 0o600.into(), 0).expect("a FIFO is made");
+    let refused = resolve_target(Operation::Explain, Some("pipe"), None, &repository, &root);
+    assert_eq!(
+        refused.expect_err("it is no file").message,
+        "File not accessible: pipe (it is neither a file nor a directory)"
+    );
+}
+
+#[test]
 fn a_task_that_names_an_existing_path_is_a_path() {
     for operation in [Operation::Architect, Operation::Refactor] {
         let of = |target: Option<&str>, task: Option<&str>| resolve(operation, target, task, "");

@@ -466,8 +466,9 @@ fn settle(recorder: &Recorder, open: &Change, home: &Path) -> Result<Option<(Str
 /// What the user is told of a session that could not be written down as it went.
 fn not_recorded(error: &io::Error) -> Problem {
     let message = format!("The session cannot be recorded: {error}");
-    Problem::new("journal-failed", message)
-        .with_hint("make room below ~/.tool; what is not written by the time the backend stops is lost")
+    Problem::new("journal-failed", message).with_hint(
+        "make room below TOOL_HOME (without it ~/.tool); what is not written by the time the backend stops is lost",
+    )
 }
 
 /// The same where the disk was full for so long that not everything could wait for it.

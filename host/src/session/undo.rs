@@ -188,7 +188,7 @@ fn open(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
 
 fn unreadable(error: &io::Error) -> Problem {
     let message = format!("The journal of the session cannot be read: {error}");
-    Problem::new("journal-failed", message).with_hint("see ~/.tool/logs/backend.log")
+    Problem::new("journal-failed", message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
 }
 
 /// The committed changes of a session with their contents, oldest first.

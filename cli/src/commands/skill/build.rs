@@ -14,11 +14,11 @@ use host::process::build::{find, run_builder};
 use host::process::{CommandSpec, RunEnd, RunOutput};
 use host::skill::{Inspection, SkillHost, SkillHostError};
 use serde_json::Value;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, refused, registry};
 use crate::args::Language;
+use crate::commands::ending::Ending;
 use crate::error::Error;
 use crate::output::Output;
 
@@ -77,32 +77,6 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
     remove_unnamed(&folder);
     say(&named?, context)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The signals that end a command.
-struct Ending([Signal; 3]);
-
-impl Ending {
-    fn new() -> Result<Self, Error> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Error::new("runtime", format!("Interruptions cannot be noticed: {error}")))
-        };
-        Ok(Self([
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ]))
-    }
-
-    /// Waits until somebody wants the command to end.
-    async fn asked(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
 }
 
 /// Removes a component that never got its name. Once it has one, there is nothing left to remove.

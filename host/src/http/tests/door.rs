@@ -102,6 +102,8 @@ async fn no_route_is_for_another_host_or_a_page_of_another_origin() {
         refused(&server, preflight, 403, "origin-not-allowed").await;
     }
     assert!(server.state.sessions().tasks(&Default::default()).is_empty());
+    let portless = server.text(ask("GET", "/status").header("host", "localhost")).await;
+    assert!(portless.contains("send `Host: localhost:8000`"), "{portless}");
 }
 
 #[tokio::test]
