@@ -302,35 +302,26 @@ impl CallContext {
     /// Why `effect` is denied, and what the user can do about it.
     pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
         let is_granted = self.policy.decide(effect, self.approver.can_ask()) != Decision::Deny;
+        let denied_there = &self.repository.narrowing().deny;
         match self.conversation.taint.because().filter(|_| is_granted) {
             Some(because) => (
                 format!("The effect `{effect}` is not granted any more: {because}."),
                 format!("the user can grant it all the same with `--allow {effect}:tainted`"),
             ),
-            None => self.firm_denial(effect).unwrap_or_else(|| {
-                (
-                    format!("The effect `{effect}` is not granted here."),
-                    format!("the user can grant it with `--allow {effect}`"),
-                )
-            }),
-        }
-    }
-
-    /// The same where `--allow` changes nothing.
-    fn firm_denial(&self, effect: Effect) -> Option<(String, String)> {
-        let denied_there = &self.repository.narrowing().deny;
-        if denied_there.iter().any(|denied| denied == effect.name()) {
-            return Some((
+            None if denied_there.iter().any(|denied| denied == effect.name()) => (
                 format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
                 "only who may change that file can grant it".to_owned(),
-            ));
-        }
-        self.policy.is_denied_by_name(effect).then(|| {
-            (
+            ),
+            None => (
                 format!("The effect `{effect}` is not granted here."),
-                "`--deny`, or `deny` in the configuration, wins over `--allow`: take it away there".to_owned(),
-            )
-        })
+                match self.policy.is_denied_by_name(effect) {
+                    true => {
+                        "`--deny`, or `deny` in the configuration, wins over `--allow`: take it away there".to_owned()
+                    }
+                    false => format!("the user can grant it with `--allow {effect}`"),
+                },
+            ),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::engine::Runtime;
 use super::loaded::Loaded;
 use super::policy::Effect;
-use super::sandbox::{self, Call, Grants, mebibytes};
+use super::sandbox::{Call, Grants, mebibytes};
 use super::stage::{commit, digest, staged};
 use super::text::{beginning, clean};
 use super::turns::{Turn, Turns};
@@ -70,8 +70,8 @@ impl Job<'_> {
         if let Some(recorder) = &self.context.recorder {
             call.record(recorder);
         }
-        let grants = Grants::new(self.context, self.declared).within(&self.within);
-        let result = self.outcome(&call, &grants).map_err(|error| self.withheld(error));
+        let grants = Grants::new(self.context, self.declared, &self.within);
+        let result = self.outcome(&call, &grants);
         if let Ok(outcome) = &result {
             self.note_shown(&call, &outcome.text);
         }
@@ -156,37 +156,10 @@ impl Job<'_> {
         self.context.repository.lists(path, &self.context.cancel)
     }
 
-    /// What helps against a denial that `--allow` does not take away.
-    fn withheld(&self, error: CallError) -> CallError {
-        let CallError::Failure {
-            skill,
-            code,
-            message,
-            hint,
-        } = error
-        else {
-            return error;
-        };
-        let names = |effect: &&Effect| code == "denied" && message.contains(&format!("`{effect}`"));
-        let hint = match self.declared.iter().find(names) {
-            Some(effect) if !self.within.contains(effect) => {
-                Some("the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned())
-            }
-            Some(effect) => self.context.firm_denial(*effect).map(|(_, hint)| hint).or(hint),
-            None => hint,
-        };
-        CallError::Failure {
-            skill,
-            code,
-            message,
-            hint,
-        }
-    }
-
     fn outcome(&self, call: &Arc<Call>, grants: &Grants) -> Result<CallOutcome, CallError> {
         let reads = Effect::ReadRepository;
         if grants.declares(reads) && !grants.has(reads) {
-            return Err(sandbox::denied(self.name, reads));
+            return Err(grants.denied(self.name, reads));
         }
         let (outcome, stage) = self.guest(call, grants)?;
         let mut outcome = self.checked(outcome)?;
@@ -375,7 +348,7 @@ impl Job<'_> {
             return Ok(paths);
         }
         if !grants.has(writes) {
-            return Err(sandbox::denied(self.name, writes));
+            return Err(grants.denied(self.name, writes));
         }
         let stage = match proposal.stage {
             Some(stage) => stage,

@@ -225,7 +225,7 @@ impl State {
     fn repository(&self) -> FsResult<Arc<CallContext>> {
         match self.granted(Effect::ReadRepository) {
             Some(context) => Ok(Arc::clone(context)),
-            None => Err(trap(Stop::Denied(Effect::ReadRepository))),
+            None => Err(trap(self.stop(Effect::ReadRepository))),
         }
     }
 
@@ -253,7 +253,7 @@ impl State {
                 let asked = Asked::new(&base, path)?;
                 self.note_write(true);
                 if self.granted(Effect::WriteRepository).is_none() {
-                    return Err(trap(Stop::Denied(Effect::WriteRepository)));
+                    return Err(trap(self.stop(Effect::WriteRepository)));
                 }
                 Ok(asked)
             }
@@ -315,7 +315,7 @@ impl State {
             || flags.contains(DescriptorFlags::WRITE);
         self.note_write(writes);
         if writes && self.granted(Effect::WriteRepository).is_none() {
-            return Err(trap(Stop::Denied(Effect::WriteRepository)));
+            return Err(trap(self.stop(Effect::WriteRepository)));
         }
         if asked.directory && writes {
             return refuse(ErrorCode::IsDirectory);

@@ -49,10 +49,7 @@ impl State {
             recorder.effect(effect);
         }
         let granted = self.granted(effect).cloned();
-        Ok(granted.ok_or_else(|| match &self.grants {
-            Some(grants) if grants.declares(effect) => denied(&grants.context, effect),
-            _ => undeclared(effect),
-        }))
+        Ok(granted.ok_or_else(|| denied(self.denial(effect))))
     }
 
     fn may_ask(&self, effect: Effect) -> bool {
@@ -60,19 +57,9 @@ impl State {
     }
 }
 
-/// The answer of a function whose effect is not granted.
-pub(super) fn denied(context: &CallContext, effect: Effect) -> Failure {
-    let (message, hint) = context.denial(effect);
+/// The answer of a function whose effect is not granted, with its message and its hint.
+fn denied((message, hint): (String, String)) -> Failure {
     failure::hinted("denied", message, hint)
-}
-
-/// The answer of a function whose effect the skill has not asked for, or not yet: it describes itself.
-fn undeclared(effect: Effect) -> Failure {
-    failure::hinted(
-        "denied",
-        format!("The effect `{effect}` is not granted here."),
-        format!("the user can grant it with `--allow {effect}`"),
-    )
 }
 
 /// Unwraps the context, or answers `denied`.

@@ -40,8 +40,12 @@ pub(super) enum Stop {
     #[error("cancelled")]
     Cancelled,
     /// The guest caused an effect that is not granted and that has no answer of its own.
-    #[error("the effect `{0}` is not granted")]
-    Denied(Effect),
+    #[error("the effect `{effect}` is not granted")]
+    Denied {
+        effect: Effect,
+        /// What the user can do about it.
+        hint: String,
+    },
     /// The guest called `exit`.
     #[error("it exited with status {0}")]
     Exit(u8),
@@ -298,7 +302,7 @@ impl Call {
             return match stop.clone() {
                 Stop::Limit { limit, verdict } => CallError::Limit { skill, limit, verdict },
                 Stop::Cancelled => CallError::Cancelled { skill },
-                Stop::Denied(effect) => denied(&skill, effect),
+                Stop::Denied { effect, hint } => denied(&skill, effect, hint),
                 Stop::Exit(_) => CallError::Trap {
                     skill,
                     reason: reason(&stop.to_string(), stderr),
@@ -340,13 +344,16 @@ impl Call {
     }
 }
 
+/// What helps where `--allow` cannot.
+const UNDECLARED: &str = "only what the skill's own description declares can be granted";
+
 /// The answer to an effect that is not granted.
-pub(super) fn denied(skill: &str, effect: Effect) -> CallError {
+fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
     CallError::Failure {
         skill: skill.to_owned(),
         code: "denied".to_owned(),
         message: format!("`{skill}` needs the effect `{effect}`, which is not granted here."),
-        hint: Some(format!("the user can grant it with `--allow {effect}`")),
+        hint: Some(hint),
     }
 }
 
@@ -387,26 +394,45 @@ pub(super) fn mebibytes(bytes: u64) -> String {
 pub(super) struct Grants {
     pub(super) context: Arc<CallContext>,
     declared: Vec<Effect>,
+    /// Declared, and kept back by the repository's lock file or by what the user has pinned.
+    withheld: Vec<Effect>,
     granted: Vec<Effect>,
 }
 
 impl Grants {
-    pub(super) fn new(context: &Arc<CallContext>, declared: &[Effect]) -> Self {
-        let granted = declared.iter().copied();
-        let granted = granted
+    /// Of what a skill declares, no more than `within` counts.
+    pub(super) fn new(context: &Arc<CallContext>, declared: &[Effect], within: &[Effect]) -> Self {
+        let (counted, withheld): (Vec<_>, _) = declared.iter().partition(|effect| within.contains(effect));
+        let granted = counted
+            .into_iter()
             .filter(|&effect| context.decide(effect) != Decision::Deny || !defence::on(Defence::Grants))
             .collect();
         Self {
             context: Arc::clone(context),
             declared: declared.to_vec(),
+            withheld,
             granted,
         }
     }
 
-    /// The same, where no more than these effects count.
-    pub(super) fn within(mut self, effects: &[Effect]) -> Self {
-        self.granted.retain(|effect| effects.contains(effect));
-        self
+    /// Why an effect that is not granted is denied, and what the user can do about it.
+    pub(super) fn denial(&self, effect: Effect) -> (String, String) {
+        let message = || format!("The effect `{effect}` is not granted here.");
+        if !self.declares(effect) {
+            return (message(), UNDECLARED.to_owned());
+        }
+        match self.withheld.contains(&effect) {
+            true => (
+                message(),
+                "the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned(),
+            ),
+            false => self.context.denial(effect),
+        }
+    }
+
+    /// The same as what the call ends with.
+    pub(super) fn denied(&self, skill: &str, effect: Effect) -> CallError {
+        denied(skill, effect, self.denial(effect).1)
     }
 
     pub(super) fn declares(&self, effect: Effect) -> bool {
@@ -462,6 +488,23 @@ impl State {
             dealt: 0,
             memory: 0,
         }
+    }
+
+    /// Why an effect that is not granted is denied, and what the user can do about it.
+    pub(super) fn denial(&self, effect: Effect) -> (String, String) {
+        match &self.grants {
+            Some(grants) => grants.denial(effect),
+            None => (
+                format!("The effect `{effect}` is not granted here."),
+                "what describes itself has no effects".to_owned(),
+            ),
+        }
+    }
+
+    /// What ends a guest that caused it all the same.
+    pub(super) fn stop(&self, effect: Effect) -> Stop {
+        let (_, hint) = self.denial(effect);
+        Stop::Denied { effect, hint }
     }
 
     pub(super) fn granted(&self, effect: Effect) -> Option<&Arc<CallContext>> {

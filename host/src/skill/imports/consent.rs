@@ -9,7 +9,7 @@ use crate::skill::{CallContext, Question};
 pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
     match context.decide(effect) {
         Decision::Allow | Decision::Ask => Ok(()),
-        Decision::Deny => Err(super::denied(context, effect)),
+        Decision::Deny => Err(super::denied(context.denial(effect))),
     }
 }
 
