@@ -371,7 +371,7 @@ impl Look {
         let known = place.and_then(|place| Some((place, self.catalogue.profile(place)?)));
         let (place, profile) = match known {
             Some((place, profile)) => (Some(place), profile),
-            None => (None, text_of(content).map(|text| self.profiled(&file.path, &text))),
+            None => (None, text_of(content).map(|text| self.profiled(at, &text))),
         };
         if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
             let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);

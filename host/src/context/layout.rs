@@ -28,7 +28,7 @@ type Resolved = (u32, Arc<[u32]>);
 
 impl Layout {
     pub(super) fn new(paths: &[&str]) -> Self {
-        let roles: Vec<Role> = paths.iter().map(|path| scanner::role(path)).collect();
+        let roles = scanner::roles(paths);
         let source = |(path, role): (&&str, &Role)| *role == Role::Source && scanner::is_code(path);
         let written = |(path, role): (&&str, &Role)| {
             matches!(role, Role::Source | Role::Test | Role::Example) && scanner::is_written(path)

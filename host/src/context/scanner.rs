@@ -258,67 +258,105 @@ pub(crate) fn stem(path: &str) -> &str {
     dots.into_iter().find(|at| *at > 0).map_or(name, |at| &name[..at])
 }
 
+/// What the directories above a file say of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Above {
+    is_vendored: bool,
+    is_generated: bool,
+    is_changelog: bool,
+    is_example: bool,
+    /// Of text for people: below any directory with such a name.
+    is_test_text: bool,
+    /// See [`is_test`].
+    is_test: bool,
+    is_test_of_python: bool,
+}
+
+impl Above {
+    fn of(directory: &str) -> Self {
+        let mut above = Self::default();
+        for (depth, name) in directory.to_ascii_lowercase().split('/').enumerate() {
+            match name {
+                "vendor" | "vendored" | "_vendor" | "_vendored" | "third_party" | "third-party" | "thirdparty"
+                | "extern" | "externals" | "bower_components" | "node_modules" | "site-packages" => {
+                    above.is_vendored = true;
+                }
+                "generated" | "__generated__" | "gen" | ".next" | "dist" | "build" | "coverage" => {
+                    above.is_generated = true;
+                }
+                "changelog" | "changelogs" | "newsfragments" => above.is_changelog = true,
+                "docs" | "doc" | "documentation" | "examples" | "example" | "samples" | "demo" | "demos"
+                | "tutorials" | "benchmarks" | "benchmark" | "bench" | "benches" | "extras" => above.is_example = true,
+                "testing" => {
+                    above.is_test_text = true;
+                    above.is_test |= depth == 0;
+                    above.is_test_of_python |= depth == 0;
+                }
+                "test" => {
+                    above.is_test_text = true;
+                    above.is_test = true;
+                    above.is_test_of_python |= depth == 0;
+                }
+                "tests" | "__tests__" | "spec" | "specs" | "e2e" | "testdata" | "fixtures" | "__mocks__"
+                | "__fixtures__" | "__snapshots__" => {
+                    above.is_test_text = true;
+                    above.is_test = true;
+                    above.is_test_of_python = true;
+                }
+                _ if name.ends_with("_tests") => {
+                    above.is_test = true;
+                    above.is_test_of_python = true;
+                }
+                _ => {}
+            }
+        }
+        above
+    }
+}
+
 /// The role of a file by its path.
 pub(crate) fn role(path: &str) -> Role {
-    let lower = path.to_ascii_lowercase();
-    let name = file_name(&lower);
-    let directories = || parent(&lower).split('/');
-    let below = |names: &[&str]| directories().any(|directory| names.contains(&directory));
-    if below(&[
-        "vendor",
-        "vendored",
-        "_vendor",
-        "third_party",
-        "third-party",
-        "thirdparty",
-        "extern",
-        "externals",
-    ]) || below(&["bower_components", "node_modules", "site-packages", "_vendored"])
-    {
+    role_below(Above::of(parent(path)), path)
+}
+
+/// The same of many files. What a directory says is read once where those in it follow each other, as in a sorted list.
+pub(crate) fn roles(paths: &[&str]) -> Vec<Role> {
+    let (mut directory, mut above) = ("", Above::default());
+    let mut roles = Vec::with_capacity(paths.len());
+    for path in paths {
+        if parent(path) != directory {
+            directory = parent(path);
+            above = Above::of(directory);
+        }
+        roles.push(role_below(above, path));
+    }
+    roles
+}
+
+fn role_below(above: Above, path: &str) -> Role {
+    let lower = file_name(path).to_ascii_lowercase();
+    let class = row(path).map(|(_, class)| class);
+    if above.is_vendored {
         return Role::Vendored;
     }
-    if is_generated(&lower, name) {
+    if above.is_generated || is_generated(&lower) {
         return Role::Generated;
     }
-    if is_changelog(&lower, name) {
+    if above.is_changelog || is_changelog(&lower) {
         return Role::Changelog;
     }
-    let class = row(path).map(|(_, class)| class);
     match class {
-        Some(Class::Prose) => {
-            return if below(TEST_DIRECTORIES) {
-                Role::Test
-            } else {
-                Role::Documentation
-            };
-        }
-        None => {
-            return if name.contains('.') {
-                Role::Other
-            } else {
-                named_prose(name)
-            };
-        }
+        Some(Class::Prose) if above.is_test_text => return Role::Test,
+        Some(Class::Prose) => return Role::Documentation,
+        None if lower.contains('.') => return Role::Other,
+        None => return named_prose(&lower),
         _ => {}
     }
-    if is_test(path) {
+    if is_test_below(above, path) {
         return Role::Test;
     }
-    if below(&[
-        "docs",
-        "doc",
-        "documentation",
-        "examples",
-        "example",
-        "samples",
-        "demo",
-        "demos",
-        "tutorials",
-    ]) || below(&["benchmarks", "benchmark", "bench", "benches", "extras"])
-    {
-        return Role::Example;
-    }
     match class {
+        _ if above.is_example => Role::Example,
         Some(Class::Data) => Role::Configuration,
         _ => Role::Source,
     }
@@ -331,7 +369,7 @@ fn named_prose(name: &str) -> Role {
     }
 }
 
-fn is_generated(lower: &str, name: &str) -> bool {
+fn is_generated(name: &str) -> bool {
     const SUFFIXES: &[&str] = &[
         ".min.js",
         ".min.css",
@@ -361,70 +399,50 @@ fn is_generated(lower: &str, name: &str) -> bool {
     SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
         || name == "npm-shrinkwrap.json"
         || name.starts_with("zz_generated")
-        || parent(lower).split('/').any(|directory| {
-            matches!(
-                directory,
-                "generated" | "__generated__" | "gen" | ".next" | "dist" | "build" | "coverage"
-            )
-        })
 }
 
-fn is_changelog(lower: &str, name: &str) -> bool {
+fn is_changelog(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name);
     matches!(
         stem,
         "changelog" | "changes" | "history" | "news" | "releases" | "release_notes" | "authors" | "contributors"
     ) && (row(name).is_none_or(|(_, class)| class == Class::Prose))
-        || parent(lower)
-            .split('/')
-            .any(|directory| matches!(directory, "changelog" | "changelogs" | "newsfragments"))
 }
-
-const TEST_DIRECTORIES: &[&str] = &[
-    "test",
-    "tests",
-    "testing",
-    "__tests__",
-    "spec",
-    "specs",
-    "e2e",
-    "testdata",
-    "fixtures",
-    "__mocks__",
-    "__fixtures__",
-    "__snapshots__",
-];
 
 /// True for tests, and for what exists only for them.
 ///
 /// A directory `testing`, and in Python also `test`, inside a package holds what the package offers for the tests of
 /// others: that is product code, so these count at the top only.
 pub(crate) fn is_test(path: &str) -> bool {
-    let lower = path.to_ascii_lowercase();
-    let name = file_name(&lower);
-    let stem = stem(&lower);
-    let suffixed = |text: &str| name.contains(&format!(".{text}.")) || stem.ends_with(&format!("_{text}"));
-    let by_name = stem.starts_with("test_")
+    is_test_below(Above::of(parent(path)), path)
+}
+
+fn is_test_below(above: Above, path: &str) -> bool {
+    let lower = file_name(path).to_ascii_lowercase();
+    let is_below = match lower.ends_with(".py") {
+        true => above.is_test_of_python,
+        false => above.is_test,
+    };
+    is_below || is_test_by_name(path, &lower)
+}
+
+/// `lower` is the name of the file.
+fn is_test_by_name(path: &str, lower: &str) -> bool {
+    let stem = stem(lower);
+    let suffixed = |text: &str| {
+        let between = lower
+            .match_indices(text)
+            .any(|(at, _)| lower[..at].ends_with('.') && lower[at + text.len()..].starts_with('.'));
+        between || stem.strip_suffix(text).is_some_and(|stem| stem.ends_with('_'))
+    };
+    stem.starts_with("test_")
         || suffixed("test")
         || suffixed("tests")
         || suffixed("spec")
         || stem.ends_with("-test")
         || matches!(stem, "conftest" | "tests")
-        || (stem == "test" && parent(&lower).is_empty())
-        || is_camel_test(file_name(path));
-    by_name || in_test_directory(&lower)
-}
-
-fn in_test_directory(lower: &str) -> bool {
-    let python = lower.ends_with(".py");
-    parent(lower)
-        .split('/')
-        .enumerate()
-        .any(|(depth, directory)| match directory {
-            "testing" => depth == 0,
-            "test" if python => depth == 0,
-            _ => TEST_DIRECTORIES.contains(&directory) || directory.ends_with("_tests"),
-        })
+        || (stem == "test" && parent(path).is_empty())
+        || is_camel_test(file_name(path))
 }
 
 /// `ClientTest.java`, `ClientTests.cs`, `ClientSpec.scala`, `TestClient.java`.
@@ -652,6 +670,11 @@ mod tests {
             ("src/main/java/Latest.java", Source),
             ("src/test/java/Helper.java", Test),
             ("testing/acceptance.py", Test),
+            ("src/testing/plan.md", Test),
+            ("src/app_tests/helper.rb", Test),
+            ("src/Test/Helper.java", Test),
+            ("test.js", Test),
+            ("src/test.js", Source),
             ("django/test/client.py", Source),
             ("src/flask/testing.py", Source),
             ("lib/rule-tester/rule-tester.js", Source),
@@ -672,6 +695,8 @@ mod tests {
         for (path, expected) in table {
             assert_eq!(role(path), expected, "{path}");
         }
+        let (paths, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
+        assert_eq!(super::roles(&paths), expected);
     }
 
     #[test]

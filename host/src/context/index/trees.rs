@@ -2,7 +2,9 @@
 //!
 //! A tree takes ten times as long as the words of a file, and must never be in the way. So profiles are made of text
 //! first, and threads of low priority give them their trees later, for a bounded time. A file that no tree is to be had
-//! of, or one too large to keep, stays with its text and is not tried again. The reading itself is `skill::outline`'s.
+//! of, or one too large to keep, stays with its text and is not tried again. Tests stay with it, too: they are half of
+//! many a repository, count for a fifth in a ranking, and lines tell what they import. The reading itself is
+//! `skill::outline`'s.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +14,7 @@ use super::catalogue::{Catalogue, Entry, Stamp};
 use super::profile::{Made, Profile};
 use super::store::Measured;
 use super::{Look, digest, unplaced};
+use crate::context::scanner::Role;
 use crate::context::text_of;
 use crate::limits;
 
@@ -22,17 +25,21 @@ impl Look {
     /// True where the files that the index lacks are so few that they are read by syntax tree at once.
     pub(super) fn has_few_to_grow(&self) -> bool {
         let (files_max, bytes_max) = self.indexes.bounds.trees_now;
-        let sizes = self.missing().map(|at| &self.list.files[at]);
-        let sizes = sizes.filter(|file| self.indexes.outliners.reads(&file.path));
-        let (count, bytes) = sizes.fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.size));
-        count <= files_max && bytes <= bytes_max
+        let mut growing = self.missing().filter(|at| self.can_grow(*at));
+        // One too many is enough to know.
+        let (mut files, mut bytes) = (0, 0);
+        growing.all(|at| {
+            (files, bytes) = (files + 1, bytes + self.list.files[at].size);
+            files <= files_max && bytes <= bytes_max
+        })
     }
 
     /// The profile of a text that was just read.
-    pub(super) fn profiled(&self, path: &str, text: &str) -> Profile {
+    pub(super) fn profiled(&self, at: usize, text: &str) -> Profile {
+        let path = &self.list.files[at].path;
         let profile = Profile::of(path, text);
         let left = self.indexes.bounds.wait.saturating_sub(self.since.elapsed());
-        if !self.grows_now || left.is_zero() || !self.can_grow(path, text.len() as u64) {
+        if !self.grows_now || left.is_zero() || !self.can_grow(at) {
             return profile;
         }
         // Where there was no time, there will be some later.
@@ -44,15 +51,17 @@ impl Look {
 
     /// Remembers that a file has no tree and will get one.
     pub(super) fn note_treeless(&self, at: usize, profile: Option<&Profile>) {
-        let file = &self.list.files[at];
         let waits = profile.is_some_and(|profile| profile.made() == Made::Text)
-            && self.layout.is_kept(at, file.size)
-            && self.can_grow(&file.path, file.size);
+            && self.layout.is_kept(at, self.list.files[at].size)
+            && self.can_grow(at);
         self.treeless[at].store(waits, Ordering::Relaxed);
     }
 
-    fn can_grow(&self, path: &str, bytes: u64) -> bool {
-        bytes <= limits::RANKED_FILE_BYTES_MAX && self.indexes.outliners.reads(path)
+    fn can_grow(&self, at: usize) -> bool {
+        let file = &self.list.files[at];
+        file.size <= limits::RANKED_FILE_BYTES_MAX
+            && self.layout.roles[at] != Role::Test
+            && self.indexes.outliners.reads(&file.path)
     }
 
     /// Gives a tree to every profile that has none, as far as the time goes.
@@ -81,7 +90,7 @@ impl Look {
     }
 
     fn waits(&self, catalogue: &Catalogue, entry: &Entry) -> bool {
-        if !self.can_grow(&entry.path, entry.stamp.size) || entry.place.bytes == 0 {
+        if entry.place.bytes == 0 || !self.place(&entry.path).is_some_and(|at| self.can_grow(at)) {
             return false;
         }
         let profile = catalogue.profile(entry.place).flatten();

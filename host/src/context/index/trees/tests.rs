@@ -62,6 +62,32 @@ fn a_few_files_have_their_trees_in_the_first_selection() {
 }
 
 #[test]
+fn tests_keep_what_their_lines_say() {
+    for bounds in [bounds(), later()] {
+        // Another content: one content has one profile.
+        let of_test = TEXT.replace("real", "test_real");
+        let world = world(
+            &[("a.py", TEXT), ("tests/test_a.py", &of_test)],
+            bounds,
+            false,
+            embedded(),
+        );
+        let look = world.look();
+        look.profile("tests/test_a.py");
+        assert_eq!(look.treeless(), 0, "nothing more will come");
+        look.finish();
+        let look = world.look();
+        assert_eq!(
+            (names(&look, "a.py"), made(&look, "a.py")),
+            (vec!["real".to_owned()], Made::Tree)
+        );
+        let of_test = (names(&look, "tests/test_a.py"), made(&look, "tests/test_a.py"));
+        assert_eq!(of_test, (vec!["test_real".to_owned(), "quoted".to_owned()], Made::Text));
+        assert_eq!(look.treeless(), 0);
+    }
+}
+
+#[test]
 fn many_files_or_large_ones_have_them_after_the_answer() {
     for trees_now in [(1, u64::MAX), (usize::MAX, TEXT.len() as u64)] {
         let bounds = Bounds { trees_now, ..bounds() };
