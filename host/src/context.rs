@@ -25,8 +25,8 @@ mod words;
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -366,34 +366,21 @@ impl<'a> Tree<'a> {
 
     /// `work` for each of `files`, on all processors, results in their order; none for what was not reached in time.
     fn each<R: Send>(&self, files: &[usize], work: impl Fn(usize) -> Option<R> + Sync) -> Vec<Option<R>> {
-        let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
-        let next = AtomicUsize::new(0);
-        let run = || {
-            let mut done = Vec::new();
-            loop {
-                let from = next.fetch_add(BATCH_FILES, Ordering::Relaxed);
-                if from >= files.len() || self.is_over() {
-                    return done;
-                }
-                let batch = files.iter().enumerate().skip(from).take(BATCH_FILES);
-                done.extend(batch.map(|(at, file)| (at, work(*file))));
-            }
-        };
         let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(files.len()).collect();
-        let parts: Vec<Vec<(usize, Option<R>)>> = if files.len() <= BATCH_FILES {
-            vec![run()]
-        } else {
-            std::thread::scope(|scope| {
-                let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-                let own = run();
-                std::iter::once(own)
-                    .chain(others.into_iter().filter_map(|thread| thread.join().ok()))
-                    .collect()
-            })
-        };
-        for (at, result) in parts.into_iter().flatten() {
-            results[at] = result;
-        }
+        let batches = files.chunks(BATCH_FILES).zip(results.chunks_mut(BATCH_FILES));
+        let batches: Vec<_> = batches.map(Mutex::new).collect();
+        share(&batches, |batch| {
+            if self.is_over() {
+                return ControlFlow::Break(());
+            }
+            let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            let (files, results) = &mut *batch;
+            for (file, result) in files.iter().zip(results.iter_mut()) {
+                *result = work(*file);
+            }
+            ControlFlow::Continue(())
+        });
+        drop(batches);
         results
     }
 }

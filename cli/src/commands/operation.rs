@@ -323,7 +323,18 @@ impl Session {
     /// The same of one that has ended, with what it leaves behind.
     async fn say_cancelled(&self) {
         self.say_interrupted(Left::Cancelled);
-        say_what_stays(&self.client, &self.id, self.output).await;
+        let path = format!("/api/results/{}?output=0", self.id);
+        let result = async { self.client.another().await?.get::<SessionResult>(&path).await };
+        let Ok(SessionResult { files_modified, .. }) = result.await else {
+            return;
+        };
+        let files = match files_modified.as_slice() {
+            [] => return,
+            [file] => format!("`{}` stays as the session has changed it.", one_line(file)),
+            files => format!("{} files stay as the session has changed them.", files.len()),
+        };
+        let hint = format!("`tool undo {}` takes that back", self.id);
+        self.output.notice(&files, Some(&hint));
     }
 
     /// After the error of a backend that went away: how to come back to the session.
@@ -345,21 +356,6 @@ impl Session {
                 .hint(&format!("`tool results {}` shows what there is", self.id));
         }
     }
-}
-
-/// After the end of a session that was cancelled: the files that stay as it has changed them.
-pub(super) async fn say_what_stays(client: &Client, session: &str, output: Output) {
-    let path = format!("/api/results/{session}?output=0");
-    let result = async { client.another().await?.get::<SessionResult>(&path).await };
-    let Ok(SessionResult { files_modified, .. }) = result.await else {
-        return;
-    };
-    let files = match files_modified.as_slice() {
-        [] => return,
-        [file] => format!("`{}` stays as the session has changed it.", one_line(file)),
-        files => format!("{} files stay as the session has changed them.", files.len()),
-    };
-    output.notice(&files, Some(&format!("`tool undo {session}` takes that back")));
 }
 
 /// Shows an event that asks for nothing.

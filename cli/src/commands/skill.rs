@@ -21,7 +21,6 @@ use host::skill::SkillHost;
 use serde_json::Value;
 
 use super::follow::{Follow, Waiting};
-use super::operation::say_what_stays;
 use super::{Context, approve, cancel, notice, path_text, policy, print_json};
 use crate::args::{Author, Keys, PolicyFlags, Rollout, Skill};
 use crate::builtins::BUILTINS;
@@ -174,10 +173,8 @@ async fn call(
         .await?;
     let mut events = Follow::new(events, Waiting::skill(name, context.output))?;
     let followed = follow(&mut events, receipt, &client, context).await;
-    if let (Err(Error::Interrupted | Error::OutputClosed), Some(session)) = (&followed, events.session())
-        && cancel(&client, session, context.output).await
-    {
-        say_what_stays(&client, session, context.output).await;
+    if let (Err(Error::Interrupted | Error::OutputClosed), Some(session)) = (&followed, events.session()) {
+        cancel(&client, session, context.output).await;
     }
     followed
 }

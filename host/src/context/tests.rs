@@ -1,7 +1,6 @@
 //! The engine through the real repository, and what the other tests build on.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
