@@ -30,6 +30,13 @@ fn kept(name: &str) -> PathBuf {
     folder
 }
 
+/// Holds a lock, which tests of other processes want, too, until the file is dropped.
+fn locked(place: &Path) -> fs::File {
+    let lock = fs::File::create(place).expect("the folder is writable");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locks work");
+    lock
+}
+
 /// The component of a language that is kept of version 1.0.0 of the contract.
 fn compat(language: &str) -> PathBuf {
     fixture_path("compat").join(format!("{language}-1.0.0.wasm"))
@@ -40,9 +47,7 @@ fn home() -> &'static Path {
     static HOME: OnceLock<PathBuf> = OnceLock::new();
     HOME.get_or_init(|| {
         let home = kept("home");
-        // Tests of another process may be at the same.
-        let lock = fs::File::create(home.join("lock")).expect("the folder is writable");
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locks work");
+        let _lock = locked(&home.join("lock"));
         let host = host();
         for language in LANGUAGES {
             let name = format!("contract_{language}");
@@ -71,17 +76,20 @@ fn embedded(name: &'static str, component: &Path, effects: Option<&[&str]>) -> &
     let mut hasher = DefaultHasher::new();
     (wasm, compiler_fingerprint().expect("the engine starts")).hash(&mut hasher);
     let folder = kept("compiled");
-    let key = format!("{name}-{:016x}", hasher.finish());
-    let (code, facts) = (folder.join(format!("{key}.code")), folder.join(format!("{key}.json")));
+    let place = |end| folder.join(format!("{:016x}.{end}", hasher.finish()));
+    let (code, facts) = (place("code"), place("json"));
+    // Several tests want the same one, under names of their own.
+    let lock = locked(&place("lock"));
     if !facts.is_file() {
         let made = precompile(component).expect("it is a skill");
         let told = serde_json::json!([made.digest, made.descriptor]).to_string();
         for (place, content) in [(&code, made.compiled.as_slice()), (&facts, told.as_bytes())] {
-            let new = folder.join(format!("{}.new", uuid::Uuid::new_v4()));
+            let new = place.with_extension("new");
             fs::write(&new, content).expect("the folder is writable");
             fs::rename(new, place).expect("the folder is writable");
         }
     }
+    drop(lock);
     let facts = fs::read(&facts).expect("it was written");
     let (digest, mut descriptor): (String, Value) = serde_json::from_slice(&facts).expect("it was written");
     descriptor["name"] = name.into();

@@ -386,7 +386,7 @@ impl<'a> Tree<'a> {
 }
 
 /// Calls `work` for each of `items`, on all processors and in no order, until it breaks. How many it was called for: they
-/// are the first ones.
+/// are the first ones. A panic of `work` is the caller's.
 fn share<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> usize {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = || {

@@ -55,7 +55,7 @@ use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
 use changes::WrittenLate;
-use policy::{Decision, Effect, Policy};
+use policy::{Decision, Effect, Grant, Policy};
 use taint::Taint;
 
 pub use component::{Look, look};
@@ -301,27 +301,25 @@ impl CallContext {
 
     /// Why `effect` is denied, and what the user can do about it.
     pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
-        let is_granted = self.policy.decide(effect, self.approver.can_ask()) != Decision::Deny;
-        let denied_there = &self.repository.narrowing().deny;
-        match self.conversation.taint.because().filter(|_| is_granted) {
-            Some(because) => (
-                format!("The effect `{effect}` is not granted any more: {because}."),
-                format!("the user can grant it all the same with `--allow {effect}:tainted`"),
-            ),
-            None if denied_there.iter().any(|denied| denied == effect.name()) => (
+        let because = self.conversation.taint.because();
+        let is_tainted = because.is_some();
+        let names_it = |denied: &String| {
+            denied
+                .parse()
+                .is_ok_and(|grant: Grant| grant.covers(effect, is_tainted))
+        };
+        if self.repository.narrowing().deny.iter().any(names_it) {
+            return (
                 format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
                 "only who may change that file can grant it".to_owned(),
-            ),
-            None => (
-                format!("The effect `{effect}` is not granted here."),
-                match self.policy.is_denied_by_name(effect) {
-                    true => {
-                        "`--deny`, or `deny` in the configuration, wins over `--allow`: take it away there".to_owned()
-                    }
-                    false => format!("the user can grant it with `--allow {effect}`"),
-                },
-            ),
+            );
         }
+        let is_granted = self.policy.decide(effect, self.approver.can_ask()) != Decision::Deny;
+        let message = match because.filter(|_| is_granted) {
+            Some(because) => format!("The effect `{effect}` is not granted any more: {because}."),
+            None => format!("The effect `{effect}` is not granted here."),
+        };
+        (message, self.policy.remedy(effect, is_tainted))
     }
 }
 

@@ -63,7 +63,10 @@ fn policy_allows_and_denies() {
     let both = "[policy]\nallow = [\"write-repository\"]\ndeny = [\"write-repository\"]\n";
     let (code, text) = write(both);
     assert_ne!(code, 0, "a denial wins");
-    holds(&text, &["`deny` in the configuration, wins over `--allow`"]);
+    holds(
+        &text,
+        &["go over `deny` in the configuration with `--allow write-repository`"],
+    );
 }
 
 #[test]

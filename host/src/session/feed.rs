@@ -351,8 +351,13 @@ impl Recorder {
                 self.unwritten.notified().await;
                 tokio::time::sleep(Duration::from_millis(limits::JOURNAL_COMMIT_MS)).await;
                 let recorder = Arc::clone(self);
-                // A disk that is full now may have room at the next commit; the end of the session says so if not.
-                let _ = tokio::task::spawn_blocking(move || recorder.flush()).await;
+                let written = tokio::task::spawn_blocking(move || recorder.flush()).await;
+                // A disk that is full now may have room later, also where nothing more is said until then; the end of the
+                // session says so if not.
+                if matches!(written, Ok(Err(_))) {
+                    tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)).await;
+                    self.unwritten.notify_one();
+                }
             }
         };
         tokio::join!(sending, writing);

@@ -1,7 +1,7 @@
 //! The contract's imports: the grant is checked here, function by function, and the work is done in the modules below.
 //!
-//! A function whose effect is not granted answers with the failure `denied`, which names the effect and the flag that
-//! grants it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly
+//! A function whose effect is not granted answers with the failure `denied`, which names the effect and what helps against
+//! it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly
 //! what would happen.
 
 mod bulk;

@@ -49,6 +49,11 @@ impl Effect {
             Self::Install => "install",
         }
     }
+
+    /// True for what lasts or leaves beyond the repository's files: in a tainted conversation it needs a yes of its own.
+    fn reaches_further(self) -> bool {
+        matches!(self, Self::CommitGit | Self::Install)
+    }
 }
 
 impl fmt::Display for Effect {
@@ -120,6 +125,11 @@ impl Grant {
     /// True where it speaks of tainted conversations alone.
     pub fn is_tainted(self) -> bool {
         matches!(self, Self::CommitGitTainted | Self::InstallTainted)
+    }
+
+    /// True where it decides on an effect in a conversation that is tainted or not.
+    pub(crate) fn covers(self, effect: Effect, is_tainted: bool) -> bool {
+        self.effect() == effect && (is_tainted || !self.is_tainted())
     }
 
     fn is_named(self, text: &str) -> bool {
@@ -294,19 +304,29 @@ impl Policy {
     /// The same once text of others has entered the conversation: what reaches further than the repository's files then
     /// needs a yes of its own, whatever was allowed before.
     pub fn decide_tainted(&self, effect: Effect, can_ask: bool) -> Decision {
-        let reaches_further = matches!(effect, Effect::CommitGit | Effect::Install);
         match (self.decisions[effect as usize], self.tainted[effect as usize]) {
             (Decision::Deny, _) | (_, Some(Decision::Deny)) => Decision::Deny,
             (_, Some(decision)) => decision,
-            (Decision::Allow, None) if !reaches_further => Decision::Allow,
+            (Decision::Allow, None) if !effect.reaches_further() => Decision::Allow,
             (Decision::Allow | Decision::Ask, None) if can_ask => Decision::Ask,
             (Decision::Allow | Decision::Ask, None) => Decision::Deny,
         }
     }
 
-    /// True where `deny` names the effect, so that no `allow` grants it.
-    pub fn is_denied_by_name(&self, effect: Effect) -> bool {
-        self.denied.contains(&effect)
+    /// What the user can do about a denial that is not the repository's. What a command says goes before the configuration,
+    /// and only `--deny` before what it says.
+    pub(crate) fn remedy(&self, effect: Effect, is_tainted: bool) -> String {
+        let (grant, again) = match is_tainted && effect.reaches_further() {
+            true => (format!("{effect}:tainted"), " all the same"),
+            false => (effect.to_string(), ""),
+        };
+        let is_tainted_denied = self.tainted[effect as usize] == Some(Decision::Deny);
+        match self.denied.contains(&effect) || is_tainted && is_tainted_denied {
+            true => format!(
+                "it is denied by name: leave `--deny` out, or go over `deny` in the configuration with `--allow {grant}`"
+            ),
+            false => format!("the user can grant it{again} with `--allow {grant}`"),
+        }
     }
 
     /// True where the repository is not trusted: its conversations are tainted from the start.
@@ -393,6 +413,40 @@ mod tests {
         ] {
             let expected = [Allow, Deny, Allow, Deny, Deny, Deny];
             assert_eq!(table(cause, &PolicyRequest::default(), true), expected, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_denial_says_what_grants_the_effect_all_the_same() {
+        let remedy = |deny: &[&str], effect, is_tainted| {
+            let deny = deny.iter().map(|name| (*name).to_owned()).collect();
+            let request = PolicyRequest {
+                deny,
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::SkillCall, &request).expect("the request is valid");
+            policy.remedy(effect, is_tainted)
+        };
+        let plain = "the user can grant it with `--allow commit-git`";
+        let tainted = "the user can grant it all the same with `--allow commit-git:tainted`";
+        assert_eq!(remedy(&[], Effect::CommitGit, false), plain);
+        assert_eq!(remedy(&[], Effect::CommitGit, true), tainted);
+        assert_eq!(remedy(&["commit-git:tainted"], Effect::CommitGit, false), plain);
+        assert_eq!(
+            remedy(&[], Effect::WriteRepository, true),
+            "the user can grant it with `--allow write-repository`",
+            "there is no other name for it"
+        );
+        for (deny, is_tainted, grant) in [
+            ("commit-git", false, "commit-git`"),
+            ("commit-git", true, "commit-git:tainted`"),
+            ("commit-git:tainted", true, "commit-git:tainted`"),
+        ] {
+            let said = remedy(&[deny], Effect::CommitGit, is_tainted);
+            assert!(
+                said.starts_with("it is denied by name") && said.ends_with(grant),
+                "{said}"
+            );
         }
     }
 

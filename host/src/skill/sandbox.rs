@@ -598,9 +598,33 @@ pub(super) fn last_words(store: &Store<State>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::PolicyRequest;
+    use crate::repository::{Options, Repository};
+    use crate::skill::policy::{Cause, Policy};
 
     fn call(limits: Limits) -> Arc<Call> {
         Call::new("demo", limits, &CancellationToken::new())
+    }
+
+    #[test]
+    fn a_denial_says_who_keeps_the_effect_back() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let repository = Repository::open(folder.path(), &Options::default()).expect("it is a folder");
+        let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid");
+        let context = Arc::new(CallContext::unattended(repository, policy));
+        let declared = [Effect::CommitGit, Effect::Install];
+        let grants = Grants::new(&context, &declared, &[Effect::CommitGit]);
+        for (effect, hint) in [
+            (Effect::CommitGit, "the user can grant it with `--allow commit-git`"),
+            (
+                Effect::Install,
+                "the repository's `skills.lock`, or what the user has pinned, withholds it",
+            ),
+            (Effect::ReadGit, UNDECLARED),
+        ] {
+            let message = format!("The effect `{effect}` is not granted here.");
+            assert_eq!(grants.denial(effect), (message, hint.to_owned()));
+        }
     }
 
     #[test]

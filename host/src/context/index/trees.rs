@@ -3,7 +3,7 @@
 //! A tree takes ten times as long as the words of a file, and must never be in the way. So profiles are made of text
 //! first, and threads of low priority give them their trees later, for a bounded time. A file that no tree is to be had
 //! of, or one too large to keep, stays with its text and is not tried again. Tests stay with it, too: they are half of
-//! many a repository, count for a fifth in a ranking, and lines tell what they import. The reading itself is
+//! many a repository, mostly count for a fifth in a ranking, and lines tell what they import. The reading itself is
 //! `skill::outline`'s.
 
 use std::sync::Arc;
@@ -39,7 +39,9 @@ impl Look {
         let path = &self.list.files[at].path;
         let profile = Profile::of(path, text);
         let left = self.indexes.bounds.wait.saturating_sub(self.since.elapsed());
-        if !self.grows_now || left.is_zero() || !self.can_grow(at) {
+        // It may be larger by now than in the list.
+        let fits = text.len() as u64 <= limits::RANKED_FILE_BYTES_MAX;
+        if !self.grows_now || left.is_zero() || !fits || !self.can_grow(at) {
             return profile;
         }
         // Where there was no time, there will be some later.

@@ -415,6 +415,28 @@ async fn waiting_lines_are_written_and_collected_text_is_sent_within_a_moment() 
     keeper.abort();
 }
 
+#[tokio::test]
+async fn what_found_the_disk_full_is_written_once_there_is_room_though_nothing_more_is_said() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    let keeper = Arc::clone(&recorder);
+    let keeper = tokio::spawn(async move { keeper.keep_up().await });
+    let disk = recorder.fill_disk();
+    recorder.notice("it is full", None);
+    tokio::time::sleep(Duration::from_millis(4 * limits::JOURNAL_COMMIT_MS)).await;
+    drop(disk);
+    let lines = || recorder.folder().read().expect("it can be read").lines.len();
+    assert_eq!(lines(), 1);
+    let written = async {
+        while lines() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let patience = Duration::from_millis(10 * limits::JOURNAL_RETRY_MS);
+    tokio::time::timeout(patience, written).await.expect("it is written");
+    keeper.abort();
+}
+
 #[test]
 fn a_change_that_never_ends_is_not_waited_for_at_the_end() {
     let place = tempfile::tempdir().expect("a temporary folder");
