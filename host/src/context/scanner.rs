@@ -352,7 +352,7 @@ fn role_below(above: Above, path: &str) -> Role {
         None => return named_prose(&lower),
         _ => {}
     }
-    if is_test_below(above, path) {
+    if is_test_below(above, path, &lower) {
         return Role::Test;
     }
     match class {
@@ -414,19 +414,19 @@ fn is_changelog(name: &str) -> bool {
 /// A directory `testing`, and in Python also `test`, inside a package holds what the package offers for the tests of
 /// others: that is product code, so these count at the top only.
 pub(crate) fn is_test(path: &str) -> bool {
-    is_test_below(Above::of(parent(path)), path)
+    let lower = file_name(path).to_ascii_lowercase();
+    is_test_below(Above::of(parent(path)), path, &lower)
 }
 
-fn is_test_below(above: Above, path: &str) -> bool {
-    let lower = file_name(path).to_ascii_lowercase();
+/// `lower` is the name of the file.
+fn is_test_below(above: Above, path: &str, lower: &str) -> bool {
     let is_below = match lower.ends_with(".py") {
         true => above.is_test_of_python,
         false => above.is_test,
     };
-    is_below || is_test_by_name(path, &lower)
+    is_below || is_test_by_name(path, lower)
 }
 
-/// `lower` is the name of the file.
 fn is_test_by_name(path: &str, lower: &str) -> bool {
     let stem = stem(lower);
     let suffixed = |text: &str| {

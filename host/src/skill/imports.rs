@@ -1,8 +1,8 @@
 //! The contract's imports: the grant is checked here, function by function, and the work is done in the modules below.
 //!
 //! A function whose effect is not granted answers with the failure `denied`, which names the effect and what helps against
-//! it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly
-//! what would happen.
+//! it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly what would
+//! happen.
 
 mod bulk;
 mod consent;

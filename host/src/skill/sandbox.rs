@@ -625,6 +625,8 @@ mod tests {
             let message = format!("The effect `{effect}` is not granted here.");
             assert_eq!(grants.denial(effect), (message, hint.to_owned()));
         }
+        let (_, hint) = State::new(&call(Limits::default()), None).denial(Effect::ReadGit);
+        assert_eq!(hint, "what describes itself has no effects");
     }
 
     #[test]
