@@ -25,6 +25,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::json;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use crate::api::Problem;
 use crate::limits;
@@ -42,6 +43,8 @@ pub(crate) struct Line {
     calls: Arc<Semaphore>,
     /// Calls that wait for an answer of the user, which comes with another request.
     pending: Mutex<HashMap<String, Pending>>,
+    /// Cancelled once the client will say nothing more: what only it could answer has no answer then.
+    hung_up: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
 
@@ -51,6 +54,7 @@ impl Line {
             connection,
             calls: Arc::new(Semaphore::new(limits::MCP_CALLS_MAX)),
             pending: Mutex::default(),
+            hung_up: CancellationToken::new(),
             _place: place,
         })
     }
@@ -159,7 +163,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let line = self.line(&context).await?;
-        if let Err(refusal) = self.roots.check(line.connection.root(), &context).await {
+        if let Err(refusal) = self.roots.check(&line, &context).await {
             return Ok(tools::problem(&refusal).into());
         }
         call::answer(&self.sessions, &line, request, context).await

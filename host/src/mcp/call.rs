@@ -130,9 +130,9 @@ async fn drive(
                 Meanwhile::Question(asking) => {
                     let approved = tokio::select! {
                         () = context.ct.cancelled() => return Err(gone()),
-                        approved = ask::elicit(context, &asking) => approved,
+                        approved = line.hung_up.run_until_cancelled(ask::elicit(context, &asking)) => approved,
                     };
-                    asking.answer(approved);
+                    asking.answer(approved.ok_or_else(gone)?);
                 }
             },
             answer = &mut under_way.answered => {

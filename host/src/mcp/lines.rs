@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 
@@ -32,6 +33,8 @@ pub(super) struct Lines<R, W> {
     /// An answer of our own that waits for a place among those that are written.
     refusal: Option<Refusal>,
     refusals: Arc<Semaphore>,
+    /// Cancelled once there is nothing more to read.
+    hung_up: CancellationToken,
 }
 
 /// How far the conversation is.
@@ -63,7 +66,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    pub(super) fn new(reader: R, writer: W) -> Self {
+    pub(super) fn new(reader: R, writer: W, hung_up: CancellationToken) -> Self {
         Self {
             reader: BufReader::new(reader),
             line: Vec::new(),
@@ -72,6 +75,7 @@ where
             open: Arc::default(),
             refusal: None,
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            hung_up,
         }
     }
 
@@ -216,6 +220,7 @@ where
                 Read::Line => self.message(),
                 Read::TooLong => Some(Err(too_long())),
                 Read::Over => {
+                    self.hung_up.cancel();
                     // Whoever has said all that it wanted to still hears what was wrong with it, unless it does not listen.
                     let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
                     let all = u32::try_from(REFUSALS_MAX).unwrap_or(u32::MAX);
@@ -364,7 +369,7 @@ mod tests {
     fn pair() -> (Lines<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>, Half) {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(ours);
-        let lines = Lines::new(reader, writer);
+        let lines = Lines::new(reader, writer, CancellationToken::new());
         lock(&lines.open).has_begun = true;
         (lines, tokio::io::split(theirs))
     }

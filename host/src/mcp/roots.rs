@@ -7,6 +7,7 @@ use rmcp::model::ProtocolVersion;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Mutex;
 
+use super::Line;
 use crate::api::Problem;
 use crate::limits;
 
@@ -17,7 +18,7 @@ pub(super) struct Roots(Mutex<Option<Arc<Result<(), Problem>>>>);
 impl Roots {
     /// An error unless the repository lies in a root, where the client has some. Asked once, within the first call: over
     /// HTTP a question outside of any has no stream to go by.
-    pub(super) async fn check(&self, repository: &Path, context: &RequestContext<RoleServer>) -> Result<(), Problem> {
+    pub(super) async fn check(&self, line: &Line, context: &RequestContext<RoleServer>) -> Result<(), Problem> {
         let mut known = self.0.lock().await;
         if let Some(known) = known.as_deref() {
             return known.clone();
@@ -28,7 +29,7 @@ impl Roots {
             .is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
         let has_roots = context.client_capabilities().is_some_and(|can| has_roots(&can));
         let checked = match can_be_asked && has_roots {
-            true => lies_in(repository, &asked(context).await?),
+            true => lies_in(line.connection.root(), &asked(line, context).await?),
             false => Ok(()),
         };
         *known = Some(Arc::new(checked.clone()));
@@ -47,12 +48,12 @@ fn has_roots(capabilities: &rmcp::model::ClientCapabilities) -> bool {
 
 /// The client's roots, as URIs.
 #[expect(deprecated, reason = "roots are a part of every revision that clients speak so far")]
-async fn asked(context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
+async fn asked(line: &Line, context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
     let patience = limits::seconds(limits::MCP_ROOTS_SECONDS_MAX);
     let answer = tokio::time::timeout(patience, context.peer.list_roots());
-    match answer.await {
-        Ok(Ok(answer)) => Ok(answer.roots.into_iter().map(|root| root.uri).collect()),
-        Ok(Err(_)) | Err(_) => Err(Problem::new(
+    match line.hung_up.run_until_cancelled(answer).await {
+        Some(Ok(Ok(answer))) => Ok(answer.roots.into_iter().map(|root| root.uri).collect()),
+        Some(Ok(Err(_)) | Err(_)) | None => Err(Problem::new(
             "roots-unknown",
             "The client says that it has roots, and does not answer which",
         )

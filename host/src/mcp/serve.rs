@@ -145,7 +145,7 @@ impl Mcp {
         let server = Server::of_line(Arc::clone(&self.sessions), Arc::clone(&line));
         let stop = CancellationToken::new();
         let serving = async {
-            match serve_server_with_ct(server, Lines::new(reader, writer), stop.clone()).await {
+            match serve_server_with_ct(server, Lines::new(reader, writer, line.hung_up.clone()), stop.clone()).await {
                 Ok(service) => drop(service.waiting().await),
                 Err(error) => tracing::info!(%error, "another agent did not begin"),
             }

@@ -38,33 +38,52 @@ impl FileDiff {
             (_, None) => "deleted",
             _ => "modified",
         };
-        let mut diff = Self {
-            path: file.path.clone(),
-            kind,
-            added: 0,
-            removed: 0,
-            is_text: true,
+        let mut unified = Unified {
             text: header(file),
+            ..Unified::default()
         };
         let (old, new) = (content(file.before.as_ref()), content(file.after.as_ref()));
-        if old == new {
-            return diff;
+        let (old_name, new_name) = names(file);
+        let what_differs = match (std::str::from_utf8(old), std::str::from_utf8(new)) {
+            _ if old == new => None,
+            _ if old.contains(&0) || new.contains(&0) => Some("Binary files"),
+            (Ok(old), Ok(new)) => {
+                unified.compare((&old_name, old), (&new_name, new));
+                None
+            }
+            _ => Some("Files that are not UTF-8,"),
+        };
+        if let Some(what) = what_differs {
+            let _ = writeln!(unified.text, "{what} {old_name} and {new_name} differ");
         }
-        let names = names(file);
-        match (std::str::from_utf8(old), std::str::from_utf8(new)) {
-            _ if old.contains(&0) || new.contains(&0) => diff.say_differ("Binary files", &names),
-            (Ok(old), Ok(new)) => diff.compare(old, new, &names),
-            _ => diff.say_differ("Files that are not UTF-8,", &names),
+        Self {
+            path: file.path.clone(),
+            kind,
+            added: unified.added,
+            removed: unified.removed,
+            is_text: what_differs.is_none(),
+            text: unified.text,
         }
-        diff
     }
+}
 
-    fn say_differ(&mut self, what: &str, (old, new): &(String, String)) {
-        self.is_text = false;
-        let _ = writeln!(self.text, "{what} {old} and {new} differ");
-    }
+/// Two texts, each after its name, as a unified diff.
+pub(super) fn unified(old: (&str, &str), new: (&str, &str)) -> String {
+    let mut unified = Unified::default();
+    unified.compare(old, new);
+    unified.text
+}
 
-    fn compare(&mut self, old: &str, new: &str, (old_name, new_name): &(String, String)) {
+/// A unified diff in the making, and the lines that it adds and removes.
+#[derive(Default)]
+struct Unified {
+    text: String,
+    added: usize,
+    removed: usize,
+}
+
+impl Unified {
+    fn compare(&mut self, (old_name, old): (&str, &str), (new_name, new): (&str, &str)) {
         let _ = writeln!(self.text, "--- {old_name}\n+++ {new_name}");
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let new: Vec<&str> = new.split_inclusive('\n').collect();

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use similar::TextDiff;
-
 use super::{Expected, Proposed};
 use crate::limits;
+use crate::skill::diff::unified;
 use crate::skill::text::beginning;
 use crate::skill::{CallError, CallReport};
 
@@ -125,8 +124,7 @@ fn files(case: &Expected, came: &Came) -> Vec<String> {
 fn diff(expected: &str, got: &str) -> String {
     let (expected, got) = (shown(expected), shown(got));
     let (expected, got) = (format!("{expected}\n"), format!("{got}\n"));
-    let diff = TextDiff::from_lines(&expected, &got);
-    let unified = diff.unified_diff().header("expected", "got").to_string();
+    let unified = unified(("expected", &expected), ("got", &got));
     unified.trim_end().to_owned()
 }
 
