@@ -69,9 +69,8 @@ fn host() -> Arc<SkillHost> {
     SkillHost::new(&[], &kept("home")).expect("the engine starts")
 }
 
-/// A component as the product embeds its skills, with the effects that are told of it where these are given. What was
-/// compiled is kept, because that takes a quarter of a minute.
-fn embedded(name: &'static str, component: &Path, effects: Option<&[&str]>) -> &'static [Builtin] {
+/// A component as the product embeds its skills. What was compiled is kept, because that takes a quarter of a minute.
+fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
     let wasm = fs::read(component).expect("it is built");
     let mut hasher = DefaultHasher::new();
     (wasm, compiler_fingerprint().expect("the engine starts")).hash(&mut hasher);
@@ -93,9 +92,6 @@ fn embedded(name: &'static str, component: &Path, effects: Option<&[&str]>) -> &
     let facts = fs::read(&facts).expect("it was written");
     let (digest, mut descriptor): (String, Value) = serde_json::from_slice(&facts).expect("it was written");
     descriptor["name"] = name.into();
-    if let Some(effects) = effects {
-        descriptor["effects"] = effects.into();
-    }
     let skill = Builtin {
         name,
         digest: digest.leak(),

@@ -78,7 +78,7 @@ fn has_words(language: &str, attack: &Attack) -> bool {
 
 /// Makes every attack by the attacker of a language, some at a time; what came of each that was not held.
 fn lost(language: &str) -> BTreeMap<&'static str, String> {
-    let hostile = embedded("hostile", &attacker(language), None);
+    let hostile = embedded("hostile", &attacker(language));
     let todo = Mutex::new(ATTACKS.iter().filter(|attack| has_words(language, attack)));
     let lost = Mutex::new(BTreeMap::new());
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();

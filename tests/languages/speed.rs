@@ -2,7 +2,6 @@
 //! answer. Other tests run beside these, so what counts is the time of the processor, which a call that waits for nothing
 //! takes on an idle machine; `cargo bench --workspace --bench call` measures that time with more care.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use host::skill::{Arguments, CallContext, SkillHost};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-use super::{compat, embedded};
+use super::{LANGUAGES, embedded, home, host};
 use crate::support::{folder, guest, say};
 
 /// Calls of a round, and rounds of which the best counts: other tests run beside this one.
@@ -30,10 +29,8 @@ fn processor_time() -> Duration {
 }
 
 /// The least median of the rounds; ends with the first that is good enough.
-fn median(name: &'static str, component: &Path, arguments: &str, wanted: Duration) -> Duration {
-    let home = TempDir::new().expect("a temporary folder");
+fn median(host: &SkillHost, name: &str, arguments: &str, wanted: Duration) -> Duration {
     let repository = folder(&[("README.md", "hello\n")]);
-    let host = SkillHost::new(embedded(name, component, None), home.path()).expect("the engine starts");
     let context = Arc::new(CallContext::unattended(
         Repository::open(repository.path(), &Options::default()).expect("the folder is acceptable"),
         Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid"),
@@ -65,7 +62,9 @@ fn median(name: &'static str, component: &Path, arguments: &str, wanted: Duratio
 #[test]
 fn a_warm_call_of_a_trivial_skill_in_rust_takes_less_than_a_tenth_of_a_millisecond() {
     let wanted = Duration::from_micros(100);
-    let took = median("echo", &guest("echo"), r#"{"text": "hello"}"#, wanted);
+    let home = TempDir::new().expect("a temporary folder");
+    let host = SkillHost::new(embedded("echo", &guest("echo")), home.path()).expect("the engine starts");
+    let took = median(&host, "echo", r#"{"text": "hello"}"#, wanted);
     assert!(took < wanted, "{took:?}");
 }
 
@@ -73,12 +72,10 @@ fn a_warm_call_of_a_trivial_skill_in_rust_takes_less_than_a_tenth_of_a_milliseco
 fn a_warm_call_takes_less_than_three_milliseconds_in_every_language() {
     const ECHO: &str = r#"{"do": "echo", "text": "hello"}"#;
     let wanted = Duration::from_millis(3);
-    for (name, language) in [
-        ("echo_rust", "rust"),
-        ("echo_python", "python"),
-        ("echo_javascript", "javascript"),
-    ] {
-        let took = median(name, &compat(language), ECHO, wanted);
+    home();
+    let host = host();
+    for language in LANGUAGES {
+        let took = median(&host, &format!("contract_{language}"), ECHO, wanted);
         assert!(took < wanted, "{language}: {took:?}");
     }
 }
