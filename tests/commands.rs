@@ -468,6 +468,17 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
+fn what_a_call_has_changed_is_told_also_where_nobody_reads_its_answer() {
+    let (home, repository) = (Home::offline(), small_repository());
+    let line =
+        r#"tool skill call write_file '{"path": "new.py", "content": "x = 1\n"}' --allow write-repository | true"#;
+    let finished = bash(&home, repository.path(), line).expect(0);
+    holds(&finished.stderr, &["hint: `tool diff ", "takes it back"]);
+    assert!(!finished.stderr.contains("cancelling"), "{}", finished.stderr);
+    assert!(repository.path().join("new.py").exists());
+}
+
+#[test]
 fn quiet_leaves_the_answer_alone() {
     let (home, repository) = (Home::offline(), small_repository());
     let finished = home.run(repository.path(), &["explain", ".", "--quiet"]).expect(0);

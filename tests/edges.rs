@@ -354,20 +354,31 @@ fn where_not_even_the_home_can_be_written_it_is_said_which_and_what_to_do() {
 #[test]
 fn a_full_disk_fails_what_cannot_be_kept_and_nothing_else() {
     let finished = Scene::new().run(
-        "mount -t tmpfs -o size=512k none \"$MOUNT\"; export TOOL_HOME=\"$MOUNT\"; cd \"$REPOSITORY\"
+        "mount -t tmpfs -o size=1m none \"$MOUNT\"; export TOOL_HOME=\"$MOUNT\"; cd \"$REPOSITORY\"
          $TOOL init --offline; $TOOL service start
          fill() { dd if=/dev/zero of=\"$MOUNT/filler\" bs=4k 2>/dev/null || true; }
-         fill; code=0; $TOOL explain . --quiet || code=$?; echo \"full $code\"
+         fill; for session in 1 2 3 4 5; do
+             code=0; $TOOL explain . --quiet || code=$?; echo \"full $session $code\"
+         done
          $TOOL service status
          rm \"$MOUNT/filler\"; $TOOL explain . --quiet | head -n 1
-         $TOOL history --json; $TOOL service stop; fill
+         $TOOL service stop; fill
          code=0; $TOOL service start || code=$?; echo \"start $code\"
-         rm \"$MOUNT/filler\"; $TOOL service start; $TOOL service stop",
+         rm \"$MOUNT/filler\"; $TOOL service start; $TOOL history --json; $TOOL service stop",
     );
     let finished = finished.expect(0);
+    // What could not be begun is said; the few before it had room that was set aside for them, and are in the history.
     let told = "The session cannot be recorded: No space left on device";
-    assert!(finished.stderr.contains(told), "{finished:?}");
-    for expected in ["full 1\n", "is running on port", "# .tmp", "\"complete\"", "start 3\n"] {
+    assert_eq!(finished.stderr.matches(told).count(), 1, "{finished:?}");
+    for expected in [
+        "full 1 0\n",
+        "full 4 0\n",
+        "full 5 1\n",
+        "is running on port",
+        "start 3\n",
+    ] {
         assert!(finished.stdout.contains(expected), "{finished:?}");
     }
+    assert_eq!(finished.stdout.matches("# .tmp").count(), 5, "{finished:?}");
+    assert_eq!(finished.stdout.matches("\"complete\"").count(), 5, "{finished:?}");
 }

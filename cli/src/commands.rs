@@ -187,9 +187,11 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
 }
 
 /// Ends a session in the daemon and waits for its last event, so that lists and results know of the end once this
-/// command has ended. True where it has. A second Ctrl-C leaves at once.
-async fn cancel(client: &Client, session: &str, output: Output) -> bool {
-    output.progress("cancelling …");
+/// command has ended. True where it has. A second Ctrl-C leaves at once; a reader that has gone is told nothing.
+async fn cancel(client: &Client, session: &str, why: &Error, output: Output) -> bool {
+    if matches!(why, Error::Interrupted) {
+        output.progress("cancelling …");
+    }
     let cancelled = async {
         let mut client = client.another().await?;
         // One that has just ended by itself cannot be cancelled any more; its last event says how it ended.

@@ -484,6 +484,12 @@ pub const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
 /// Time between two tries to write down a session that has ended while the disk was full.
 pub const JOURNAL_RETRY_MS: u64 = 1_000;
 
+/// Sessions that can begin on a full disk: one after the other what a user tries until it is clear what is the matter.
+pub const SESSIONS_SPARE: usize = 4;
+
+/// Room on the disk that is set aside for the journal of each: that of a usual session.
+pub const JOURNAL_SPARE_BYTES: u64 = 64 * 1024;
+
 /// Ended sessions that are kept in memory because the disk does not take them. Each holds at most two times
 /// [`JOURNAL_BACKLOG_BYTES_MAX`], usually a hundredth of that.
 pub const SESSIONS_UNWRITTEN_MAX: usize = 16;

@@ -22,6 +22,7 @@ pub mod report;
 mod run;
 mod running;
 mod selection;
+mod spares;
 mod store;
 mod undo;
 
@@ -311,8 +312,7 @@ impl Sessions {
     async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
         let sessions = Arc::clone(self);
         blocking(move || {
-            let folder = sessions.store.folder(&start.session_id);
-            let recorder = Recorder::create(folder, start).map_err(|error| {
+            let recorder = sessions.store.begin(start).map_err(|error| {
                 Problem::new("journal-failed", format!("The session cannot be recorded: {error}"))
                     .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
             })?;

@@ -151,10 +151,12 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     let streamed = session.stream(events, Waiting::operation(model, output)).await;
     let left = match &streamed {
         Err(Error::Interrupted | Error::OutputClosed) if run.detach => Left::Running,
-        Err(Error::Interrupted | Error::OutputClosed) => match cancel(&session.client, &session.id, output).await {
-            true => Left::Cancelled,
-            false => Left::Ending,
-        },
+        Err(why @ (Error::Interrupted | Error::OutputClosed)) => {
+            match cancel(&session.client, &session.id, why, output).await {
+                true => Left::Cancelled,
+                false => Left::Ending,
+            }
+        }
         _ => Left::Running,
     };
     match streamed {

@@ -173,8 +173,8 @@ async fn call(
         .await?;
     let mut events = Follow::new(events, Waiting::skill(name, context.output))?;
     let followed = follow(&mut events, receipt, &client, context).await;
-    if let (Err(Error::Interrupted | Error::OutputClosed), Some(session)) = (&followed, events.session()) {
-        cancel(&client, session, context.output).await;
+    if let (Err(why @ (Error::Interrupted | Error::OutputClosed)), Some(session)) = (&followed, events.session()) {
+        cancel(&client, session, why, context.output).await;
     }
     followed
 }
@@ -189,13 +189,15 @@ async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &C
             Event::Outcome { text, receipt: of, .. } => {
                 // That tests fail is an answer to a model; a script wants to know it by the exit code.
                 have_tests_failed = of.skill == "run_tests" && text.starts_with("FAILED");
-                print_outcome(&event, receipt, context.output)?;
+                let printed = print_outcome(&event, receipt, context.output);
+                // Also where nobody reads the answer: what it changed stays.
                 if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())
                     && !files_modified.is_empty()
                 {
                     let hint = format!("hint: `tool diff {id}` shows it, `tool undo {id}` takes it back");
                     context.output.progress(&hint);
                 }
+                printed?;
             }
             Event::Complete { .. } if have_tests_failed => return Ok(ExitCode::from(FAILED)),
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),

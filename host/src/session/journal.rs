@@ -397,9 +397,14 @@ impl SessionFolder {
         private_file().create_new(true).append(true).open(self.journal())
     }
 
+    /// Opens the journal to be appended to.
+    pub fn open(&self) -> io::Result<File> {
+        private_file().append(true).open(self.journal())
+    }
+
     /// Opens the journal to be appended to, cut to its first `whole_bytes`.
     pub fn reopen(&self, whole_bytes: u64) -> io::Result<File> {
-        let file = private_file().append(true).open(self.journal())?;
+        let file = self.open()?;
         file.set_len(whole_bytes)?;
         Ok(file)
     }

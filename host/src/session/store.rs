@@ -15,9 +15,10 @@ use super::days::Days;
 use super::feed::Recorder;
 use super::history::Summary;
 use super::ids::Ids;
-use super::journal::{Change, End, Entry, Extent, Line, SessionFolder, create_private_folder};
+use super::journal::{Change, End, Entry, Extent, Line, SessionFolder, Start, create_private_folder};
 use super::report;
 use super::run::{self, Outcome};
+use super::spares::Spares;
 use super::undo;
 use crate::api::{self, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
@@ -48,6 +49,7 @@ enum Found {
 /// See the module.
 pub(super) struct Store {
     folder: PathBuf,
+    spares: Spares,
     days: Days,
     kept: Mutex<BTreeMap<String, Kept>>,
     /// Keys of the configuration that no report may show. They are in memory alone.
@@ -71,6 +73,7 @@ impl Store {
         create_private_folder(folder)?;
         let store = Self {
             folder: folder.to_owned(),
+            spares: Spares::new(home),
             days: Days::open(home),
             kept: Mutex::default(),
             keys: Mutex::new(keys),
@@ -104,7 +107,27 @@ impl Store {
             }
         }
         store.forget_old(api::now());
+        store.spares.fill();
         Ok(store)
+    }
+
+    /// Begins the journal of a session, also on a full disk. Blocks.
+    pub(super) fn begin(&self, start: Start) -> io::Result<Arc<Recorder>> {
+        let folder = self.folder(&start.session_id);
+        match Recorder::create(folder.clone(), start.clone()) {
+            Ok(recorder) => {
+                self.spares.fill();
+                Ok(recorder)
+            }
+            Err(full) if is_full(&full) => {
+                let journal = self.spares.take(&folder).map_err(|_| full)?;
+                let recorder = Recorder::begin(folder, journal, start);
+                // What finds no room now is written once there is some.
+                let _ = recorder.flush();
+                Ok(recorder)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn load(&self, id: &str) -> io::Result<Found> {
@@ -475,6 +498,10 @@ fn not_recorded(error: &io::Error) -> Problem {
 fn not_all_recorded(lost: u64) -> Problem {
     let message = format!("{lost} events of the session are not recorded: the disk was full for too long");
     Problem::new("journal-failed", message).with_hint("its changes are recorded, and `tool undo` takes them back")
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// What a session ended of whose daemon died.
