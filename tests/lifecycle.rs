@@ -558,3 +558,20 @@ fn what_a_daemon_leaves_in_its_home_is_the_users_alone() {
         assert_eq!(mode & 0o077, 0, "{name}");
     }
 }
+
+/// Whoever starts it gives up after a while, and must not end it by that.
+#[test]
+fn a_daemon_that_is_ready_when_nobody_waits_any_more_stays() {
+    let home = Home::offline();
+    let mut child = home
+        .tool(Path::new(NOWHERE), &["__daemon", "--port", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    until("it says where it is", || home.path().join("backend.json").exists());
+    tool(&home, &["service", "status"]).expect(0);
+    tool(&home, &["service", "stop"]).expect(0);
+    assert!(child.wait().expect("it ends").success());
+}

@@ -15,16 +15,19 @@ use crate::support::{Finished, Home, finish, folder, git};
 
 /// Runs a program on a pseudo-terminal of so many columns and prints what it wrote there; its exit code is passed on.
 /// Where `REPLY` is set, it is typed at the first question; where `PAUSE` names a folder, a file `asked` is made there
-/// at the question, and the reply waits for a file `go`.
+/// at the question, and the reply waits for a file `go`. `EARLY` is typed before anything is asked.
 const PTY: &str = r"
 import fcntl, os, pty, struct, sys, termios, time
 columns, program = int(sys.argv[1]), sys.argv[2:]
 reply = os.environ.pop('REPLY', None)
 pause = os.environ.pop('PAUSE', None)
+early = os.environ.pop('EARLY', None)
 pid, master = pty.fork()
 if pid == 0:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
     os.execv(program[0], program)
+if early is not None:
+    os.write(master, early.encode() + b'\n')
 written = b''
 while True:
     try:
@@ -213,6 +216,15 @@ fn a_question_is_answered_on_the_terminal() {
     let (refused, commits) = commit_with_reply("n");
     assert!(refused.stdout.contains("That was all."), "{}", refused.stdout);
     assert_eq!((refused.expect(1).code, commits), (1, 0));
+}
+
+#[test]
+fn what_was_typed_before_a_question_does_not_answer_it() {
+    let (_server, home, repository) = model_that_commits();
+    let variables = [("EARLY", "y"), ("REPLY", "n")];
+    let finished = on_terminal(&home, repository.path(), 80, &COMMIT, &variables).expect(1);
+    assert!(finished.stdout.contains("That was all."), "{}", finished.stdout);
+    assert_eq!(git(repository.path(), &["rev-list", "--all"]), "");
 }
 
 /// While a question waits for the user the daemon dies, and somebody else takes its port: the answer, with the token and

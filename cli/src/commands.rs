@@ -165,7 +165,10 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     else {
         return Ok(());
     };
-    output.ask(&format!("\n{detail}\n\n{title} [{effect}]\nAllow it? [y/N] "));
+    output.ask(&format!("\n{detail}\n\n{title} [{effect}]\nAllow it? "));
+    // What was typed before the question was there answers something else.
+    let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+    output.ask("[y/N] ");
     let approve = tokio::select! {
         _ = tokio::signal::ctrl_c() => return Err(Error::Interrupted),
         answer = tokio::task::spawn_blocking(read_yes) => answer.unwrap_or(false),

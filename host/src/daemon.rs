@@ -13,7 +13,6 @@ mod start;
 mod state;
 mod stop;
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -209,20 +208,16 @@ pub fn lost(home: &Path) -> Option<Problem> {
     if find(home).is_some() || !lock::is_held(home) || settles(home) {
         return None;
     }
-    let pid = fs::read_to_string(state::pid_path(home)).unwrap_or_default();
-    let process = match pid.trim() {
-        "" => "the process that holds it".to_owned(),
-        pid => format!("process {pid}"),
-    };
-    Some(
-        Problem::new(
-            "backend-down",
-            format!("A backend holds {} but cannot be found", lock::path(home).display()),
-        )
-        .with_hint(format!(
-            "backend.json is missing or broken: end {process} and try again"
-        )),
-    )
+    let place = lock::path(home);
+    let message = format!("A backend holds {} and does not say where it is", place.display());
+    // A process is not named: which one it is, only its record could tell.
+    let hint = format!(
+        "it may still be starting: {} says what it does; if backend.json was removed, end the process that `fuser {}` \
+         shows, and try again",
+        log::path(home).display(),
+        place.display()
+    );
+    Some(Problem::new("backend-down", message).with_hint(hint))
 }
 
 /// Waits a little for a daemon that holds the lock to say where it is, or to be gone.

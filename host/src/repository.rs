@@ -378,7 +378,7 @@ impl Repository {
         };
         let asked = match path::normalise(path) {
             Ok(asked) => asked,
-            Err(PathError::Nul) => return Err(OpenError::NotFound { path: path.to_owned() }),
+            Err(PathError::Nul | PathError::TooLong) => return Err(OpenError::NotFound { path: path.to_owned() }),
             Err(_) if defence::on(Defence::RepositoryPaths) => return Err(denied(OUTSIDE)),
             Err(_) => path.to_owned(),
         };

@@ -1,6 +1,6 @@
 //! `tool service`, and the daemon mode of the binary.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, TcpListener};
 use std::process::ExitCode;
 
@@ -155,9 +155,9 @@ pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the one line that the starting process waits for")]
+/// The one line that the starting process waits for. It may have given up by now, which is no reason to end.
 fn announce(announcement: &Announcement) {
     if let Ok(line) = serde_json::to_string(announcement) {
-        println!("{line}");
+        let _ = writeln!(std::io::stdout(), "{line}");
     }
 }

@@ -381,6 +381,8 @@ fn pattern(rule: usize) -> &'static Regex {
 pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
     let anchors = &*ANCHORS;
     let mut found: Vec<Found> = Vec::new();
+    // Up to where what follows an anchor of a rule is known to be no key.
+    let mut judged = vec![0; RULES.len()];
     for hit in anchors.automaton.find_overlapping_iter(text) {
         let rule = anchors.rules[hit.pattern().as_usize()];
         // What lies inside a key belongs to it, however many anchors it holds.
@@ -399,11 +401,19 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
             }));
             continue;
         }
-        found.extend(key_at(text, hit.start(), rule).map(|range| Found {
-            range,
-            rule,
-            is_first: true,
-        }));
+        if hit.start() < judged[rule] {
+            continue;
+        }
+        match key_at(text, hit.start(), rule) {
+            At::Key(range) => found.push(Found {
+                range,
+                rule,
+                is_first: true,
+            }),
+            // Each of the anchors in it would be judged by nearly the same text once more.
+            At::Run(window) => judged[rule] = window.start + window.len() / 2,
+            At::Nothing => {}
+        }
     }
     found.sort_by_key(|found| (found.range.start, std::cmp::Reverse(found.range.end), found.rule));
     let mut end = 0;
@@ -416,28 +426,46 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
     found
 }
 
-/// The key at an anchor, if there is one.
-fn key_at(text: &str, anchor: usize, at: usize) -> Option<Range<usize>> {
+/// What an anchor stands at.
+enum At {
+    Key(Range<usize>),
+    /// No key, though it goes on for as long as anybody looks.
+    Run(Range<usize>),
+    Nothing,
+}
+
+/// What is at an anchor.
+fn key_at(text: &str, anchor: usize, at: usize) -> At {
     let rule = &RULES[at];
     let mut from = anchor.saturating_sub(rule.back);
     while !text.is_char_boundary(from) {
         from += 1;
     }
     if rule.is_word && is_inside_word(&text.as_bytes()[..from]) {
-        return None;
+        return At::Nothing;
     }
     let window = &text[from..text.floor_char_boundary(from + limits::REDACTION_WINDOW_BYTES)];
-    let found = pattern(at).captures(window)?;
-    let key = found.iter().skip(1).flatten().next()?;
+    let Some(key) = pattern(at)
+        .captures(window)
+        .and_then(|found| found.iter().skip(1).flatten().next())
+    else {
+        return At::Nothing;
+    };
     let start = from + key.start();
     let mut end = from + key.end();
-    if key.end() == window.len() {
+    let is_long = key.end() == window.len();
+    if text[start..].starts_with(START) || !(rule.is_key)(&text[start..end]) {
+        return match is_long {
+            true => At::Run(start..end),
+            false => At::Nothing,
+        };
+    }
+    if is_long {
         // A key that is longer than the window is one all the same.
         let more = text[end..].bytes().take(limits::REDACTION_KEY_BYTES_MAX);
         end += more.take_while(|byte| is_key_byte(*byte)).count();
     }
-    let is_key = !text[start..].starts_with(START) && (rule.is_key)(&text[start..end]);
-    is_key.then_some(start..end)
+    At::Key(start..end)
 }
 
 fn is_key_byte(byte: u8) -> bool {

@@ -1,6 +1,8 @@
 //! Paths as everything but this module sees them: relative to the root, separated by `/`, without `.`, `..` or empty
 //! parts. Pure text; nothing here touches a file system.
 
+use crate::limits;
+
 /// Why a text is no path inside a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
@@ -13,6 +15,9 @@ pub enum PathError {
     /// It holds a NUL byte, which no file name can.
     #[error("it contains a NUL character")]
     Nul,
+    /// No system call takes it, and rules would read each directory of it from the beginning.
+    #[error("it is longer than any path can be")]
+    TooLong,
 }
 
 /// The one form of a path: `./a//b/../c/` becomes `a/c`, and the root itself is the empty string.
@@ -20,6 +25,9 @@ pub enum PathError {
 /// `..` is resolved in the text. Where `b` is a symbolic link the kernel would go elsewhere, but what is opened in the
 /// end is still checked as what it is.
 pub fn normalise(path: &str) -> Result<String, PathError> {
+    if path.len() > limits::PROPOSAL_PATH_BYTES_MAX {
+        return Err(PathError::TooLong);
+    }
     if path.starts_with('/') {
         return Err(PathError::Absolute);
     }
@@ -71,6 +79,13 @@ pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_longer_than_any_path_is_none() {
+        let longest = "a/".repeat(limits::PROPOSAL_PATH_BYTES_MAX / 2);
+        assert!(normalise(&longest).is_ok());
+        assert_eq!(normalise(&format!("{longest}bc")), Err(PathError::TooLong));
+    }
 
     #[test]
     fn a_path_has_one_form() {

@@ -415,6 +415,7 @@ fn outside(error: PathError) -> &'static str {
     match error {
         PathError::Absolute | PathError::Outside => "lies outside the repository",
         PathError::Nul => "contains a NUL character",
+        PathError::TooLong => "is longer than any path can be",
     }
 }
 

@@ -190,7 +190,7 @@ impl Recorder {
         }
     }
 
-    /// Adds an entry. Ignored after the end.
+    /// Adds an entry. Ignored after the end, unless it says what became of something that was still open then.
     pub fn record(&self, entry: Entry) {
         self.take(entry);
     }
@@ -198,7 +198,7 @@ impl Recorder {
     /// Adds an entry; false where the journal does not take it: after the end, or while the disk is full.
     fn take(&self, entry: Entry) -> bool {
         let mut state = self.lock();
-        if state.closed {
+        if state.closed && !entry.settles() {
             return false;
         }
         state.take_in_collected();
@@ -605,7 +605,10 @@ impl ChangeJournal for Recorder {
             return Err(io::Error::other("the session has ended"));
         }
         // The files' names are on the disk. Were this line lost with the power, the next start would take them back.
-        self.sync()?;
+        self.sync().inspect_err(|_| {
+            // Until it is rolled back, which may be the next start's business.
+            self.record(Entry::Reopened { id: id.to_owned() });
+        })?;
         moment();
         Ok(())
     }

@@ -135,6 +135,10 @@ impl Summary {
             Entry::Prepared(change) => self.open_changes.push(change.clone()),
             Entry::Abandoned { id } => self.abandon(id),
             Entry::Committed { id } => self.commit(id),
+            Entry::Reopened { id } => {
+                let change = self.take_out(id);
+                self.open_changes.extend(change);
+            }
             Entry::Publishing(commit) => self.open_commits.push(commit.clone()),
             Entry::Published { id } => self.open_commits.retain(|open| open.id != *id),
             Entry::Ended(end) => {
@@ -163,15 +167,19 @@ impl Summary {
 
     fn abandon(&mut self, id: &str) {
         self.open_changes.retain(|change| change.id != id);
+        self.take_out(id);
+    }
+
+    /// A change that counted as in place.
+    fn take_out(&mut self, id: &str) -> Option<Change> {
         let committed = &mut self.under_way.committed;
-        let count = committed.len();
-        committed.retain(|change| change.id != id);
-        if committed.len() < count {
-            self.files.clear();
-            for change in &self.under_way.committed {
-                note(&mut self.files, change);
-            }
+        let index = committed.iter().position(|change| change.id == id)?;
+        let change = committed.remove(index);
+        self.files.clear();
+        for change in committed {
+            note(&mut self.files, change);
         }
+        Some(change)
     }
 
     /// Identifier of the session.

@@ -74,6 +74,11 @@ pub enum Entry {
         /// Its id.
         id: String,
     },
+    /// A change was noted as committed and may not outlast the power: it is to be rolled back.
+    Reopened {
+        /// Its id.
+        id: String,
+    },
     /// A change was rolled back, even where it was noted as committed before: the disk was full at that moment.
     Abandoned {
         /// Its id.
@@ -86,7 +91,7 @@ pub enum Entry {
         /// Its id.
         id: String,
     },
-    /// Always last.
+    /// The end of what streams show. Only what settles something that is open may follow.
     Ended(End),
 }
 
@@ -246,8 +251,13 @@ impl Entry {
     pub fn is_of_change(&self) -> bool {
         matches!(
             self,
-            Self::Prepared(_) | Self::Committed { .. } | Self::Abandoned { .. }
+            Self::Prepared(_) | Self::Committed { .. } | Self::Reopened { .. } | Self::Abandoned { .. }
         )
+    }
+
+    /// True for what says that nothing of a change, or of a commit, is left to be finished.
+    pub(super) fn settles(&self) -> bool {
+        matches!(self, Self::Abandoned { .. } | Self::Published { .. })
     }
 
     /// What a journal takes of an entry that has all the text it may have: what happened, without the words. Nothing is
@@ -352,7 +362,7 @@ pub fn committed(lines: &[Line]) -> impl Iterator<Item = &Change> {
     let abandoned: HashSet<&str> = lines
         .iter()
         .filter_map(|line| match &line.entry {
-            Entry::Abandoned { id } => Some(id.as_str()),
+            Entry::Reopened { id } | Entry::Abandoned { id } => Some(id.as_str()),
             _ => None,
         })
         .collect();

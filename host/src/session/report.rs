@@ -221,6 +221,10 @@ fn said(text: &mut String, line: &Line, room: usize) -> bool {
             heading(text, line.at, "Change committed");
             let _ = writeln!(text, "`{id}`");
         }
+        Entry::Reopened { id } => {
+            heading(text, line.at, "Change to be rolled back");
+            let _ = writeln!(text, "`{id}`");
+        }
         Entry::Abandoned { id } => {
             heading(text, line.at, "Change rolled back");
             let _ = writeln!(text, "`{id}`");

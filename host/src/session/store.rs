@@ -157,7 +157,9 @@ impl Store {
         let ended = summary.status != Status::Running;
         let folder = self.folder(summary.id());
         let recorder = Recorder::resume(folder.clone(), summary, extent)?;
-        recover(&recorder, home);
+        recover(&recorder, home, |open| {
+            self.changed_later(recorder.summary().id(), open)
+        });
         if ended {
             recorder.sync()?;
             let kept = keep(&folder, recorder.summary());
@@ -168,6 +170,17 @@ impl Store {
             self.finish(&recorder, Outcome::failed(interrupted(&recorder.summary())));
         }
         Ok(())
+    }
+
+    /// A file of an open change that a later session has changed as well.
+    fn changed_later(&self, id: &str, open: &Change) -> Option<String> {
+        let kept = self.lock();
+        let later = kept
+            .iter()
+            .filter(|(other, kept)| other.as_str() > id && Path::new(&kept.summary.start.repository) == open.root);
+        let files: BTreeSet<&String> = later.flat_map(|(_, kept)| kept.summary.files.keys()).collect();
+        let changed = open.files.iter().find(|file| files.contains(&file.path));
+        changed.map(|file| file.path.clone())
     }
 
     /// The folder of a session.
@@ -415,12 +428,29 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
 
 /// Settles the changes that a daemon left open: each becomes whole, before or after. What is only out of reach for now, a
 /// repository or the disk, stays open, and the next start tries again.
-fn recover(recorder: &Arc<Recorder>, home: &Path) {
+///
+/// A change whose session has ended long since may lie beneath the work of a later one: that is not taken back with it.
+fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Change) -> Option<String>) {
+    let has_ended = recorder.summary().status != Status::Running;
     for open in recorder.summary().open_changes {
+        if let Some(path) = changed_later(&open) {
+            let message = format!("An interrupted change is left as it is: a later session has changed `{path}`");
+            tell(recorder, message, Some("look at its files".to_owned()));
+            recorder.record(Entry::Abandoned { id: open.id });
+            continue;
+        }
         match settle(recorder, &open, home) {
             Ok(told) => {
+                if has_ended {
+                    let files = open.files.len();
+                    tracing::warn!(
+                        session = recorder.summary().id(),
+                        files,
+                        "an interrupted change was rolled back"
+                    );
+                }
                 if let Some((message, hint)) = told {
-                    recorder.notice(message, hint);
+                    tell(recorder, message, hint);
                 }
                 recorder.record(Entry::Abandoned { id: open.id });
             }
@@ -432,7 +462,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path) {
     }
     for open in recorder.summary().open_commits {
         match settle_commit(&open) {
-            Ok(Some((message, hint))) => recorder.notice(message, hint),
+            Ok(Some((message, hint))) => tell(recorder, message, hint),
             Ok(None) => {}
             // As above.
             Err(error) => {
@@ -450,11 +480,19 @@ fn recover(recorder: &Arc<Recorder>, home: &Path) {
 
 /// Says so, and once: a session that has ended is looked at again at every start.
 fn stays_open(recorder: &Recorder, message: String) {
+    tell(
+        recorder,
+        message,
+        Some("the next start of the backend tries again".to_owned()),
+    );
+}
+
+/// Says it in the log, and to whoever reads the session, whose last event is its end.
+fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
     let summary = recorder.summary();
     tracing::warn!(session = summary.id(), message);
     if summary.status == Status::Running {
-        let hint = "the next start of the backend tries again";
-        recorder.notice(message, Some(hint.to_owned()));
+        recorder.notice(message, hint);
     }
 }
 

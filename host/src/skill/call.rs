@@ -16,12 +16,13 @@ use super::loaded::Loaded;
 use super::policy::Effect;
 use super::sandbox::{Call, Grants, mebibytes};
 use super::stage::{commit, digest, staged};
-use super::text::{beginning, clean};
+use super::text::{beginning, clean, clean_line};
 use super::turns::{Turn, Turns};
 use super::{CallContext, CallError, CallOutcome, CallReport, Limits, imports, taint};
 use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
 use crate::limits;
+use crate::repository::{fold, normalise};
 use crate::scratch;
 
 /// Codes of the contract; anything else that a skill says is `failed`.
@@ -130,17 +131,21 @@ impl Job<'_> {
             Ok(outcome) => outcome.text.clone(),
             Err(error) => error.to_string(),
         };
-        let arguments = self.arguments.to_string();
+        let mut arguments = Vec::new();
+        paths_in(&self.arguments, &mut arguments);
         // Ours name every file whose content they give, and open what no list holds only where they are told to; of
-        // another one all that it opened counts.
-        let is_said = |path: &str| !self.is_builtin || text.contains(path) || arguments.contains(path);
+        // another one all that it opened counts, and so does what is not shown as it is called.
+        let is_said = |path: &str| {
+            let is_in = |argument: &String| fold(argument).contains(&*fold(path));
+            !self.is_builtin || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
+        };
         for (path, place) in call.places() {
             let is_foreign = match place.is_named {
                 true => !place.is_listed || is_said(&path),
                 false => !self.is_own(&path),
             };
             if is_foreign && foreign.len() < limits::FOREIGN_PLACES_MAX {
-                foreign.push(format!("`{}`", clean(&path)));
+                foreign.push(format!("`{}`", clean_line(&path)));
             }
         }
         foreign
@@ -417,6 +422,23 @@ fn first_failure(results: Vec<Result<wit::Outcome, CallError>>) -> Result<Vec<wi
         }
     }
     cancelled.map_or(Ok(outcomes), Err)
+}
+
+/// The texts among arguments, as the paths that they are where they are some.
+fn paths_in(arguments: &Value, paths: &mut Vec<String>) {
+    match arguments {
+        Value::String(text) => paths.push(normalise(text).unwrap_or_else(|_| text.clone())),
+        Value::Array(items) => items.iter().for_each(|item| paths_in(item, paths)),
+        Value::Object(fields) => fields.values().for_each(|field| paths_in(field, paths)),
+        _ => {}
+    }
+}
+
+/// False for a name that answers quote, escape or clean.
+fn is_shown_as_it_is(path: &str) -> bool {
+    path.chars()
+        .all(|character| !character.is_control() && !matches!(character, '"' | '\\'))
+        && clean(path) == path
 }
 
 /// Only calls that cause nothing may run in parts: two proposals could contradict each other, and a question would be

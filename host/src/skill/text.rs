@@ -23,6 +23,11 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
+/// The same on one line: of a name that stands in a sentence.
+pub(crate) fn clean_line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}
+
 fn unwanted(character: char) -> bool {
     match character {
         '\t' | '\n' => false,

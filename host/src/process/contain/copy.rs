@@ -106,7 +106,12 @@ pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str]) -> io::Result<()
     let mut modes = Vec::new();
     while let Some((source, target)) = folders.pop() {
         modes.push((target.clone(), fs::metadata(&source)?.permissions()));
-        for entry in fs::read_dir(&source)? {
+        let entries = match fs::read_dir(&source) {
+            // The run could not read it either.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             let (real, place, kind) = (entry.path(), target.join(entry.file_name()), entry.file_type()?);
             if hidden.contains(&real) && defence::on(Defence::HiddenEntries) {

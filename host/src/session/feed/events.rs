@@ -120,10 +120,15 @@ impl Events {
             return Vec::new();
         }
         self.offset += bytes.len() as u64;
-        let lines = journal::parse(&bytes).lines.into_iter();
+        let mut lines = journal::parse(&bytes).lines;
+        // What a later start has noted of a change is no part of the stream.
+        if let Some(end) = lines.iter().position(|line| matches!(line.entry, Entry::Ended(_))) {
+            lines.truncate(end + 1);
+        }
         // Whoever names a number beyond the end is told the end.
         let is_end = |line: &Line| matches!(line.entry, Entry::Ended(_)) && self.after != line.seq;
         lines
+            .into_iter()
             .filter(|line| line.seq > self.after || is_end(line))
             .filter_map(|line| Some((line.seq, Arc::new(line.entry.event(&self.session_id)?))))
             .collect()

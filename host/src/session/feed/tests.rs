@@ -297,7 +297,11 @@ fn of_a_disk_that_is_full_for_long_only_events_are_lost() {
         })
         .expect("it can be read");
     assert!(
-        matches!(&told[..], [Entry::Prepared(_), Entry::Committed { id }, Entry::Ended(_)] if id == "c"),
+        matches!(
+            &told[..],
+            [Entry::Prepared(_), Entry::Committed { id }, Entry::Reopened { id: again }, Entry::Ended(_)]
+                if id == "c" && again == "c"
+        ),
         "{told:?}"
     );
 }
@@ -310,6 +314,34 @@ fn a_commit_that_may_not_outlast_the_power_is_none() {
     let _reader = recorder.leave_disk();
     recorder.flush().expect("it takes what is written");
     recorder.committed("c").expect_err("it is on no disk");
+    let open = recorder.summary().open_changes;
+    assert_eq!(open.len(), 1, "it is rolled back now, or by the next start");
+    recorder.abandoned("c").expect_err("it is on no disk");
+    assert!(recorder.summary().is_settled());
+}
+
+/// A slow disk may keep a change from its end until its session is over.
+#[tokio::test]
+async fn what_became_of_a_change_is_noted_after_the_end_and_is_no_part_of_the_stream() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    recorder.prepare(&change("c")).expect("it is durable");
+    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.notice("Too late.", None);
+    recorder.abandoned("c").expect("it is durable");
+    let folder = recorder.folder().clone();
+    let (summary, extent) = folder.view(|lines| Summary::of(lines)).expect("it can be read");
+    assert!(summary.expect("it began").is_settled(), "no start takes anything back");
+    for after in [0, extent.last - 1, extent.last, extent.last + 9] {
+        let mut events = Events::replay(folder.clone(), "s", after);
+        let mut told = Vec::new();
+        while let Some(batch) = events.next().await {
+            told.extend(batch);
+        }
+        let ends = told.iter().filter(|(_, event)| event.is_terminal()).count();
+        let is_last = told.last().is_none_or(|(_, event)| event.is_terminal());
+        assert!(ends <= 1 && is_last, "{after}: {told:?}");
+    }
 }
 
 fn change(id: &str) -> PreparedChange {

@@ -3,6 +3,7 @@
 use super::failure::{failure, hinted};
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::{Decision, Effect};
+use crate::skill::text::clean_line;
 use crate::skill::{CallContext, Question};
 
 /// Refuses at once what the policy denies, before any work is done for it.
@@ -45,6 +46,7 @@ pub(super) fn not_asked(context: &CallContext) -> Option<Failure> {
 /// The question with what the user should know of the conversation that led to it.
 fn with_taint(context: &CallContext, question: &Question) -> Question {
     let mut question = question.clone();
+    question.title = clean_line(&question.title);
     if let Some(because) = context.conversation.taint.because() {
         question.title.push_str(&format!(" [tainted: {because}]"));
     }

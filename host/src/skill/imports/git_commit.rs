@@ -314,10 +314,11 @@ impl Preparation<'_> {
         }
     }
 
-    /// git knows two modes of a file; with `core.fileMode` off it keeps the one it has.
+    /// git knows two modes of a file; with `core.fileMode` off it keeps the one it has, and a new one is no program.
     fn mode(&self, stat: &Stat, committed: Option<&(Id, u32)>) -> u32 {
         match committed {
             Some((_, mode)) if !self.trusts_modes && [FILE, PROGRAM].contains(mode) => *mode,
+            _ if !self.trusts_modes => FILE,
             _ if crate::repository::mode(stat) & 0o100 != 0 => PROGRAM,
             _ => FILE,
         }
@@ -448,6 +449,13 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
             "failed",
             "The branch has moved since the commit was prepared.",
             "try again, so that the commit is prepared on the new state",
+        ));
+    }
+    if now.author != start.author {
+        return Err(hinted(
+            "failed",
+            "The author that git's configuration names has changed since the commit was prepared.",
+            "try again, so that the commit is prepared for the new one",
         ));
     }
     send_entries(&mut git, &entries)?;

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
 
 use super::Git;
 use super::talk::{Id, LineEnds};
@@ -41,11 +42,13 @@ pub(in crate::skill::imports) enum Entry {
 /// Looks at a path of the work tree. Links on the way to it make it absent: git does not look behind them.
 pub(in crate::skill::imports) fn entry(repository: &Repository, path: &str) -> Result<Entry, OpenError> {
     let (parent, name) = path::split(path);
-    let Ok(directory) = repository.handle().open_directory(parent) else {
-        return Ok(Entry::Absent);
+    let directory = match repository.handle().open_directory(parent) {
+        Ok(directory) => directory,
+        Err(errno) => return absent(path, errno),
     };
-    let Ok(stat) = rustix::fs::statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) else {
-        return Ok(Entry::Absent);
+    let stat = match rustix::fs::statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(errno) => return absent(path, errno),
     };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => match rustix::fs::readlinkat(directory.as_fd(), name, Vec::new()) {
@@ -64,6 +67,17 @@ pub(in crate::skill::imports) fn entry(repository: &Repository, path: &str) -> R
             Ok(Entry::File(opened.handle.into(), stat))
         }
         _ => Ok(Entry::Absent),
+    }
+}
+
+/// Nothing is there, or only behind a link. What could not be looked at is not taken for deleted.
+fn absent(path: &str, errno: Errno) -> Result<Entry, OpenError> {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Ok(Entry::Absent),
+        errno => Err(OpenError::Io {
+            path: path.to_owned(),
+            source: errno.into(),
+        }),
     }
 }
 
@@ -115,4 +129,20 @@ fn without_carriage_returns(bytes: &[u8]) -> Vec<u8> {
         }
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that another user owns now, or a daemon without a free handle.
+    #[test]
+    fn what_cannot_be_looked_at_is_not_taken_for_deleted() {
+        for errno in [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV] {
+            assert!(matches!(absent("a", errno), Ok(Entry::Absent)), "{errno}");
+        }
+        for errno in [Errno::ACCESS, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO] {
+            assert!(matches!(absent("a", errno), Err(OpenError::Io { .. })), "{errno}");
+        }
+    }
 }

@@ -423,6 +423,76 @@ fn a_branch_that_moved_while_the_user_was_asked_is_left_alone() {
 }
 
 #[test]
+fn another_author_than_the_user_was_asked_about_commits_nothing() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let root = fixture.root();
+    let user = Answer::after(true, move || {
+        let git = git2::Repository::open(&root).expect("it is one");
+        let mut config = git.config().expect("it has one");
+        config.set_str("user.name", "Somebody Else").expect("it is writable");
+    });
+    let session = context(&fixture.root(), &[], user);
+    let failure = create(&session, "message", &["a.txt".to_owned()], false).expect_err("it is not what was shown");
+    assert!(
+        failure.message.starts_with("The author that git's"),
+        "{}",
+        failure.message
+    );
+    assert_eq!(fixture.committed("a.txt"), Some(("1\n".to_owned(), 0o100_644)));
+}
+
+#[test]
+fn settings_that_only_git_follows_commit_nothing() {
+    for (section, said) in [
+        (
+            "[includeIf \"hasconfig:remote.*.url:https://corp.example/**\"]\n path = corp.inc\n",
+            "on the condition `hasconfig:",
+        ),
+        ("[author]\n email = other@example.org\n", "sets `author.email`"),
+    ] {
+        let fixture = started();
+        fixture.write("a.txt", "2\n");
+        let config = fixture.root().join(".git/config");
+        let before = std::fs::read_to_string(&config).expect("it is there");
+        std::fs::write(&config, before + section).expect("it is writable");
+        let answer = message(commit(&fixture, &["a.txt"], false));
+        assert!(answer.contains(said), "{answer}");
+    }
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let head = fixture.root().join(".git/HEAD");
+    std::fs::create_dir(fixture.root().join(".git/refs/top-bases")).expect("it is writable");
+    let id = fixture
+        .git
+        .head()
+        .and_then(|head| head.peel_to_commit())
+        .expect("there is one")
+        .id();
+    std::fs::write(fixture.root().join(".git/refs/top-bases/x"), format!("{id}\n")).expect("it is writable");
+    std::fs::write(&head, "ref: refs/top-bases/x\n").expect("it is writable");
+    let answer = message(commit(&fixture, &["a.txt"], false));
+    assert!(answer.contains("`HEAD` stands for `refs/top-bases/x`"), "{answer}");
+    assert_eq!(
+        std::fs::read_to_string(head).expect("it is there"),
+        "ref: refs/top-bases/x\n"
+    );
+}
+
+#[test]
+fn a_new_file_is_no_program_where_modes_say_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = started();
+    let mut config = fixture.git.config().expect("it has one");
+    config.set_bool("core.filemode", false).expect("it is writable");
+    fixture.write("new.txt", "1\n");
+    let everything = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(fixture.root().join("new.txt"), everything).expect("it is ours");
+    commit(&fixture, &["new.txt"], false).expect("it can be committed");
+    assert_eq!(fixture.committed("new.txt"), Some(("1\n".to_owned(), 0o100_644)));
+}
+
+#[test]
 fn a_file_that_is_too_large_is_not_committed() {
     let fixture = started();
     let file = std::fs::File::create(fixture.root().join("large.bin")).expect("files can be made");

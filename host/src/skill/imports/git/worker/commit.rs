@@ -131,6 +131,7 @@ impl<'a> Making<'a> {
         }
         self.refuse_chained_branch()?;
         let config = repository.config().map_err(|error| git_failure(&error))?;
+        Self::refuse_unread_settings(&config)?;
         match config.get_bool("commit.gpgsign") {
             Ok(true) => Err(hinted(
                 "failed",
@@ -145,7 +146,9 @@ impl<'a> Making<'a> {
 
     /// A branch that stands for another one would have to be followed by whoever moves it.
     fn refuse_chained_branch(&self) -> Result<(), Failure> {
-        let Some(branch) = self.git.branch() else { return Ok(()) };
+        let Some(branch) = self.git.branch() else {
+            return self.refuse_other_head();
+        };
         let reference = self.git.repository.find_reference(&format!("refs/heads/{branch}"));
         match reference.ok().and_then(|reference| reference.kind()) {
             Some(git2::ReferenceType::Symbolic) => Err(hinted(
@@ -155,6 +158,50 @@ impl<'a> Making<'a> {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// `HEAD` may stand for what is no branch: moving it would be to let go of that.
+    fn refuse_other_head(&self) -> Result<(), Failure> {
+        let head = self.git.repository.find_reference("HEAD").ok();
+        match head.as_ref().and_then(git2::Reference::symbolic_target_bytes) {
+            None => Ok(()),
+            Some(target) => Err(hinted(
+                "failed",
+                format!(
+                    "`HEAD` stands for `{}`, which is no branch.",
+                    String::from_utf8_lossy(target)
+                ),
+                "the user has to commit with git",
+            )),
+        }
+    }
+
+    /// What git would follow and libgit2 does not read: conditions of inclusion, and authors beside the user.
+    fn refuse_unread_settings(config: &git2::Config) -> Result<(), Failure> {
+        let refuse = |what: String| {
+            let message = format!("The git configuration {what}, which is not read here.");
+            Err(hinted("failed", message, "the user has to commit with git"))
+        };
+        let mut inclusions = config
+            .entries(Some("^includeif\\."))
+            .map_err(|error| git_failure(&error))?;
+        while let Some(inclusion) = inclusions.next() {
+            let inclusion = inclusion.map_err(|error| git_failure(&error))?;
+            let name = String::from_utf8_lossy(inclusion.name_bytes()).into_owned();
+            let condition = name.get("includeif.".len()..).unwrap_or_default();
+            if !["gitdir:", "gitdir/i:", "onbranch:"]
+                .iter()
+                .any(|known| condition.starts_with(known))
+            {
+                return refuse(format!("includes a file on the condition `{condition}`"));
+            }
+        }
+        for name in ["author.name", "author.email", "committer.name", "committer.email"] {
+            if config.get_entry(name).is_ok() {
+                return refuse(format!("sets `{name}`"));
+            }
+        }
+        Ok(())
     }
 
     fn author(&self, moment: Option<Moment>) -> Result<Signature<'static>, Failure> {
