@@ -1,7 +1,8 @@
 //! Connections: how their sessions come about, how many there are, and when one that makes none is over.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -17,7 +18,9 @@ use super::{Line, Server};
 use crate::api::{ConnectRequest, Problem};
 use crate::config::PolicySettings;
 use crate::limits;
+use crate::repository::ROOT_FILE;
 use crate::session::Sessions;
+use crate::skill::lock;
 
 /// All connections of a daemon.
 pub(crate) struct Mcp {
@@ -38,7 +41,8 @@ type Seat = Arc<Mutex<Option<Shared>>>;
 
 struct Shared {
     line: Arc<Line>,
-    /// What it was made with: a user who changes that means the next request.
+    /// What it was made with: who changes that means the next request.
+    marks: Marks,
     settings: PolicySettings,
     keys: Vec<String>,
     used: Instant,
@@ -80,11 +84,15 @@ impl Connecting {
 
     /// The session that requests of this client for this repository share, until none has come for a while.
     pub(super) async fn shared(&self, client: String) -> Result<Arc<Line>, Problem> {
-        let key = (real(&self.request.repo_path).await, client);
+        let (root, marks) = looked_at(&self.request.repo_path).await;
+        let key = (root, client);
         let seat = self.mcp.seat(&key);
         let mut shared = seat.lock().await;
         let is_current = |known: &&mut Shared| {
-            !known.line.connection.has_ended() && known.settings == self.settings && known.keys == self.keys
+            !known.line.connection.has_ended()
+                && known.marks == marks
+                && known.settings == self.settings
+                && known.keys == self.keys
         };
         if let Some(known) = shared.as_mut().filter(is_current) {
             known.used = Instant::now();
@@ -95,6 +103,7 @@ impl Connecting {
             .note_client(&format!("{} (without a connection)", key.1));
         let known = Shared {
             line: Arc::clone(&line),
+            marks,
             settings: self.settings.clone(),
             keys: self.keys.clone(),
             used: Instant::now(),
@@ -107,14 +116,38 @@ impl Connecting {
     }
 }
 
-/// The directory that a path names, so that two names of one share its session. One that cannot be looked at stays as
-/// it was named: opening it says why.
-async fn real(path: &str) -> String {
+/// The directory that a path names, so that two names of one share its session, with its marks. One that cannot be looked
+/// at stays as it was named: opening it says why.
+async fn looked_at(path: &str) -> (String, Marks) {
     let named = path.to_owned();
-    let looked = tokio::task::spawn_blocking(move || Path::new(&named).canonicalize());
-    let real = looked.await.ok().and_then(Result::ok);
-    real.and_then(|real| real.into_os_string().into_string().ok())
-        .unwrap_or_else(|| path.to_owned())
+    let looked = tokio::task::spawn_blocking(move || {
+        let real = Path::new(&named).canonicalize().ok()?;
+        let marks = marks(&real);
+        Some((real.into_os_string().into_string().ok()?, marks))
+    });
+    looked
+        .await
+        .ok()
+        .flatten()
+        .unwrap_or_else(|| (path.to_owned(), Marks::new()))
+}
+
+/// By what it shows that a repository was made anew, or what narrows it: device, inode, and of files the last change.
+type Marks = Vec<Option<(u64, u64, i64, i64)>>;
+
+fn marks(root: &Path) -> Marks {
+    let file = |place: PathBuf| {
+        let metadata = std::fs::metadata(place).ok()?;
+        Some((metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
+    };
+    // That of the work tree narrows a folder in it, too.
+    let narrowing = root.ancestors().map(|folder| file(folder.join(ROOT_FILE)));
+    let directory = std::fs::metadata(root).ok();
+    let directory = directory.map(|metadata| (metadata.dev(), metadata.ino(), 0, 0));
+    [directory, file(root.join(lock::NAME))]
+        .into_iter()
+        .chain(narrowing)
+        .collect()
 }
 
 impl Mcp {
@@ -347,6 +380,30 @@ mod tests {
             let other = of(&connecting, &name, false);
             let other = other.shared("a client".to_owned()).await.expect("there is room");
             assert_eq!(line.session(), other.session(), "{}", name.display());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_repository_that_is_narrowed_or_made_anew_has_another_session() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let connecting = connecting(&home);
+        let root = home.path().join("repository");
+        let mut sessions = std::collections::BTreeSet::new();
+        for step in 0..4 {
+            match step {
+                1 => std::fs::write(root.join(".tool.toml"), "[policy]\nhide = [\"a\"]\n").expect("it is writable"),
+                2 => std::fs::write(root.join("skills.lock"), "version = 1\n").expect("it is writable"),
+                3 => {
+                    std::fs::rename(&root, home.path().join("old")).expect("it is writable");
+                    std::fs::create_dir(&root).expect("it is writable");
+                }
+                _ => {}
+            }
+            for _ in 0..2 {
+                let line = connecting.shared("a client".to_owned()).await.expect("there is room");
+                sessions.insert(line.session().to_owned());
+            }
+            assert_eq!(sessions.len(), step + 1);
         }
     }
 

@@ -491,3 +491,25 @@ impl CallError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_among_arguments_is_known_however_it_is_written() {
+        let mut paths = Vec::new();
+        let arguments = serde_json::json!({
+            "path": "docs//vendor/./a.md",
+            "paths": [{"x": "b/../no\"tes.log"}, 3],
+            "glob": "/vendor/**",
+        });
+        paths_in(&arguments, &mut paths);
+        paths.sort();
+        assert_eq!(paths, ["/vendor/**", "docs/vendor/a.md", "no\"tes.log"]);
+        assert!(is_shown_as_it_is("docs/vendor/ä b.md"));
+        for odd in ["do\"cs/vendor/", "a\\b.log", "a\nb.log", "a\u{202e}b.log"] {
+            assert!(!is_shown_as_it_is(odd), "{odd:?}");
+        }
+    }
+}
