@@ -536,7 +536,7 @@ fn time_grows_with_the_text_and_not_with_what_it_holds() {
         let started = std::time::Instant::now();
         assert!(!mask(&text).is_empty());
         let took = started.elapsed();
-        assert!(took < std::time::Duration::from_secs(30), "{piece}: {took:?}");
+        assert!(took < std::time::Duration::from_secs(10), "{piece}: {took:?}");
     }
 }
 

@@ -60,7 +60,8 @@ struct State {
     sealed: bool,
     /// What the end waits for beside changes and commits that are open.
     entered: usize,
-    closed: bool,
+    /// Number of the last line that streams show, once it is there.
+    end: Option<u64>,
 }
 
 /// How the answer ends so far. An answer may be long, and its text is in the journal.
@@ -144,7 +145,7 @@ impl Recorder {
                 written: 0,
                 sealed: false,
                 entered: 0,
-                closed: false,
+                end: None,
             }),
             latest: watch::Sender::new(0),
             unwritten: Notify::new(),
@@ -164,7 +165,7 @@ impl Recorder {
 
     /// True once its last entry is there.
     pub fn has_ended(&self) -> bool {
-        self.lock().closed
+        self.lock().has_ended()
     }
 
     /// The answer so far: from the file what memory has let go of, and the rest from memory. Blocks.
@@ -198,7 +199,7 @@ impl Recorder {
     /// Adds an entry; false where the journal does not take it: after the end, or while the disk is full.
     fn take(&self, entry: Entry) -> bool {
         let mut state = self.lock();
-        if state.closed && !entry.settles() {
+        if state.has_ended() && !entry.settles() {
             return false;
         }
         state.take_in_collected();
@@ -238,7 +239,7 @@ impl Recorder {
     /// Adds a piece of model output; pieces that come close together become one event.
     pub fn text(&self, piece: &str) {
         let mut state = self.lock();
-        if state.closed || piece.is_empty() {
+        if state.has_ended() || piece.is_empty() {
             return;
         }
         if !state.reasoning.is_empty() {
@@ -259,7 +260,7 @@ impl Recorder {
     /// Adds a piece of thinking, which streams do not show.
     pub fn reasoning(&self, piece: &str) {
         let mut state = self.lock();
-        if state.closed || piece.is_empty() {
+        if state.has_ended() || piece.is_empty() {
             return;
         }
         if !state.text.is_empty() {
@@ -325,14 +326,15 @@ impl Recorder {
     pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
         let published = {
             let mut state = self.lock();
-            if state.closed {
+            if state.has_ended() {
                 return Ok(());
             }
             state.take_in_collected();
             self.tell(&state);
             state.append_at(Entry::Ended(end), at);
-            state.closed = true;
-            state.next_seq - 1
+            let end = state.next_seq - 1;
+            state.end = Some(end);
+            end
         };
         let durable = self.sync();
         self.latest.send_replace(published);
@@ -421,9 +423,9 @@ impl Recorder {
     /// or name one that never was: it is told what comes next all the same, and the end in any case.
     fn known(&self, after: u64) -> u64 {
         let state = self.lock();
-        let newest = state.next_seq - 1;
+        let newest = state.end.unwrap_or(state.next_seq - 1);
         match after > newest {
-            true if state.closed => newest - 1,
+            true if state.has_ended() => newest - 1,
             true => newest,
             false => after,
         }
@@ -443,7 +445,7 @@ impl Recorder {
         let fresh: Vec<Numbered> = fresh.map(|(numbered, _)| numbered.clone()).collect();
         match fresh.is_empty() {
             // Whoever has seen the last event waits for nothing.
-            true if state.closed && after >= state.next_seq - 1 => Tail::Over,
+            true if state.end.is_some_and(|end| after >= end) => Tail::Over,
             true => Tail::Nothing,
             false => Tail::Events(fresh),
         }
@@ -451,6 +453,10 @@ impl Recorder {
 }
 
 impl State {
+    fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// True where nothing is being put in place.
     fn is_settled(&self) -> bool {
         self.entered == 0 && self.summary.is_settled()
@@ -458,7 +464,7 @@ impl State {
 
     /// An error once nothing may be put in place any more.
     fn check_open(&self) -> io::Result<()> {
-        match self.sealed || self.closed {
+        match self.sealed || self.has_ended() {
             true => Err(io::Error::other("the session has ended")),
             false => Ok(()),
         }
@@ -689,7 +695,7 @@ impl Recorder {
         let nowhere = std::fs::OpenOptions::new().append(true).open("/dev/null");
         *file = nowhere.expect("it is there");
         let mut state = self.lock();
-        state.closed = true;
+        state.end = Some(state.next_seq - 1);
         state.backlog.clear();
     }
 }

@@ -332,12 +332,15 @@ async fn what_became_of_a_change_is_noted_after_the_end_and_is_no_part_of_the_st
     let folder = recorder.folder().clone();
     let (summary, extent) = folder.view(|lines| Summary::of(lines)).expect("it can be read");
     assert!(summary.expect("it began").is_settled(), "no start takes anything back");
-    for after in [0, extent.last - 1, extent.last, extent.last + 9] {
-        let mut events = Events::replay(folder.clone(), "s", after);
-        let mut told = Vec::new();
-        while let Some(batch) = events.next().await {
-            told.extend(batch);
-        }
+    for (after, is_live) in [0, extent.last - 1, extent.last, extent.last + 9]
+        .into_iter()
+        .flat_map(|after| [(after, false), (after, true)])
+    {
+        let told = all(match is_live {
+            true => Events::follow(Arc::clone(&recorder), "s", after),
+            false => Events::replay(folder.clone(), "s", after),
+        })
+        .await;
         let ends = told.iter().filter(|(_, event)| event.is_terminal()).count();
         let is_last = told.last().is_none_or(|(_, event)| event.is_terminal());
         assert!(ends <= 1 && is_last, "{after}: {told:?}");
