@@ -36,6 +36,23 @@ fn explain_writes_an_overview_whose_every_citation_exists() {
 }
 
 #[test]
+fn a_name_that_many_files_define_is_looked_up_once() {
+    let home = Home::offline();
+    let names = ["a.py", "b.py", "c.py", "d.py", "e.py", "f.py"];
+    let files = names.map(|name| (name, "def setup():\n    return 1\n"));
+    let repository = folder(&files);
+    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    assert_eq!(finished.stdout.matches("`setup` — ").count(), 1, "{}", finished.stdout);
+    // Of as many files of each, the larger part counts.
+    let mixed = folder(&[
+        ("m.py", &"def f(): pass\n".repeat(40)),
+        ("a.js", "export const a = 1\n"),
+    ]);
+    let finished = home.run(mixed.path(), &["explain", "."]).expect(0);
+    assert!(finished.stdout.contains("mainly Python"), "{}", finished.stdout);
+}
+
+#[test]
 fn a_session_leaves_a_report_a_latest_and_a_history() {
     let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
     let finished = home.run(repository.path(), &["explain", "."]).expect(0);

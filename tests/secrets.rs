@@ -738,7 +738,10 @@ fn a_repository_narrows_reading_searching_diffs_and_the_selection_alike() {
     let arguments = r#"{"path": "new.py", "content": ""}"#;
     let write = ["skill", "call", "write_file", arguments, "--allow", "write-repository"];
     let refused = home.run(root, &write).expect(1);
-    holds(&refused.stderr, &["only who may change that file can grant it"]);
+    holds(
+        &refused.stderr,
+        &["only who may change the repository's `.tool.toml` can grant it"],
+    );
 }
 
 #[test]

@@ -311,7 +311,7 @@ impl CallContext {
         if self.repository.narrowing().deny.iter().any(names_it) {
             return (
                 format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
-                "only who may change that file can grant it".to_owned(),
+                "only who may change the repository's `.tool.toml` can grant it".to_owned(),
             );
         }
         let is_granted = self.policy.decide(effect, self.approver.can_ask()) != Decision::Deny;

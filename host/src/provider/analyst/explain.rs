@@ -1,5 +1,7 @@
 //! `explain`, measured: what the target is, how large, where it starts, what holds it together, how it is tested.
 
+use std::collections::BTreeSet;
+
 use regex::Regex;
 use serde_json::json;
 
@@ -278,7 +280,7 @@ fn digs(symbols: &[(Hit, String)]) -> Vec<ToolCall> {
     calls
 }
 
-/// Definitions in the chosen files with their names: the first of every file, then the second of every file.
+/// Definitions in the chosen files with their names, each name once: the first of every file, then the second of every file.
 fn symbols(evidence: &Evidence<'_>) -> Vec<(Hit, String)> {
     let name = Regex::new(r"\b(?:class|def|fn|struct|enum|trait|interface|func|function)\s+([A-Za-z_]\w*)")
         .expect("the expression is a constant");
@@ -298,9 +300,12 @@ fn symbols(evidence: &Evidence<'_>) -> Vec<(Hit, String)> {
     };
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|&index| rank(index));
+    // A name is looked up once, wherever else it is defined.
+    let mut names = BTreeSet::new();
     order
         .into_iter()
         .map(|index| found[index].clone())
+        .filter(|(_, name)| names.insert(name.clone()))
         .take(CANDIDATES_MAX)
         .collect()
 }

@@ -203,16 +203,18 @@ impl Survey {
 
     /// The programming language with the most source files.
     pub(super) fn main_language(&self) -> Option<&'static str> {
-        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<&'static str, (usize, f64)> = BTreeMap::new();
         for file in self.sources() {
             if let Some(language) = self.language(&file.path) {
-                *counts.entry(language).or_default() += 1;
+                let (files, bytes) = counts.entry(language).or_default();
+                *files += 1;
+                *bytes += file.bytes;
             }
         }
-        counts
-            .into_iter()
-            .max_by_key(|&(name, count)| (count, std::cmp::Reverse(name)))
-            .map(|(name, _)| name)
+        let of_most =
+            |(_, a): &(&str, (usize, f64)), (_, b): &(&str, (usize, f64))| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+        // Of those that are alike in both, the first by name.
+        counts.into_iter().rev().max_by(of_most).map(|(name, _)| name)
     }
 
     /// The directory whose parts make the most telling map, and those parts, largest first.
