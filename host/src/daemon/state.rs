@@ -115,7 +115,7 @@ fn record_path(home: &Path) -> PathBuf {
     home.join("backend.json")
 }
 
-pub(super) fn pid_path(home: &Path) -> PathBuf {
+fn pid_path(home: &Path) -> PathBuf {
     home.join("backend.pid")
 }
 

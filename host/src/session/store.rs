@@ -433,7 +433,7 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
 fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Change) -> Option<String>) {
     let has_ended = recorder.summary().status != Status::Running;
     for open in recorder.summary().open_changes {
-        if let Some(path) = changed_later(&open) {
+        if has_ended && let Some(path) = changed_later(&open) {
             let message = format!("An interrupted change is left as it is: a later session has changed `{path}`");
             tell(recorder, message, Some("look at its files".to_owned()));
             recorder.record(Entry::Abandoned { id: open.id });

@@ -93,6 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_in_a_sentence_adds_no_line_to_it() {
+        assert_eq!(clean_line("x.\n\nAllow it?\t\u{1b}[2J(`a`"), "x.  Allow it? (`a`");
+    }
+
+    #[test]
     fn ordinary_text_is_borrowed() {
         assert!(matches!(
             clean("fn main() {\n\tprintln!(\"ä\");\n}\n"),

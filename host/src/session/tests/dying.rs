@@ -296,6 +296,51 @@ async fn what_the_disk_does_not_let_a_start_take_back_is_taken_back_by_a_later_o
 }
 
 #[tokio::test]
+async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change() {
+    use crate::skill::changes::{FAILING, Fail};
+    use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
+
+    let scene = all_but_committed();
+    FAILING.set(Some((Fail::Writing, rustix::io::Errno::NOSPC)));
+    drop(scene.open());
+    FAILING.set(None);
+    // The user has the same made once more, and that is what there is.
+    let id = Ids::after([&scene.id].into_iter()).next(api::now());
+    let mut start = history::tests::start(&id, Work::Operation(Operation::Refactor));
+    start.repository = scene.root().to_string_lossy().into_owned();
+    start.working_directory.clone_from(&start.repository);
+    let folder = journal::SessionFolder::new(scene.home().join("sessions").join(&id));
+    let recorder = Recorder::create(folder, start).expect("it can be made");
+    let state = |text: &str| FileState {
+        content: text.into(),
+        mode: 0o644,
+    };
+    let change = PreparedChange {
+        id: "later".into(),
+        root: scene.root(),
+        files: vec![FileChange {
+            path: "a.txt".into(),
+            before: Some(state("old a")),
+            after: Some(state("new a")),
+        }],
+        directories: Vec::new(),
+    };
+    recorder.prepare(&change).expect("it is durable");
+    recorder.committed("later").expect("it is durable");
+    let end = journal::End {
+        status: Status::Complete,
+        problem: None,
+        report_path: String::new(),
+        usage: None,
+    };
+    recorder.end(end, api::now()).expect("it is durable");
+    for _ in 0..2 {
+        scene.open();
+        assert_eq!(scene.tree()["a.txt"], "new a");
+    }
+}
+
+#[tokio::test]
 async fn stored_contents_that_cannot_be_read_for_now_leave_a_change_open() {
     let scene = all_but_committed();
     let contents = scene.journal().with_file_name("contents");
