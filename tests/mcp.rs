@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Home, finish};
+use crate::support::{Finished, Home, finish, until};
 
 /// The twelve.
 pub(crate) const TOOLS: [&str; 12] = [
@@ -195,6 +195,13 @@ pub(crate) fn journal(home: &Home) -> Vec<Value> {
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
     lines.map(|line| line["entry"].clone()).collect()
+}
+
+/// Waits for the end of the newest session, which may come a moment after that of its agent.
+pub(crate) fn until_ended(home: &Home) {
+    until("its session has ended", || {
+        journal(home).iter().any(|entry| entry["kind"] == "ended")
+    });
 }
 
 /// The calls of the newest session: name, verdict, and whether there is a receipt.

@@ -60,8 +60,8 @@ pub fn detach() {
     let _ = std::env::set_current_dir("/");
 }
 
-/// Runs the daemon until it is told to stop. `ready` is called once it answers requests.
-pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
+/// Runs the daemon until it is told to stop. `announce` hears how the start goes; that it failed is the answer.
+pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
     allow_open_files();
     if let Some(file) = options.environment.wrong_clock() {
         api::make_wrong(file);
@@ -70,6 +70,8 @@ pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem>
     state::check_owner(&home)?;
     state::private_folder(&home).map_err(|error| start_failure("its folder", &home, &error))?;
     let lock = lock::take(&home)?;
+    // One that was killed says where it was.
+    state::withdraw(&home);
     // A configuration that is wrong stops no daemon: the sessions say what is wrong with it.
     let live = Arc::new(config::Live::open(&home, &options.environment));
     let log_failure = |error: io::Error| start_failure("its log below", &home, &error);
@@ -85,7 +87,7 @@ pub fn run(options: Options, ready: impl FnOnce(&Record)) -> Result<(), Problem>
         traffic,
         lock_inode: life::inode(&lock),
     };
-    let served = runtime.block_on(serve(options, parts, ready));
+    let served = runtime.block_on(serve(options, parts, announce));
     // Blocking work that ignores its cancellation must not keep a stopped daemon alive.
     runtime.shutdown_timeout(Duration::from_secs(limits::STOP_SECONDS_MAX));
     drop(lock);
@@ -119,7 +121,7 @@ struct Parts {
     lock_inode: Option<u64>,
 }
 
-async fn serve(options: Options, parts: Parts, ready: impl FnOnce(&Record)) -> Result<(), Problem> {
+async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
     let Options {
         home,
         port,
@@ -155,6 +157,7 @@ async fn serve(options: Options, parts: Parts, ready: impl FnOnce(&Record)) -> R
     let key = settings.and_then(|settings| settings.provider.api_key);
     let keys = key.iter().map(|key| key.expose().to_owned()).collect();
     let outliners = Outliners::new(outliners);
+    announce(&Announcement::Recovering);
     let sessions = Sessions::open(&home, Arc::clone(&skills), outliners, environment.scan_time(), keys)
         .map_err(|error| unusable(error.to_string()))?;
     let record = Record::of_this_process(listening, environment.version().to_owned());
@@ -175,7 +178,7 @@ async fn serve(options: Options, parts: Parts, ready: impl FnOnce(&Record)) -> R
     if record.is_exposed() {
         tracing::warn!(address = %listening, "other machines may reach this: every request needs the token");
     }
-    ready(&record);
+    announce(&Announcement::Ready(record.clone()));
     let life = Life {
         home: home.clone(),
         lock_inode,

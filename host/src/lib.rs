@@ -60,3 +60,4 @@ mod scratch;
 pub mod session;
 pub mod skill;
 pub mod turn;
+mod waiting;

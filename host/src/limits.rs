@@ -295,6 +295,10 @@ pub const AUDIT_CALLS_MAX: usize = 50;
 /// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
 pub const START_SECONDS_MAX: u64 = 10;
 
+/// Seconds that a started daemon may take to look after the sessions of one that was killed. The most that are kept, each
+/// with a journal of its full length on a slow disk, take less.
+pub const RECOVERY_SECONDS_MAX: u64 = 300;
+
 /// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
 pub const HOME_LOOK_MS: u64 = 2000;
 

@@ -252,7 +252,10 @@ fn follow(
         source,
     };
     let (end, left) = match (stopped.map_err(watch)?, control) {
-        (Some(end), _) => (end, None),
+        (Some(end), control) => {
+            control.into_iter().for_each(Control::abandon);
+            (end, None)
+        }
         (None, None) => (own_end(status), None),
         (None, Some(control)) => contained_end(command, control.said())?,
     };

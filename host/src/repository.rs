@@ -26,7 +26,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Stat};
@@ -34,6 +34,7 @@ use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use crate::defence::{self, Defence};
+use crate::waiting;
 pub use concealed::ConcealError;
 use fresh::Basis;
 use ignores::Ignores;
@@ -372,6 +373,12 @@ impl Repository {
     /// Opens a file or a directory beneath the root, unless it is hidden by its real name, by what it is, or by its
     /// first bytes. Never blocks, and never leaves the root.
     pub fn open_at(&self, path: &str) -> Result<Opened, OpenError> {
+        self.open_within(path, &CancellationToken::new())
+    }
+
+    /// The same while nobody cancels it: a file with several names may have a hidden one, which can take a walk through
+    /// everything to know. What is not known by then is not opened.
+    pub(crate) fn open_within(&self, path: &str, cancel: &CancellationToken) -> Result<Opened, OpenError> {
         let denied = |reason| OpenError::Denied {
             path: path.to_owned(),
             reason,
@@ -382,7 +389,7 @@ impl Repository {
             Err(_) if defence::on(Defence::RepositoryPaths) => return Err(denied(OUTSIDE)),
             Err(_) => path.to_owned(),
         };
-        if let Some(opened) = self.open_listed(path, &asked)? {
+        if let Some(opened) = self.open_listed(path, &asked, cancel)? {
             return Ok(opened);
         }
         // Rules that cover directories too are applied before anything is touched, the others once it is known what
@@ -410,7 +417,7 @@ impl Repository {
             }
             _ => EntryKind::File,
         };
-        match self.judge(&handle, &real, kind, &stat) {
+        match self.judge(&handle, &real, kind, &stat, cancel) {
             Some(reason) => Err(denied(reason)),
             None => Ok(opened(handle, real, kind, &stat, false)),
         }
@@ -499,25 +506,19 @@ impl Repository {
         *self.scanned.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);
     }
 
-    /// Waits until nobody else walks. Asks again and again, because a cancelled caller must not wait for another's
-    /// walk.
+    /// Waits until nobody else walks.
     fn turn_to_scan(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ScanError> {
-        loop {
-            if cancel.is_cancelled() {
-                return Err(ScanError::Cancelled);
-            }
-            match self.scanning.try_lock() {
-                Ok(turn) => return Ok(turn),
-                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-            }
+        let turn = waiting::lock(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
+        match cancel.is_cancelled() {
+            true => Err(ScanError::Cancelled),
+            false => Ok(turn),
         }
     }
 
     /// The entries of one directory, sorted by path bytewise, and how many an ignore rule, a skipped directory or a
     /// hidden name left out.
-    pub fn entries(&self, directory: &str) -> Result<(Vec<ListedEntry>, u32), OpenError> {
-        let opened = self.open_at(directory)?;
+    pub fn entries(&self, directory: &str, cancel: &CancellationToken) -> Result<(Vec<ListedEntry>, u32), OpenError> {
+        let opened = self.open_within(directory, cancel)?;
         if opened.kind != EntryKind::Directory {
             return Err(io_error(directory, Errno::NOTDIR));
         }
@@ -561,7 +562,7 @@ impl Repository {
     }
 
     /// Opens what the last walk saw as a file and judged by its names; `None` where it is something else by now.
-    fn open_listed(&self, path: &str, asked: &str) -> Result<Option<Opened>, OpenError> {
+    fn open_listed(&self, path: &str, asked: &str, cancel: &CancellationToken) -> Result<Option<Opened>, OpenError> {
         let is_listed = |scan: Arc<Scan>| scan.list.find(asked).is_some();
         if !self.scanned().is_some_and(is_listed) {
             return Ok(None);
@@ -573,7 +574,7 @@ impl Repository {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
-        match self.hidden_file(&handle, asked, &stat) {
+        match self.hidden_file(&handle, asked, &stat, cancel) {
             Some(reason) => Err(OpenError::Denied {
                 path: path.to_owned(),
                 reason,
@@ -640,13 +641,20 @@ impl Repository {
     }
 
     /// Why what was opened is hidden. `path` is its real name.
-    fn judge(&self, handle: &OwnedFd, path: &str, kind: EntryKind, stat: &Stat) -> Option<&'static str> {
+    fn judge(
+        &self,
+        handle: &OwnedFd,
+        path: &str,
+        kind: EntryKind,
+        stat: &Stat,
+        cancel: &CancellationToken,
+    ) -> Option<&'static str> {
         let is_directory = kind == EntryKind::Directory;
         self.rules
             .hidden(path, is_directory)
             .or_else(|| self.hidden_place(path, is_directory))
             .or_else(|| match kind {
-                EntryKind::File => self.hidden_file(handle, path, stat),
+                EntryKind::File => self.hidden_file(handle, path, stat, cancel),
                 EntryKind::Directory | EntryKind::Symlink => None,
             })
     }
@@ -676,12 +684,18 @@ impl Repository {
     }
 
     /// Why a file is hidden for what it is or holds.
-    fn hidden_file(&self, handle: &OwnedFd, path: &str, stat: &Stat) -> Option<&'static str> {
+    fn hidden_file(
+        &self,
+        handle: &OwnedFd,
+        path: &str,
+        stat: &Stat,
+        cancel: &CancellationToken,
+    ) -> Option<&'static str> {
         let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
-        if is_linked && self.is_hidden_identity(Identity::of(stat)) {
+        if is_linked && self.is_hidden_identity(Identity::of(stat), cancel) {
             return Some(HARD_LINK);
         }
-        if let Some(reason) = self.linked_reason(stat) {
+        if let Some(reason) = self.linked_reason(stat, cancel) {
             return Some(reason);
         }
         let wanted = secrets::bytes_wanted(path);
@@ -700,10 +714,10 @@ impl Repository {
 
     /// True where a file is known to have a hidden name elsewhere. Files with more than one name are rare enough that
     /// the first of them may cost a walk.
-    fn is_hidden_identity(&self, identity: Identity) -> bool {
+    fn is_hidden_identity(&self, identity: Identity, cancel: &CancellationToken) -> bool {
         if self.scanned().is_none() {
             // A walk that fails or is cut knows less; what it knows is still applied.
-            drop(self.list(&CancellationToken::new()));
+            drop(self.list(cancel));
         }
         self.scanned().is_some_and(|scan| scan.hidden.contains(&identity))
     }

@@ -10,20 +10,42 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
-use tempfile::TempDir;
 
 /// Name of the folder in the program's own directory.
 const NAME: &str = "tmp";
 
-/// A new private folder (0700) that is removed when it is dropped. `home` is the program's own directory, where one is
-/// known.
-pub(crate) fn folder(home: Option<&Path>, prefix: &str) -> io::Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix);
-    match place(home) {
-        Some(place) => builder.tempdir_in(place),
-        None => builder.tempdir(),
+/// A private folder (0700) that is removed when this is dropped, whatever was made of it.
+#[derive(Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    fn new(place: &Path, prefix: &str) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(place)?;
+        Ok(Self(folder.keep()))
     }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+/// A new private folder. `home` is the program's own directory, where one is known.
+pub(crate) fn folder(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
+    Folder::new(&place(home).unwrap_or_else(std::env::temp_dir), prefix)
+}
+
+/// The same by its real path, for a copy of a repository whose programs have to run. Where none may be run below the
+/// program's own directory it lies in `/tmp`, and what a daemon leaves there that is killed, nobody finds.
+pub(crate) fn folder_for_programs(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
+    let place = place_for_programs(home).unwrap_or_else(|| "/tmp".into());
+    Folder::new(&place.canonicalize()?, prefix)
 }
 
 /// Where such folders lie, where a daemon keeps them.
@@ -34,9 +56,8 @@ fn place(home: Option<&Path>) -> Option<PathBuf> {
     is_folder.then_some(place)
 }
 
-/// Where a copy of a repository lies whose programs have to run; absent where those of the usual place must not, and
-/// where there is none.
-pub(crate) fn place_for_programs(home: Option<&Path>) -> Option<PathBuf> {
+/// Where such folders lie; absent, too, where no program may be run there.
+fn place_for_programs(home: Option<&Path>) -> Option<PathBuf> {
     let runs = |place: &PathBuf| {
         let flags = rustix::fs::statvfs(place).map(|system| system.f_flag);
         flags.is_ok_and(|flags| !flags.contains(StatVfsMountFlags::NOEXEC))
@@ -76,10 +97,7 @@ impl Leftovers {
 pub(crate) fn remove(path: &Path) {
     let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let removed = match is_folder {
-        true => {
-            open_up(path);
-            fs::remove_dir_all(path)
-        }
+        true => remove_folder(path),
         false => fs::remove_file(path),
     };
     // What is left of it, for whatever reason, holds nothing that the user does not have.
@@ -88,14 +106,31 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// A run may take the rights to its own directories away, which would keep them from being removed.
-fn open_up(folder: &Path) {
-    let _ = fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
+/// A run may have nested its directories deeper than a path or a process's handles reach, and may have taken its own
+/// rights to them away. So each is brought up to one level before it is emptied in turn.
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    let beside = folder.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let level = tempfile::Builder::new().prefix("tool-end-").tempdir_in(beside)?;
+    let mut number = 0u64;
+    let mut found = vec![folder.to_owned()];
+    while let Some(folder) = found.pop() {
+        fs::set_permissions(&folder, PermissionsExt::from_mode(0o700))?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                // To move a directory is to write to it.
+                fs::set_permissions(entry.path(), PermissionsExt::from_mode(0o700))?;
+                let place = level.path().join(number.to_string());
+                fs::rename(entry.path(), &place)?;
+                number += 1;
+                found.push(place);
+            } else {
+                fs::remove_file(entry.path())?;
+            }
         }
+        fs::remove_dir(&folder)?;
     }
+    level.close()
 }
 
 #[cfg(test)]
@@ -108,7 +143,8 @@ mod tests {
         let made = folder(Some(home.path()), "tool-x-").expect("there is room");
         assert!(!made.path().starts_with(home.path()), "there is no daemon");
         open(home.path()).expect("it can be made");
-        let left = folder(Some(home.path()), "tool-x-").expect("there is room").keep();
+        let left = folder(Some(home.path()), "tool-x-").expect("there is room");
+        let left = std::mem::ManuallyDrop::new(left).path().to_owned();
         assert_eq!(left.parent(), Some(home.path().join("tmp").as_path()));
         let outside = home.path().join("outside");
         fs::create_dir_all(left.join("locked/deep")).expect("folders can be made");
@@ -123,6 +159,29 @@ mod tests {
         let names = fs::read_dir(home.path().join("tmp")).expect("it is there").flatten();
         assert_eq!(names.map(|entry| entry.path()).collect::<Vec<_>>(), [new.path()]);
         assert!(outside.join("kept").exists());
+    }
+
+    #[test]
+    fn a_folder_is_removed_however_deep_it_is_and_whatever_rights_are_left() {
+        use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+        let home = tempfile::tempdir().expect("a temporary folder");
+        open(home.path()).expect("it can be made");
+        let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+        // Deeper than the longest path, and than handles that a process has by default.
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut deep = rustix::fs::open(made.path(), flags, Mode::empty()).expect("it is there");
+        for _ in 0..5_000 {
+            mkdirat(&deep, "d", Mode::RWXU).expect("folders can be made");
+            deep = openat(&deep, "d", flags, Mode::empty()).expect("it is there");
+        }
+        drop(openat(&deep, "f", OFlags::CREATE | OFlags::WRONLY, Mode::empty()).expect("files can be made"));
+        rustix::fs::fchmod(&deep, Mode::empty()).expect("modes can be set");
+        let path = made.path().to_owned();
+        drop(made);
+        assert!(!path.exists());
+        let left = fs::read_dir(home.path().join(NAME)).expect("it is there").count();
+        assert_eq!(left, 0);
+        unlinkat(&deep, "f", AtFlags::empty()).expect_err("it is gone");
     }
 
     #[test]

@@ -36,7 +36,6 @@ pub(crate) mod taint;
 pub(crate) mod text;
 mod turns;
 mod unattended;
-mod waiting;
 mod wasi;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -20,7 +20,8 @@ const SANDBOXES: [&str; 2] = ["namespaces", "landlock"];
 struct Start {
     mark: String,
     spec: Vec<u8>,
-    _repository: TempDir,
+    /// The repository, and where the fallback copies it.
+    _folders: [TempDir; 2],
 }
 
 impl Start {
@@ -28,6 +29,7 @@ impl Start {
         let mark = format!("start-{}", uuid());
         let repository = folder(&[(&mark, "")]);
         let root = repository.path().canonicalize().expect("it is there");
+        let work = folder(&[]);
         let bounds = json!({
             "tree_bytes": 1 << 20, "tree_inodes": 100, "scratch_bytes": 1 << 20, "scratch_inodes": 100,
             "tasks": 10, "memory_bytes": 1 << 30,
@@ -35,14 +37,14 @@ impl Start {
         let spec = json!({
             "sandbox": sandbox, "program": "/bin/sh", "arguments": ["-c", "echo started; sleep 60; exit"],
             "directory": root, "environment": {"PATH": "/usr/bin:/bin", "MARK": mark}, "root": root, "hidden": [],
-            "visible": [], "home": null, "bounds": bounds, "installation": null, "scratch": "/tmp",
+            "visible": [], "home": null, "bounds": bounds, "installation": null, "folder": work.path(),
         });
         let text = spec.to_string().into_bytes();
         let length = u32::try_from(text.len()).expect("it fits").to_le_bytes();
         Self {
             mark,
             spec: [&length, text.as_slice()].concat(),
-            _repository: repository,
+            _folders: [repository, work],
         }
     }
 
@@ -66,16 +68,6 @@ impl Start {
 
     fn nothing_is_left(&self, when: &str) {
         until(when, || processes_of(&self.mark) == 0);
-        self.remove_copy();
-    }
-
-    /// A helper that is killed cannot remove the copy of the fallback.
-    fn remove_copy(&self) {
-        let places = std::fs::read_dir("/tmp").expect("it can be listed").flatten();
-        let ours = places
-            .map(|entry| entry.path())
-            .filter(|place| place.join("tree").join(&self.mark).exists());
-        ours.for_each(|place| std::fs::remove_dir_all(place).expect("it is ours"));
     }
 }
 

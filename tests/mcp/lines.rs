@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use host::limits;
 use serde_json::{Value, json};
 
-use super::{Agent, TOOLS, calls, initialize, journal, text};
+use super::{Agent, TOOLS, calls, initialize, journal, text, until_ended};
 use crate::contain::{processes, repository};
 use crate::support::{Home, folder, git, holds, say, until};
 
@@ -66,6 +66,7 @@ fn another_agent_lists_and_calls_the_skills() {
     holds(&listed, &["  mcp        running  "]);
     let ended = agent.end().expect(0);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
+    until_ended(&home);
     let listed = home
         .run(repository.path(), &["history", "--operation", "mcp"])
         .expect(0)
@@ -280,6 +281,7 @@ fn what_the_policy_asks_is_asked_by_elicitation() {
         );
     }
     agent.end().expect(0);
+    until_ended(&home);
     let answers: Vec<Value> = journal(&home)
         .into_iter()
         .filter(|entry| entry["kind"] == "answered")
@@ -513,5 +515,6 @@ fn a_thousand_calls_go_over_one_connection() {
         "overhead of a call over lines, median of 1,000: {:?}",
         took[500]
     ));
+    until_ended(&home);
     assert_eq!(calls(&home).len(), 1_000);
 }

@@ -135,7 +135,7 @@ pub(super) fn is_exposed(status: &BackendStatus) -> bool {
     address.is_ok_and(|address| !address.is_loopback())
 }
 
-/// The daemon mode: runs until it is told to stop. Whoever started it reads one line from standard output.
+/// The daemon mode: runs until it is told to stop. Whoever started it reads standard output until it knows.
 pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
     daemon::detach();
     let options = daemon::Options {
@@ -145,7 +145,7 @@ pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
         builtins: BUILTINS,
         outliners: OUTLINERS,
     };
-    let result = daemon::run(options, |record| announce(&Announcement::Ready(record.clone())));
+    let result = daemon::run(options, announce);
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(problem) => {
@@ -155,7 +155,7 @@ pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
     }
 }
 
-/// The one line that the starting process waits for. It may have given up by now, which is no reason to end.
+/// A line that the starting process waits for. It may have given up by now, which is no reason to end.
 fn announce(announcement: &Announcement) {
     if let Ok(line) = serde_json::to_string(announcement) {
         let _ = writeln!(std::io::stdout(), "{line}");

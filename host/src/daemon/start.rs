@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -14,10 +15,12 @@ use crate::api::Problem;
 use crate::config::Environment;
 use crate::limits;
 
-/// What a starting daemon tells the process that started it: one line of JSON on its standard output.
+/// What a starting daemon tells the process that started it: lines of JSON on its standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Announcement {
+    /// It has begun to look after the sessions of earlier ones, of which there may be many: the others come later.
+    Recovering,
     /// It answers requests.
     Ready(Record),
     /// It could not start.
@@ -48,13 +51,13 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| failed(&error))?;
-    let announced = child.stdout.take().map_or_else(
-        || Err(io::ErrorKind::BrokenPipe.into()),
-        |stdout| first_line(stdout, limits::seconds(limits::START_SECONDS_MAX)),
-    );
-    let announcement = announced.and_then(|line| Ok(serde_json::from_str(&line)?));
-    match announcement {
+    let announced = child
+        .stdout
+        .take()
+        .map_or_else(|| Err(io::ErrorKind::BrokenPipe.into()), announcement);
+    match announced {
         Ok(Announcement::Ready(record)) => Ok(record),
+        Ok(Announcement::Recovering) => Err(failed(&"it did not say how its start ended")),
         Ok(Announcement::Failed(problem)) => {
             // It has ended or is about to; reaping it keeps no zombie behind a long-lived caller.
             let _ = child.wait();
@@ -80,19 +83,31 @@ fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
     ))
 }
 
-/// Reads one line within a time, on a thread of its own: a pipe has no time-out.
-fn first_line(stdout: impl Read + Send + 'static, timeout: Duration) -> io::Result<String> {
+/// Reads how a start ended, on a thread of its own: a pipe has no time-out. One that recovers is given longer.
+fn announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = BufReader::new(stdout).read_line(&mut line).map(|_| line);
-        // The receiver is gone only after the time-out, when nobody wants the line any more.
-        let _ = sender.send(read);
+        for line in BufReader::new(stdout).lines() {
+            // The receiver is gone once it knows, or does not wait any more.
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
     });
-    match receiver.recv_timeout(timeout) {
-        Ok(Ok(line)) if line.is_empty() => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended at once")),
-        Ok(read) => read,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time")),
+    let mut patience = limits::START_SECONDS_MAX;
+    loop {
+        match receiver.recv_timeout(limits::seconds(patience)) {
+            Ok(line) => match serde_json::from_str(&line?)? {
+                Announcement::Recovering => patience = limits::RECOVERY_SECONDS_MAX,
+                end => return Ok(end),
+            },
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended at once"));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time"));
+            }
+        }
     }
 }
 
@@ -117,20 +132,34 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_daemon_that_never_answers_is_given_up() {
+    /// The hint of a start that fails because the daemon is this script, in a time that is so many times shorter.
+    fn fails(script: &str, hurry: u32) -> String {
         let (folder, home) = (
             tempfile::tempdir().expect("a temporary folder"),
             tempfile::tempdir().expect("a temporary folder"),
         );
         let place = folder.path().join("daemon");
-        std::fs::write(&place, "#!/bin/sh\nexec sleep 20\n").expect("the folder is writable");
+        std::fs::write(&place, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
         std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
-        let _hurried = limits::pace::hurried(20);
-        let started = Instant::now();
+        let _hurried = limits::pace::hurried(hurry);
         let problem = start(&place, &[], home.path(), &Environment::default());
-        let hint = problem.expect_err("nobody answers").hint.unwrap_or_default();
+        problem.expect_err("nobody answers").hint.unwrap_or_default()
+    }
+
+    #[test]
+    fn a_daemon_that_never_answers_is_given_up() {
+        let started = Instant::now();
+        let hint = fails("exec sleep 20", 20);
         assert!(hint.starts_with("it did not answer in time"), "{hint}");
         assert!(started.elapsed() < Duration::from_secs(limits::START_SECONDS_MAX));
+    }
+
+    #[test]
+    fn a_daemon_that_recovers_is_given_longer_and_not_for_ever() {
+        // Longer than a start may take: 0.1 s in this test.
+        let hint = fails("echo '\"recovering\"'; sleep 1", 100);
+        assert!(hint.starts_with("it ended at once"), "{hint}");
+        let hint = fails("echo '\"recovering\"'; exec sleep 20", 1_000);
+        assert!(hint.starts_with("it did not answer in time"), "{hint}");
     }
 }

@@ -161,7 +161,9 @@ pub(super) fn publish(home: &Path, record: &Record) -> io::Result<()> {
 /// Removes what [`publish`] wrote. A file that cannot be removed is stale, and readers check the lock.
 pub(super) fn withdraw(home: &Path) {
     for place in [record_path(home), pid_path(home)] {
-        if let Err(error) = fs::remove_file(&place) {
+        if let Err(error) = fs::remove_file(&place)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(path = %place.display(), %error, "could not remove");
         }
     }

@@ -49,7 +49,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CommandSpec;
 use super::proxy::Way;
-use crate::limits;
+use crate::{limits, scratch};
 use handover::Inbox;
 pub(super) use spec::Message;
 #[cfg(target_os = "linux")]
@@ -235,12 +235,21 @@ pub(super) struct Control {
     inbox: Inbox,
     /// True while the handle of a listener is still to come.
     awaits_listener: bool,
+    /// In the fallback, where the run works; removed with this, which the run must not outlive.
+    _folder: Option<scratch::Folder>,
 }
 
 impl Control {
     /// A pair: this end, and the one that becomes the helper's standard input. The spec is already under way in it.
     pub(super) fn new(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<(Self, UnixStream)> {
-        let spec = plan::spec(command, enclosure);
+        let folder = match enclosure.sandbox {
+            Sandbox::Landlock => Some(scratch::folder_for_programs(
+                enclosure.state_directory.as_deref(),
+                "tool-run-",
+            )?),
+            Sandbox::Namespaces | Sandbox::None => None,
+        };
+        let spec = plan::spec(command, enclosure, folder.as_ref().map(scratch::Folder::path));
         let (own, helpers) = UnixStream::pair()?;
         let text = serde_json::to_vec(&spec).map_err(io::Error::other)?;
         // Larger than the socket's buffer it may be, and nobody reads before the helper runs.
@@ -253,6 +262,7 @@ impl Control {
             socket: own,
             inbox: Inbox::default(),
             awaits_listener: enclosure.installation.is_some(),
+            _folder: folder,
         };
         Ok((control, helpers))
     }
@@ -266,6 +276,14 @@ impl Control {
     /// Ends everything at once.
     pub(super) fn end(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Lets go of a run that was stopped. Nobody waits until what it worked on is removed.
+    pub(super) fn abandon(self) {
+        // Where there is no thread it is removed here.
+        let _ = std::thread::Builder::new()
+            .name("abandon".to_owned())
+            .spawn(move || drop(self));
     }
 
     /// The listener of an installation's own network, once it has come.

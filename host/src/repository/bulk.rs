@@ -75,13 +75,13 @@ impl Repository {
         let entry = &names.0.list.files[at];
         let path = entry.path.as_str();
         let Some((handle, stat)) = self.open_regular(path) else {
-            return self.read_otherwise(path, wanted, into);
+            return self.read_otherwise(path, wanted, into, cancel);
         };
         let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
         if is_linked && self.is_hidden_link(names, at, &stat, cancel) {
             return Err(denied(path, super::HARD_LINK));
         }
-        if let Some(reason) = self.linked_reason(&stat) {
+        if let Some(reason) = self.linked_reason(&stat, cancel) {
             return Err(denied(path, reason));
         }
         self.take(&handle, path, size(&stat), wanted, into)
@@ -94,8 +94,14 @@ impl Repository {
     }
 
     /// What is no plain file any more: a link is followed as always, and everything is judged again.
-    fn read_otherwise(&self, path: &str, wanted: Wanted, into: &mut Vec<u8>) -> Result<Read, OpenError> {
-        let opened = self.open_at(path)?;
+    fn read_otherwise(
+        &self,
+        path: &str,
+        wanted: Wanted,
+        into: &mut Vec<u8>,
+        cancel: &CancellationToken,
+    ) -> Result<Read, OpenError> {
+        let opened = self.open_within(path, cancel)?;
         match opened.kind {
             EntryKind::File => self.take(&opened.handle, &opened.path, opened.size, wanted, into),
             _ => Err(OpenError::IsDirectory { path: path.to_owned() }),

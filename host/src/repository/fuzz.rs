@@ -104,7 +104,9 @@ pub(crate) fn opening(bytes: &[u8]) {
         "{asked:?} is hidden"
     );
     if is_directory {
-        let (entries, _) = repository.entries(&opened.path).expect("it was opened");
+        let (entries, _) = repository
+            .entries(&opened.path, &CancellationToken::new())
+            .expect("it was opened");
         assert!(
             entries.iter().all(|entry| !entry.path.contains("secret")),
             "{asked:?} shows what is hidden"

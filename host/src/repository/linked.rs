@@ -5,16 +5,18 @@
 //! a bound, and again where that file was given a name since. Beyond the bound such files are not opened at all.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 use tokio_util::sync::CancellationToken;
 
+use super::concealed::ConcealError;
 use super::open::Identity;
 use super::{HARD_LINK, Repository, walk};
 use crate::defence::{self, Defence};
 use crate::limits::{LINKED_ENTRIES_MAX, SCAN_SETTLING_MS};
+use crate::waiting;
 
 const UNKNOWN: &str = "has several names, and there are too many files to know whether one of them is hidden";
 
@@ -33,25 +35,37 @@ struct Known {
 
 impl Repository {
     /// Why a file is hidden that may have a hidden name where no list goes. What has one name costs nothing here.
-    pub(super) fn linked_reason(&self, stat: &Stat) -> Option<&'static str> {
+    /// Where it is not known when the caller is cancelled, it counts as hidden.
+    pub(super) fn linked_reason(&self, stat: &Stat, cancel: &CancellationToken) -> Option<&'static str> {
         let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
         match is_linked && defence::on(Defence::LeftOutIdentity) {
-            true => self.linked.reason_within(self, stat, LINKED_ENTRIES_MAX),
+            true => self.linked.reason_within(self, stat, LINKED_ENTRIES_MAX, cancel),
             false => None,
         }
     }
 }
 
 impl Linked {
-    fn reason_within(&self, repository: &Repository, stat: &Stat, entries_max: u64) -> Option<&'static str> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn reason_within(
+        &self,
+        repository: &Repository,
+        stat: &Stat,
+        entries_max: u64,
+        cancel: &CancellationToken,
+    ) -> Option<&'static str> {
+        let Some(mut known) = waiting::lock(&self.0, cancel) else {
+            return Some(UNKNOWN);
+        };
         // A new name changes the time of the file itself.
         let settled = walk::changed_ns(stat) + i128::from(SCAN_SETTLING_MS) * 1_000_000;
         if known.as_ref().is_none_or(|known| known.begun_ns <= settled) {
-            *known = Some(Known {
-                begun_ns: now_ns(),
-                inodes: repository.linked_hidden(entries_max, &CancellationToken::new()).ok(),
-            });
+            let begun_ns = now_ns();
+            let inodes = match repository.linked_hidden(entries_max, cancel) {
+                // The next one who asks may have the time.
+                Err(ConcealError::Cancelled) => return Some(UNKNOWN),
+                found => found.ok(),
+            };
+            *known = Some(Known { begun_ns, inodes });
         }
         match known.as_ref().and_then(|known| known.inodes.as_ref()) {
             Some(inodes) => inodes.contains(&Identity::of(stat).inode).then_some(HARD_LINK),
@@ -135,11 +149,31 @@ mod tests {
     fn what_has_several_names_is_refused_where_there_is_too_much_to_look_at() {
         let (folder, repository) = made(&[("a.txt", "x"), ("c.txt", "x")], &[("a.txt", "b.txt")]);
         let stat = stat(&folder.path().join("b.txt"));
+        let cancel = CancellationToken::new();
+        let within = |linked: &Linked, most, cancel| linked.reason_within(&repository, &stat, most, cancel);
+        assert_eq!(within(&Linked::default(), 2, &cancel), Some(UNKNOWN));
+        assert_eq!(within(&Linked::default(), LINKED_ENTRIES_MAX, &cancel), None);
+    }
+
+    #[test]
+    fn who_has_no_time_to_look_is_refused_and_nothing_is_concluded_for_others() {
+        let (folder, repository) = made(&[("a.txt", "x"), (".gitignore", "ignored/\n")], &[("a.txt", "b.txt")]);
+        let (ended, waits) = (CancellationToken::new(), CancellationToken::new());
+        ended.cancel();
+        let open = |cancel| {
+            repository
+                .open_within("b.txt", cancel)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(open(&ended), Err(format!("`b.txt` is not accessible: it {UNKNOWN}")));
+        assert_eq!(open(&waits), Ok(()));
+        // Somebody else looks, for long.
         let linked = Linked::default();
-        assert_eq!(linked.reason_within(&repository, &stat, 2), Some(UNKNOWN));
-        assert_eq!(
-            Linked::default().reason_within(&repository, &stat, LINKED_ENTRIES_MAX),
-            None
-        );
+        let held = linked.0.lock().expect("nobody holds it");
+        let stat = stat(&folder.path().join("b.txt"));
+        let reason = linked.reason_within(&repository, &stat, LINKED_ENTRIES_MAX, &ended);
+        assert_eq!(reason, Some(UNKNOWN));
+        drop(held);
     }
 }

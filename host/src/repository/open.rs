@@ -17,6 +17,10 @@ use crate::defence::{self, Defence};
 /// How many symbolic links one path may lead through; the kernel's own bound.
 const LINKS_MAX: usize = 40;
 
+/// How many directories deep a path through links may lead: each holds a handle while the path is followed. Real trees
+/// are less than 30 deep.
+const LEVELS_MAX: usize = 256;
+
 /// Device and inode: what a file is, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -177,6 +181,7 @@ impl Root {
             }
             let here = self.at(done.last().map(|(_, handle)| handle));
             match rustix::fs::openat(here, part.as_str(), THROUGH, Mode::empty()) {
+                Ok(_) if done.len() >= LEVELS_MAX => return Err(Errno::NAMETOOLONG.into()),
                 Ok(handle) => {
                     done.push((part, handle));
                     continue;

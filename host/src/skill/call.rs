@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::engine::Runtime;
@@ -23,7 +22,7 @@ use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
 use crate::limits;
 use crate::repository::{fold, normalise};
-use crate::scratch;
+use crate::scratch::{self, Folder};
 
 /// Codes of the contract; anything else that a skill says is `failed`.
 pub(super) const CODES: [&str; 6] = [
@@ -59,7 +58,7 @@ pub(super) struct Job<'a> {
 
 /// What the guest left behind.
 struct Proposal {
-    stage: Option<TempDir>,
+    stage: Option<Folder>,
     deletions: Vec<String>,
 }
 
@@ -180,7 +179,7 @@ impl Job<'_> {
         })
     }
 
-    fn guest(&self, call: &Arc<Call>, grants: &Grants) -> Result<(wit::Outcome, Option<TempDir>), CallError> {
+    fn guest(&self, call: &Arc<Call>, grants: &Grants) -> Result<(wit::Outcome, Option<Folder>), CallError> {
         let arguments = self.arguments.to_string();
         let parts = match self.loaded.is_sharded() && may_be_split(grants) {
             true => self.split(call, grants, &arguments)?,
@@ -202,7 +201,7 @@ impl Job<'_> {
         call: &Arc<Call>,
         grants: &Grants,
         arguments: &str,
-    ) -> Result<(wit::Outcome, Option<TempDir>), CallError> {
+    ) -> Result<(wit::Outcome, Option<Folder>), CallError> {
         let (answer, stage) = self.loaded.call(call, grants.clone(), arguments)?;
         match answer {
             Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),

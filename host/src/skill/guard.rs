@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
@@ -290,7 +291,7 @@ impl State {
         let opened = self
             .repository()?
             .repository
-            .open_at(&asked.path)
+            .open_within(&asked.path, &self.call.token)
             .map_err(|error| open_error(&error))?;
         let needs_directory = asked.directory && defence::on(Defence::TrailingSlash);
         match opened.kind {
@@ -342,7 +343,9 @@ impl State {
     fn stat_descriptor(&mut self, handle: &Resource<Handle>) -> FsResult<Stat> {
         let path = match self.descriptor(handle)? {
             Descriptor::RepositoryFile { file } => return rustix::fs::fstat(&file.open.handle).map_err(errno),
-            Descriptor::RepositoryDirectory { path } => return stat_repository(&self.repository()?.repository, path),
+            Descriptor::RepositoryDirectory { path } => {
+                return stat_repository(&self.repository()?.repository, path, &self.call.token);
+            }
             Descriptor::StageFile { file, .. } => return Ok(file.stat()?),
             Descriptor::StageDirectory { path } => path.clone(),
         };
@@ -354,10 +357,10 @@ impl State {
             Directory::Repository(base) => {
                 let asked = Asked::new(&base, path)?;
                 let follow = asked.directory || flags.contains(PathFlags::SYMLINK_FOLLOW);
-                let context = self.repository()?;
+                let (context, cancel) = (self.repository()?, &self.call.token);
                 let stat = match follow {
-                    true => stat_repository(&context.repository, &asked.path)?,
-                    false => stat_repository_link(&context.repository, &asked.path)?,
+                    true => stat_repository(&context.repository, &asked.path, cancel)?,
+                    false => stat_repository_link(&context.repository, &asked.path, cancel)?,
                 };
                 as_asked(&asked, stat)
             }
@@ -378,14 +381,16 @@ fn as_asked(asked: &Asked, stat: Stat) -> FsResult<Stat> {
     }
 }
 
-fn stat_repository(repository: &Repository, path: &str) -> FsResult<Stat> {
-    let opened = repository.open_at(path).map_err(|error| open_error(&error))?;
+fn stat_repository(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
+    let opened = repository
+        .open_within(path, cancel)
+        .map_err(|error| open_error(&error))?;
     rustix::fs::fstat(&opened.handle).map_err(errno)
 }
 
 /// The link itself, where the path ends in one whose own name is not hidden.
-fn stat_repository_link(repository: &Repository, path: &str) -> FsResult<Stat> {
-    let opened = repository.open_at(path);
+fn stat_repository_link(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
+    let opened = repository.open_within(path, cancel);
     if let Ok(opened) = &opened
         && opened.path == path
     {
@@ -401,10 +406,10 @@ fn stat_repository_link(repository: &Repository, path: &str) -> FsResult<Stat> {
 }
 
 /// What lies at a path, without opening it: its directory and its name may be seen, and that is all that is checked.
-fn stat_entry(repository: &Repository, path: &str) -> FsResult<Stat> {
+fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
     let (parent, name) = split(path);
     if name.is_empty() {
-        return stat_repository(repository, path);
+        return stat_repository(repository, path, cancel);
     }
     let parent = repository.open_at(parent).map_err(|error| open_error(&error))?;
     let path = join(&parent.path, name);
@@ -693,7 +698,7 @@ impl types::HostDescriptor for State {
         // The text of a link that leads out, or to something hidden, tells what the guest may not know.
         context
             .repository
-            .open_at(&asked.path)
+            .open_within(&asked.path, &self.call.token)
             .map_err(|error| open_error(&error))?;
         let Some((parent, _)) = symlink(&context.repository, &asked.path) else {
             return refuse(ErrorCode::Invalid);
@@ -755,7 +760,11 @@ impl types::HostDescriptor for State {
             && !flags.contains(PathFlags::SYMLINK_FOLLOW)
         {
             let asked = Asked::new(&base, &path)?;
-            return Ok(metadata_hash(&stat_entry(&self.repository()?.repository, &asked.path)?));
+            return Ok(metadata_hash(&stat_entry(
+                &self.repository()?.repository,
+                &asked.path,
+                &self.call.token,
+            )?));
         }
         Ok(metadata_hash(&self.stat_path(&handle, flags, &path)?))
     }

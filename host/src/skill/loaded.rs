@@ -6,7 +6,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tempfile::TempDir;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
@@ -15,13 +14,14 @@ use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
 use super::engine::Runtime;
 use super::sandbox::{self, Call, Grants, State};
 use super::{CallError, guard, imports, wasi};
+use crate::scratch::Folder;
 
 /// Compiled code of a component of which there are copies: ours have up to 2.5 MiB. What carries an interpreter along has
 /// tens, and its calls are so long that nobody notices.
 const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What an instance gave, and what it left in its stage.
-type Left<R> = (R, Option<TempDir>);
+type Left<R> = (R, Option<Folder>);
 
 type Split = (Result<Vec<String>, Failure>,);
 type Merge = (Result<Outcome, Failure>,);

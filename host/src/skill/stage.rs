@@ -17,11 +17,11 @@ use super::bindings::tool::skill::types::Failure;
 use super::changes::{self, Obstacle, ReadError, RolledBack};
 use super::policy::{Decision, Effect, Writes};
 use super::runner;
-use super::waiting;
 use super::{CallContext, ChangeKind, ContentsFull, FileChange, FileState, PreparedChange, SessionFiles};
 use crate::defence::{self, Defence};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
+use crate::waiting;
 
 /// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
 ///

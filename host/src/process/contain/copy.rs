@@ -5,12 +5,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Bounds;
 use super::spec::{Spec, Visible};
 use crate::defence::{self, Defence};
-use crate::scratch;
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
@@ -35,61 +34,32 @@ impl Spec {
     }
 }
 
-/// The folder of a run in which the copy, a home and a place for temporary files lie.
-pub(super) struct Copy(PathBuf);
-
-impl Copy {
-    /// Copies the repository and makes the spec mean the copy.
-    pub(super) fn of(spec: &mut Spec) -> io::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("tool-run-")
-            .tempdir_in(&spec.scratch)?
-            .keep();
-        let copy = Self(folder.canonicalize()?);
-        match copy.fill(spec) {
-            Ok(()) => Ok(copy),
-            Err(error) => {
-                copy.end();
-                Err(error)
-            }
-        }
+/// Copies the repository into the folder of a run in the fallback, beside a home and a place for temporary files, and
+/// makes the spec mean the copy.
+pub(super) fn stand_in(spec: &mut Spec, folder: &Path) -> io::Result<()> {
+    let place = folder.join("tree");
+    tree(&spec.tree(), &place, &LINKED)?;
+    let linked = LINKED.map(|name| spec.root.join(name));
+    spec.visible
+        .extend(linked.into_iter().filter(|path| path.is_dir()).map(Visible::Place));
+    if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
+        spec.directory = place.join(inside);
     }
-
-    fn fill(&self, spec: &mut Spec) -> io::Result<()> {
-        let place = self.0.join("tree");
-        tree(&spec.tree(), &place, &LINKED)?;
-        let linked = LINKED.map(|name| spec.root.join(name));
-        spec.visible
-            .extend(linked.into_iter().filter(|path| path.is_dir()).map(Visible::Place));
-        if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
-            spec.directory = place.join(inside);
-        }
-        // Sources that are to be tested are those of the copy.
-        if let Some(sources) = spec.environment.get_mut("PYTHONPATH")
-            && let Ok(inside) = Path::new(sources).strip_prefix(&spec.root)
-        {
-            *sources = place.join(inside).to_string_lossy().into_owned();
-        }
-        spec.root = place;
-        for (variable, name) in [("HOME", "home"), ("TMPDIR", "tmp")] {
-            let folder = self.0.join(name);
-            fs::DirBuilder::new().mode(0o700).create(&folder)?;
-            spec.environment
-                .insert(variable.to_owned(), folder.to_string_lossy().into_owned());
-        }
-        spec.home = Some(self.0.join("home"));
-        Ok(())
+    // Sources that are to be tested are those of the copy.
+    if let Some(sources) = spec.environment.get_mut("PYTHONPATH")
+        && let Ok(inside) = Path::new(sources).strip_prefix(&spec.root)
+    {
+        *sources = place.join(inside).to_string_lossy().into_owned();
     }
-
-    /// Where it lies.
-    pub(super) fn place(&self) -> &Path {
-        &self.0
+    spec.root = place;
+    for (variable, name) in [("HOME", "home"), ("TMPDIR", "tmp")] {
+        let folder = folder.join(name);
+        fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        spec.environment
+            .insert(variable.to_owned(), folder.to_string_lossy().into_owned());
     }
-
-    /// Removes it.
-    pub(super) fn end(self) {
-        scratch::remove(&self.0);
-    }
+    spec.home = Some(folder.join("home"));
+    Ok(())
 }
 
 /// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
@@ -197,6 +167,6 @@ mod tests {
         );
         let mode = fs::metadata(to.join("a/b")).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o555);
-        scratch::remove(folder.path());
+        crate::scratch::remove(folder.path());
     }
 }

@@ -18,6 +18,7 @@ use super::handover::{self, Inbox};
 use super::metadata::Clerk;
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, copy, helper_program, members, namespaces, walls};
+use crate::scratch;
 
 /// Runs to the end of the run.
 pub(super) fn main() -> ExitCode {
@@ -68,27 +69,29 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
     let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
     #[cfg(feature = "counterproof")]
     crate::defence::switch_off(&spec.off);
-    let copy = match spec.sandbox {
-        Sandbox::Namespaces => {
+    match (spec.sandbox, spec.folder.clone()) {
+        (Sandbox::Namespaces, _) => {
             die_with_starter(daemon).at(TYING)?;
             namespaces::enter().at("entering new namespaces")?;
             // Changing namespaces clears it.
             die_with_starter(daemon).at(TYING)?;
             listen(&mut spec, daemon).at("opening the way to the registries")?;
-            None
+            start_and_follow(daemon, &spec, None)
         }
-        Sandbox::Landlock if spec.installation.is_none() => {
+        (Sandbox::Landlock, Some(folder)) if spec.installation.is_none() => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
-            Some(copy::Copy::of(&mut spec).at("copying the repository")?)
+            let followed = copy::stand_in(&mut spec, &folder)
+                .at("copying the repository")
+                .and_then(|()| start_and_follow(daemon, &spec, Some(&folder)));
+            members::end_descendants();
+            // Removing it is for the starter, which may have stopped this helper in the middle; unless that is gone.
+            if still_there(daemon).is_err() {
+                scratch::remove(&folder);
+            }
+            followed
         }
-        _ => return Err(("reading the specification", io::ErrorKind::InvalidInput.into())),
-    };
-    let followed = start_and_follow(daemon, &spec, copy.as_ref().map(copy::Copy::place));
-    if let Some(copy) = copy {
-        members::end_descendants();
-        copy.end();
+        _ => Err(("reading the specification", io::ErrorKind::InvalidInput.into())),
     }
-    followed
 }
 
 /// Starts the inner helper, and stays until it has ended. `folder` is the one of a run in the fallback.

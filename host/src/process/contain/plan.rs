@@ -12,7 +12,6 @@ use super::Enclosure;
 use super::spec::{Install, Spec, Visible};
 use crate::process::CommandSpec;
 use crate::process::environment;
-use crate::scratch;
 
 /// The directories of the system, for reading.
 pub(super) const SYSTEM: [&str; 9] = [
@@ -87,8 +86,8 @@ const PROXY_VARIABLES: [&str; 6] = [
 /// Links that are followed on the way to one place, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// Everything that a helper has to know for this command.
-pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
+/// Everything that a helper has to know for this command. `folder` is the one of a run in the fallback.
+pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<&Path>) -> Spec {
     let mut environment = command.environment.clone();
     environment.retain(|name, _| !DROPPED.contains(&name.as_str()));
     let home = environment
@@ -130,8 +129,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure) -> Spec {
         home,
         environment,
         bounds: enclosure.bounds,
-        // Where nothing may be run below the program's own directory, a copy that a killed daemon leaves stays.
-        scratch: scratch::place_for_programs(enclosure.state_directory.as_deref()).unwrap_or_else(|| "/tmp".into()),
+        folder: folder.map(Path::to_owned),
         installation: installation.map(|_| Install {
             outside,
             proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
@@ -385,7 +383,7 @@ mod tests {
                 bounds: Bounds::default(),
                 installation: None,
             };
-            let spec = spec(&command, &enclosure);
+            let spec = spec(&command, &enclosure, None);
             let shown = spec.visible.iter().map(|visible| match visible {
                 Visible::Place(path) => format!("{}\n", path.display()),
                 Visible::Link { path, target } => format!("{} -> {}\n", path.display(), target.display()),

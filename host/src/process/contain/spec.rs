@@ -34,8 +34,8 @@ pub(super) struct Spec {
     /// Where a private, empty home stands in for the user's.
     pub(super) home: Option<PathBuf>,
     pub(super) bounds: Bounds,
-    /// Where the fallback makes its copy of the repository.
-    pub(super) scratch: PathBuf,
+    /// Where the fallback makes its copy of the repository: an empty folder of the run's own.
+    pub(super) folder: Option<PathBuf>,
     /// Set for an installation.
     pub(super) installation: Option<Install>,
     /// Defences that are not used, in the one test that sees what they stop.

@@ -100,7 +100,9 @@ fn rules_for_another_tree_do_not_count_outside_of_a_work_tree() {
             git_directory(folder.path(), ".git");
         }
         let repository = open(&folder);
-        let (entries, _) = repository.entries("").expect("the root can be listed");
+        let (entries, _) = repository
+            .entries("", &CancellationToken::new())
+            .expect("the root can be listed");
         let files = list(&repository)
             .files
             .iter()
@@ -142,7 +144,13 @@ fn names_that_are_not_utf8_are_counted() {
     let repository = open(&folder);
     let list = list(&repository);
     assert_eq!((list.files.len(), list.not_utf8), (1, 1));
-    assert_eq!(repository.entries("").expect("the root is listed").1, 1);
+    assert_eq!(
+        repository
+            .entries("", &CancellationToken::new())
+            .expect("the root is listed")
+            .1,
+        1
+    );
 }
 
 #[test]
@@ -191,7 +199,9 @@ fn links_are_in_no_walk_and_listed_as_links() {
     symlink("/etc", folder.path().join("etc")).expect("a link is made");
     let repository = open(&folder);
     assert_eq!(paths(&repository), [".gitignore", "src/a.py"]);
-    let (entries, left_out) = repository.entries(".").expect("the root is listed");
+    let (entries, left_out) = repository
+        .entries(".", &CancellationToken::new())
+        .expect("the root is listed");
     let entries: Vec<_> = entries
         .iter()
         .map(|entry| (entry.path.as_str(), entry.kind, entry.size))
@@ -206,18 +216,20 @@ fn links_are_in_no_walk_and_listed_as_links() {
         ]
     );
     assert_eq!(left_out, 3);
-    let (entries, _) = repository.entries("link/").expect("the linked directory is listed");
+    let (entries, _) = repository
+        .entries("link/", &CancellationToken::new())
+        .expect("the linked directory is listed");
     assert_eq!(entries[0].path, "src/a.py");
     assert!(
         repository
-            .entries("build")
+            .entries("build", &CancellationToken::new())
             .expect("a skipped directory can be asked for")
             .0
             .len()
             == 1
     );
     assert!(matches!(
-        repository.entries("src/a.py"),
+        repository.entries("src/a.py", &CancellationToken::new()),
         Err(OpenError::NotFound { .. })
     ));
 }

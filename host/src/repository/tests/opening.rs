@@ -283,7 +283,9 @@ fn git_directories_are_hidden_whatever_their_name() {
             ] {
                 assert_eq!(denied(repository, path), GIT, "{path}, scanned: {scanned}");
             }
-            let (entries, left_out) = repository.entries("vendor").expect("the directory is listed");
+            let (entries, left_out) = repository
+                .entries("vendor", &CancellationToken::new())
+                .expect("the directory is listed");
             assert_eq!((entries.len(), left_out), (1, 1));
             assert_eq!(repository.hidden("vendor/library/refs/new", false), Some(GIT));
             assert_eq!(repository.hidden("vendor/b.py", false), None);
@@ -302,7 +304,13 @@ fn the_state_directory_is_hidden_inside_a_root() {
     for _ in 0..2 {
         assert_eq!(denied(&repository, "state/token"), STATE);
         assert_eq!(denied(&repository, "state"), STATE);
-        assert_eq!(repository.entries("").expect("the root is listed").1, 1);
+        assert_eq!(
+            repository
+                .entries("", &CancellationToken::new())
+                .expect("the root is listed")
+                .1,
+            1
+        );
         assert_eq!(paths(&repository), ["a.py"]);
     }
     fs::rename(folder.path().join("state"), folder.path().join("renamed")).expect("it is renamed");

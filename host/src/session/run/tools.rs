@@ -60,15 +60,17 @@ impl Job {
 
     /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
     pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
-        self.call_with(context, name, move || arguments).await
+        self.call_with(context, name, move || arguments, |_| {}).await
     }
 
-    /// The same with arguments that are made there: one thread less to wake for each call.
+    /// The same with arguments that are made there, and with a last hand at the report: one thread less to wake for each
+    /// call.
     async fn call_with(
         &self,
         context: &Arc<CallContext>,
         name: &str,
         arguments: impl FnOnce() -> OwnedArguments + Send + 'static,
+        finish: impl FnOnce(&mut CallReport) + Send + 'static,
     ) -> CallReport {
         // Nobody closes the semaphore: the other answer is the cancellation.
         let permit = context.cancel.run_until_cancelled(self.calls.acquire()).await;
@@ -77,9 +79,13 @@ impl Job {
         };
         let (engine, context) = (Arc::clone(&self.engine), Arc::clone(context));
         let skill = name.to_owned();
-        let called = tokio::task::spawn_blocking(move || match &arguments() {
-            OwnedArguments::Text(text) => engine.call(&context, &skill, Arguments::Text(text)),
-            OwnedArguments::Value(value) => engine.call(&context, &skill, Arguments::Value(value)),
+        let called = tokio::task::spawn_blocking(move || {
+            let mut report = match &arguments() {
+                OwnedArguments::Text(text) => engine.call(&context, &skill, Arguments::Text(text)),
+                OwnedArguments::Value(value) => engine.call(&context, &skill, Arguments::Value(value)),
+            };
+            finish(&mut report);
+            report
         });
         called.await.unwrap_or_else(|error| {
             tracing::error!(skill = name, %error, "a skill call panicked in the host");
@@ -255,16 +261,18 @@ impl<'a> SessionTools<'a> {
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
         let repository = Arc::clone(&self.job.repository);
         let about = Arc::new(OnceLock::new());
-        let prepared = Arc::clone(&about);
+        let (prepared, redacts) = (Arc::clone(&about), Arc::clone(&redactor));
         let restored = move || {
             let (arguments, file) = Named::of(&arguments, &repository, &redactor).arguments(writes);
             // Set here and nowhere else.
             let _ = prepared.set(file);
             OwnedArguments::Text(arguments)
         };
-        let mut report = self.job.call_with(context, &call.name, restored).await;
-        let file = about.get().and_then(Option::as_deref);
-        redact(&mut report, &self.job.redactor, file);
+        let redacted = move |report: &mut CallReport| {
+            let file: Option<&String> = about.get().and_then(Option::as_ref);
+            redact(report, &redacts, file.map(String::as_str));
+        };
+        let mut report = self.job.call_with(context, &call.name, restored, redacted).await;
         if let Some(receipt) = &mut report.receipt {
             receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
         }

@@ -4,16 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use super::{CasesError, fixture_in};
 use crate::limits;
-use crate::scratch;
+use crate::scratch::{self, Folder};
 
 /// The copy. It goes when this is dropped.
 pub(super) struct Copy {
     root: PathBuf,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl Copy {

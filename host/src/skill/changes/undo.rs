@@ -47,6 +47,14 @@ pub enum UndoError {
         /// What was left as it is, and why.
         left: String,
     },
+    /// It takes two steps where a directory has to make room for a file, and only the first one was done.
+    #[error("{why}; what had been restored before stays: {restored}")]
+    Halfway {
+        /// Why the second one was not.
+        why: String,
+        /// The paths of the first one.
+        restored: String,
+    },
 }
 
 /// Restores what `changes` (oldest first) replaced, byte for byte. A file whose content is not what the newest change
@@ -75,7 +83,7 @@ pub fn undo(
         false => vec![vanishing.into_iter().chain(returning).collect()],
     };
     for part in parts {
-        work.put_in_place(part)?;
+        work.put_in_place(part).map_err(|error| work.halfway(error))?;
         work.remove_directories();
     }
     let mut report = work.report;
@@ -215,6 +223,20 @@ impl Undo<'_> {
             .collect();
         self.report.restored.extend(restored);
         Ok(())
+    }
+
+    /// The error of a step after another one that stays.
+    fn halfway(&self, error: UndoError) -> UndoError {
+        match self.report.restored.as_slice() {
+            [] => error,
+            paths => UndoError::Halfway {
+                why: match std::error::Error::source(&error) {
+                    Some(cause) => format!("{error} ({cause})"),
+                    None => error.to_string(),
+                },
+                restored: paths.join(", "),
+            },
+        }
     }
 
     fn leave(&mut self, path: &str, reason: String) {

@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use tempfile::TempDir;
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 
 use super::{Slot, read_at};
 use crate::defence::{self, Defence};
 use crate::repository::path::split;
-use crate::scratch;
+use crate::scratch::{self, Folder};
 use crate::skill::Limits;
 use crate::skill::sandbox::{Stop, mebibytes};
 
@@ -54,7 +53,7 @@ pub(in crate::skill) struct Stage {
 }
 
 struct Root {
-    directory: TempDir,
+    directory: Folder,
     handle: OwnedFd,
 }
 
@@ -94,7 +93,7 @@ impl Stage {
     }
 
     /// Hands the directory over, so that it outlives the store.
-    pub(in crate::skill) fn take(&mut self) -> Option<TempDir> {
+    pub(in crate::skill) fn take(&mut self) -> Option<Folder> {
         self.root.take().map(|root| root.directory)
     }
 

@@ -85,7 +85,7 @@ impl Reader {
     ) -> Result<Self, Failure> {
         let names = names(call, context)?;
         Ok(Self {
-            left: range(&names, context, selection)?,
+            left: range(call, &names, context, selection)?,
             globs,
             wanted: Wanted {
                 bytes_max: selection.file_bytes_max.min(limits::HOST_CALL_BYTES_MAX as u64),
@@ -161,11 +161,14 @@ fn bytes(length: usize) -> u32 {
 }
 
 /// Where the selection lies in the list, globs aside.
-fn range(names: &Names, context: &CallContext, selection: &Selection) -> Result<Range<usize>, Failure> {
+fn range(call: &Call, names: &Names, context: &CallContext, selection: &Selection) -> Result<Range<usize>, Failure> {
     let list = names.list();
     let under = path_of(&selection.under)?;
     // A path that nothing lies beneath is a file, is empty, or is to be explained.
-    let opened = context.repository.open_at(&under).map_err(|error| refusal(&error))?;
+    let opened = context
+        .repository
+        .open_within(&under, &call.token)
+        .map_err(|error| refusal(&error))?;
     let range = match opened.kind {
         EntryKind::Directory => list.range_beneath(&opened.path),
         _ => list.index_of(&opened.path).map_or(0..0, |at| at..at + 1),
@@ -185,7 +188,7 @@ pub(super) fn divide(
 ) -> Result<Vec<String>, Failure> {
     let names = names(call, context)?;
     let globs = Globs::new(&selection.globs)?;
-    let files = &names.list().files[range(&names, context, selection)?];
+    let files = &names.list().files[range(call, &names, context, selection)?];
     let cost = |file: &FileEntry| match file.size > selection.file_bytes_max {
         true => 0,
         false => file.size + FILE_COST_BYTES,

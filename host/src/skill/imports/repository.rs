@@ -18,7 +18,10 @@ pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<
     if query.recursive {
         let list = file_list(call, context)?;
         // A path that nothing lies beneath is a file, is empty, or is to be explained.
-        let opened = context.repository.open_at(&under).map_err(|error| refusal(&error))?;
+        let opened = context
+            .repository
+            .open_within(&under, &call.token)
+            .map_err(|error| refusal(&error))?;
         let files = match opened.kind {
             EntryKind::Directory => list.beneath(&opened.path),
             _ => list.find(&opened.path).map_or(&[][..], std::slice::from_ref),
@@ -32,9 +35,9 @@ pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<
         let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
         return page(call, entries, &globs, query.after.as_deref(), left_out);
     }
-    let (entries, left_out) = match context.repository.entries(&under) {
+    let (entries, left_out) = match context.repository.entries(&under, &call.token) {
         Ok(listed) => listed,
-        Err(error) => return file_alone(context, &under, &error),
+        Err(error) => return file_alone(call, context, &under, &error),
     };
     let entries = entries
         .iter()
@@ -51,8 +54,8 @@ pub(super) fn path_of(path: &str) -> Result<String, Failure> {
 }
 
 /// The list of a path that is a file: itself.
-fn file_alone(context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
-    match context.repository.open_at(path) {
+fn file_alone(call: &Call, context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
+    match context.repository.open_within(path, &call.token) {
         Ok(opened) if opened.kind == EntryKind::File => Ok(Page {
             entries: vec![entry(&opened.path, opened.kind, opened.size)],
             next: None,

@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tempfile::TempDir;
 
 use super::pins::{Origin, Pin, Pins};
 use super::team::{Inspected, Inspection, Member, Stamp, io, write};
 use super::{Skill, SkillHost, Source, names, ready_entry};
 use crate::api::SkillEntry;
 use crate::limits;
-use crate::scratch;
+use crate::scratch::{self, Folder};
 use crate::skill::SkillHostError;
 use crate::skill::component::CONTRACT;
 use crate::skill::lock::{Lock, Locked};
@@ -68,7 +67,7 @@ pub struct Pinned {
 #[derive(Debug)]
 pub struct Held {
     path: PathBuf,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl Held {

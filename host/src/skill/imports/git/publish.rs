@@ -22,7 +22,7 @@ use crate::scratch;
 use crate::skill::bindings::tool::skill::types::Failure;
 
 /// The folder in which a helper makes objects and changes a copy of the index.
-pub(in crate::skill::imports) struct Scratch(tempfile::TempDir);
+pub(in crate::skill::imports) struct Scratch(scratch::Folder);
 
 impl Scratch {
     /// A store of objects that borrows from the real one. `home` is the program's own directory.

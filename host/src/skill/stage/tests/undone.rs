@@ -148,6 +148,44 @@ fn an_undo_that_cannot_be_journalled_says_what_it_could_not_take_back() {
     assert_eq!((bench.text("a.txt"), bench.text("b.txt")), ("newer".into(), "B".into()));
 }
 
+/// Where a directory has to make room for a file there are two steps, each of which is journalled.
+#[test]
+fn an_undo_that_stops_between_its_steps_says_what_stays_restored() {
+    let bench = Bench::new(&[("d", "a")]);
+    bench.see("d");
+    bench.propose(&[], &["d"]).expect("committed");
+    bench.propose(&[("d/n.txt", "N")], &[]).expect("committed");
+    /// Takes the first step, and no other.
+    struct Full(Journal);
+    impl ChangeJournal for Full {
+        fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
+            match self.0.notes().is_empty() {
+                true => self.0.prepare(change),
+                false => Err(io::Error::other("the disk is full")),
+            }
+        }
+
+        fn committed(&self, id: &str) -> io::Result<()> {
+            self.0.committed(id)
+        }
+
+        fn abandoned(&self, id: &str) -> io::Result<()> {
+            self.0.abandoned(id)
+        }
+    }
+    let changes = bench.journal.changes();
+    let error = undo(&bench.context.repository, &changes, &Full(Journal::default())).expect_err("the disk is full");
+    assert_eq!(
+        error.to_string(),
+        "the undo cannot be journalled; it was taken back (the disk is full); what had been restored before stays: \
+         d/n.txt"
+    );
+    assert_eq!(bench.tree(), []);
+    // What is left is done by the next one.
+    assert_eq!(bench.undo(&changes).0.restored, ["d"]);
+    assert_eq!(bench.text("d"), "a");
+}
+
 #[test]
 fn undo_leaves_alone_what_the_user_changed() {
     let bench = Bench::new(&[("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c")]);

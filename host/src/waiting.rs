@@ -1,4 +1,4 @@
-//! Waiting for a lock that somebody else may hold for long, no longer than the session lives.
+//! Waiting for a lock that somebody else may hold for long, no longer than a call or a session lives.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 /// How often it is looked again. A wake-up costs a few microseconds, and nobody notices so short a wait.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Takes the lock; nothing where the session ended first.
-pub(super) fn lock<'m, T>(mutex: &'m Mutex<T>, cancel: &CancellationToken) -> Option<MutexGuard<'m, T>> {
+/// Takes the lock; nothing where that was cancelled first.
+pub(crate) fn lock<'m, T>(mutex: &'m Mutex<T>, cancel: &CancellationToken) -> Option<MutexGuard<'m, T>> {
     loop {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
