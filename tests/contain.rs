@@ -419,6 +419,28 @@ fn without_namespaces_a_copy_of_the_tree_is_tested_and_everybody_is_told() {
     without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);
 }
 
+/// Its copy of the repository may be large, and it may have made it hard to remove.
+#[test]
+fn in_the_fallback_a_suite_that_is_stopped_leaves_nothing_on_the_disk() {
+    let suite = "import os, time\n\
+                 def test_endless():\n    \
+                     for _ in range(5000):\n        \
+                         os.mkdir('d')\n        \
+                         os.chdir('d')\n    \
+                     open('f', 'w').close()\n    \
+                     os.chmod('.', 0)\n    \
+                     time.sleep(60)\n";
+    let (home, repository) = (Home::offline(), repository(&[("test_endless.py", suite)]));
+    let arguments = r#"{"timeout_seconds": 3}"#;
+    let call = ["skill", "call", "run_tests", arguments, "--allow", "run-process"];
+    let finished = without_namespaces(&home, repository.path(), &call).expect(1);
+    holds(&finished.stdout, &["sandbox: landlock"]);
+    holds(&finished.stdout.to_lowercase(), &["time"]);
+    let left = || std::fs::read_dir(home.path().join("tmp")).expect("it is there").count();
+    until("its copy is removed", || left() == 0);
+    without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);
+}
+
 /// The calls that Landlock does not see are answered from outside, for files of the run as the kernel would.
 #[test]
 fn in_the_fallback_a_suite_changes_modes_and_times_of_its_own_files() {

@@ -102,10 +102,13 @@ impl Home {
         let mut command = self.tool(Path::new("/"), &["__daemon", "--port", "0"]);
         let command = command.envs(variables.iter().copied()).stdout(Stdio::piped());
         let mut daemon = command.stderr(Stdio::null()).spawn().expect("the binary runs");
-        let mut said = String::new();
-        let mut stdout = BufReader::new(daemon.stdout.take().expect("it is piped"));
-        stdout.read_line(&mut said).expect("it says how it is");
-        assert!(said.contains("\"ready\""), "{said}");
+        let stdout = BufReader::new(daemon.stdout.take().expect("it is piped"));
+        let said: Vec<String> = stdout
+            .lines()
+            .take(2)
+            .map(|line| line.expect("it says how it is"))
+            .collect();
+        assert!(said[0] == "\"recovering\"" && said[1].contains("\"ready\""), "{said:?}");
         // The home stops it when the test ends; somebody has to wait for it then.
         std::thread::spawn(move || daemon.wait());
         format!("http://127.0.0.1:{}", self.record()["port"])

@@ -255,13 +255,15 @@ impl Repository {
     }
 
     fn open_bounded(root: &Path, options: &Options, bounds: Bounds) -> Result<Self, RepositoryError> {
-        let rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
+        let mut rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
         let (path, handle) = root::open(root, options)?;
         let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
             root: path.clone(),
             source: errno.into(),
         })?;
         let identity = Identity::of(&stat);
+        let root = Root::new(handle);
+        rules.on_file_system(root.has_aliases());
         let state_directory = options.state_directory.as_deref().map(root::canonical);
         let key = Key {
             root: path.clone(),
@@ -273,7 +275,7 @@ impl Repository {
         };
         let mut repository = Self {
             path,
-            root: Root::new(handle),
+            root,
             identity,
             rules,
             narrowing: Narrowing::default(),

@@ -128,38 +128,46 @@ pub(super) fn wait_for_record(home: &Path) -> Option<Record> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
-    /// The hint of a start that fails because the daemon is this script, in a time that is so many times shorter.
-    fn fails(script: &str, hurry: u32) -> String {
+    #[test]
+    fn a_daemon_that_never_answers_is_given_up() {
         let (folder, home) = (
             tempfile::tempdir().expect("a temporary folder"),
             tempfile::tempdir().expect("a temporary folder"),
         );
         let place = folder.path().join("daemon");
-        std::fs::write(&place, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
+        std::fs::write(&place, "#!/bin/sh\nexec sleep 20\n").expect("the folder is writable");
         std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
-        let _hurried = limits::pace::hurried(hurry);
-        let problem = start(&place, &[], home.path(), &Environment::default());
-        problem.expect_err("nobody answers").hint.unwrap_or_default()
-    }
-
-    #[test]
-    fn a_daemon_that_never_answers_is_given_up() {
+        let _hurried = limits::pace::hurried(20);
         let started = Instant::now();
-        let hint = fails("exec sleep 20", 20);
+        let problem = start(&place, &[], home.path(), &Environment::default());
+        let hint = problem.expect_err("nobody answers").hint.unwrap_or_default();
         assert!(hint.starts_with("it did not answer in time"), "{hint}");
         assert!(started.elapsed() < Duration::from_secs(limits::START_SECONDS_MAX));
     }
 
+    /// `RECOVERY_SECONDS_MAX`.
     #[test]
     fn a_daemon_that_recovers_is_given_longer_and_not_for_ever() {
-        // Longer than a start may take: 0.1 s in this test.
-        let hint = fails("echo '\"recovering\"'; sleep 1", 100);
-        assert!(hint.starts_with("it ended at once"), "{hint}");
-        let hint = fails("echo '\"recovering\"'; exec sleep 20", 1_000);
-        assert!(hint.starts_with("it did not answer in time"), "{hint}");
+        let _hurried = limits::pace::hurried(50);
+        let (start, recovery) = (
+            limits::seconds(limits::START_SECONDS_MAX),
+            limits::seconds(limits::RECOVERY_SECONDS_MAX),
+        );
+        let (reader, mut writer) = io::pipe().expect("there are pipes");
+        writer.write_all(b"\"recovering\"\n").expect("there is room");
+        let begun = Instant::now();
+        let given_up = announcement(reader).expect_err("nothing more comes");
+        assert_eq!(given_up.kind(), io::ErrorKind::TimedOut);
+        assert!(begun.elapsed() >= recovery && start * 10 < recovery);
+        let (reader, mut writer) = io::pipe().expect("there are pipes");
+        writer.write_all(b"\"recovering\"\n").expect("there is room");
+        drop(writer);
+        let ended = announcement(reader).expect_err("it is dead");
+        assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -104,6 +104,33 @@ impl Root {
         self.handle.as_fd()
     }
 
+    /// True on file systems that find a file by names which they do not list: those of Windows, and those behind which
+    /// there may be one.
+    #[cfg(target_os = "linux")]
+    pub(super) fn has_aliases(&self) -> bool {
+        // By their magic numbers, in `linux/magic.h` and their own sources.
+        const MSDOS: i64 = 0x4d44;
+        const EXFAT: i64 = 0x2011_bab0;
+        const NTFS: i64 = 0x5346_544e;
+        const NTFS3: i64 = 0x7366_746e;
+        const FUSE: i64 = 0x6573_5546;
+        const V9FS: i64 = 0x0102_1997;
+        const SMB: i64 = 0x517b;
+        const CIFS: i64 = 0xff53_4d42;
+        const SMB2: i64 = 0xfe53_4d42;
+        const VBOX: i64 = 0x786f_4256;
+        const PARALLELS: i64 = 0x7c7c_6673;
+        let kind = rustix::fs::fstatfs(&self.handle).map(|system| i64::from(system.f_type));
+        kind.is_ok_and(|kind| {
+            [MSDOS, EXFAT, NTFS, NTFS3, FUSE, V9FS, SMB, CIFS, SMB2, VBOX, PARALLELS].contains(&(kind & 0xffff_ffff))
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn has_aliases(&self) -> bool {
+        false
+    }
+
     /// Always walks part by part from now on: what a kernel without `openat2` does.
     #[cfg(test)]
     pub(super) fn forget_openat2(&self) {

@@ -300,6 +300,8 @@ pub struct Rules {
     hide: Vec<UserGlob>,
     reveal: Vec<UserGlob>,
     protect: Vec<UserGlob>,
+    /// True where the file system knows a file by names that no list shows.
+    has_aliases: bool,
 }
 
 impl Rules {
@@ -311,7 +313,23 @@ impl Rules {
             hide: globs("hide", hide, USER_HIDES)?,
             reveal: globs("reveal", reveal, "")?,
             protect: globs("protect", protect, USER_PROTECTS)?,
+            has_aliases: false,
         })
+    }
+
+    /// Takes into account that files have such names: short ones of eight characters and three, and any name with dots and
+    /// spaces behind it, or with the name of a stream.
+    pub(super) fn on_file_system(&mut self, has_aliases: bool) {
+        self.has_aliases = has_aliases;
+    }
+
+    /// The one form of a normal path that it is judged by.
+    fn judged<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        let folded = fold(path);
+        match self.has_aliases {
+            true => Cow::Owned(folded.split('/').map(without_tail).collect::<Vec<_>>().join("/")),
+            false => folded,
+        }
     }
 
     /// Adds what the repository itself asks for. What the user reveals stays revealed. `below` is where the root lies in the
@@ -345,7 +363,7 @@ impl Rules {
             Ok(path) => path,
             Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
         };
-        let folded = fold(&path);
+        let folded = self.judged(&path);
         prefixes(&folded).find_map(|prefix| {
             let is_directory = is_directory || prefix.len() < folded.len();
             self.hidden_entry(prefix, is_directory)
@@ -356,7 +374,12 @@ impl Rules {
     pub(crate) fn hidden_entry(&self, folded: &str, is_directory: bool) -> Option<&'static str> {
         let user = || reason_of(&self.hide, folded);
         let table = || HIDDEN_TABLE.find_copy(folded, is_directory);
-        let reason = defence::on(Defence::HiddenNames).then(table).flatten().or_else(user)?;
+        let may_be_short = self.has_aliases && is_short(path::split(folded).1);
+        let reason = defence::on(Defence::HiddenNames)
+            .then(table)
+            .flatten()
+            .or_else(user)
+            .or(may_be_short.then_some(SHORT))?;
         (!self.revealed(folded)).then_some(reason)
     }
 
@@ -376,7 +399,7 @@ impl Rules {
         if !defence::on(Defence::ProtectedNames) {
             return None;
         }
-        let folded = fold(&path);
+        let folded = self.judged(&path);
         prefixes(&folded).find_map(|prefix| {
             let is_directory = prefix.len() < folded.len();
             HIDDEN_TABLE
@@ -388,6 +411,7 @@ impl Rules {
     }
 }
 
+const SHORT: &str = "may be the short name of something hidden, on this file system";
 const USER_HIDES: &str = "is hidden by `[policy] hide` in the configuration";
 const USER_PROTECTS: &str = "is protected by `[policy] protect` in the configuration";
 pub(super) const REPOSITORY_HIDES: &str = "is hidden by the repository's `.tool.toml`";
@@ -417,6 +441,22 @@ fn outside(error: PathError) -> &'static str {
         PathError::Nul => "contains a NUL character",
         PathError::TooLong => "is longer than any path can be",
     }
+}
+
+/// A name without what some file systems drop from its end.
+fn without_tail(name: &str) -> &str {
+    let file = name.split_once(':').map_or(name, |(file, _)| file);
+    file.trim_end_matches(['.', ' '])
+}
+
+/// True for a name that a file system may have made up for a longer one: `LONGNA~1.TXT`.
+fn is_short(name: &str) -> bool {
+    let (base, extension) = name.split_once('.').unwrap_or((name, ""));
+    let Some((start, number)) = base.rsplit_once('~') else {
+        return false;
+    };
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    !start.is_empty() && is_number && base.chars().count() <= 8 && extension.chars().count() <= 3
 }
 
 /// Every directory above a normal path, then the path itself.
@@ -594,6 +634,50 @@ mod tests {
 
     fn hidden(path: &str) -> bool {
         Rules::default().hidden(path, false).is_some()
+    }
+
+    #[test]
+    fn names_that_no_list_shows_are_judged_where_the_file_system_has_them() {
+        let mut rules = Rules::default();
+        rules.on_file_system(true);
+        let aliases = [
+            ".env.",
+            ".env . .",
+            ".env::$DATA",
+            ".aws./credentials",
+            ".cargo./credentials.toml ",
+            "sub/GIT~2/config",
+            "ENV~1",
+            "NPMRC~1",
+            "id_ed2~1",
+            "d/CREDEN~1.TOM",
+        ];
+        for path in aliases {
+            assert!(rules.hidden(path, false).is_some(), "{path}");
+            assert!(rules.protected(path).is_some(), "{path}");
+        }
+        for path in [".github./workflows/ci.yml", ".gitmodules.", "GITHUB~1/workflows/ci.yml"] {
+            assert!(rules.protected(path).is_some(), "{path}");
+        }
+        for path in [
+            "a~b.txt",
+            "notes~1.markdown",
+            "a-long-name~1.txt",
+            "~1",
+            "a.txt~1",
+            "a.b.c",
+            "x/...y",
+        ] {
+            assert_eq!(rules.hidden(path, false), None, "{path}");
+            assert_eq!(rules.protected(path), None, "{path}");
+        }
+        assert_eq!(
+            Rules::default().hidden("ENV~1", false),
+            None,
+            "elsewhere it is a name like others"
+        );
+        let revealing = Rules::new(&[], &["env~1".to_owned()], &[]).expect("it is a pattern");
+        assert_eq!(revealing.hidden("ENV~1", false), None);
     }
 
     #[test]
