@@ -120,6 +120,7 @@ impl Root {
         const SMB2: i64 = 0xfe53_4d42;
         const VBOX: i64 = 0x786f_4256;
         const PARALLELS: i64 = 0x7c7c_6673;
+        #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
         let kind = rustix::fs::fstatfs(&self.handle).map(|system| i64::from(system.f_type));
         kind.is_ok_and(|kind| {
             [MSDOS, EXFAT, NTFS, NTFS3, FUSE, V9FS, SMB, CIFS, SMB2, VBOX, PARALLELS].contains(&(kind & 0xffff_ffff))
