@@ -132,6 +132,7 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
         git,
         repository: &context.repository,
         trusts_modes: start.trusts_modes,
+        has_links: start.has_links,
         named: matches!(choice, Choice::Named(_)),
     };
     let candidates = preparation.candidates(choice)?;
@@ -198,6 +199,7 @@ struct Preparation<'a> {
     git: Git,
     repository: &'a Repository,
     trusts_modes: bool,
+    has_links: bool,
     /// The paths were named one by one, so that leaving one out needs a word.
     named: bool,
 }
@@ -278,6 +280,13 @@ impl Preparation<'_> {
                 "failed",
                 format!("`{path}` has the attribute `{filter}`: git would put a program in between."),
                 "no such program runs here; the user has to commit this file with git",
+            ));
+        }
+        if !self.has_links && committed.is_some_and(|(_, mode)| *mode == LINK) {
+            return Err(hinted(
+                "failed",
+                format!("`{path}` is a symbolic link, for which `core.symlinks = false` lets a plain file stand."),
+                "such a link is not committed here; the user has to do so with git",
             ));
         }
         let too_large = || {

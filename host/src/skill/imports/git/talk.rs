@@ -130,6 +130,8 @@ pub(in crate::skill::imports) struct Start {
     pub(in crate::skill::imports) branch: Option<String>,
     /// False where the modes of files mean nothing.
     pub(in crate::skill::imports) trusts_modes: bool,
+    /// False where a plain file stands for a symbolic link.
+    pub(in crate::skill::imports) has_links: bool,
     /// True where the movements of branches are logged.
     pub(in crate::skill::imports) keeps_logs: bool,
 }

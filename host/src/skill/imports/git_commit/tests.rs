@@ -185,6 +185,19 @@ fn file_modes_that_the_file_system_does_not_keep_stay_as_they_are() {
 }
 
 #[test]
+fn a_plain_file_that_stands_for_a_link_is_not_committed_as_a_file() {
+    let fixture = started();
+    fixture.link("a.txt", "link");
+    commit(&fixture, &["link"], false).expect("it can be committed");
+    fixture.configure("core.symlinks", "false");
+    std::fs::remove_file(fixture.root().join("link")).expect("it is there");
+    fixture.write("link", "b.txt");
+    let answer = message(commit(&fixture, &["link"], false));
+    assert!(answer.contains("lets a plain file stand"), "{answer}");
+    assert_eq!(fixture.committed("link"), Some(("a.txt".to_owned(), 0o120_000)));
+}
+
+#[test]
 fn line_ends_are_stored_as_git_stores_them() {
     let fixture = started();
     fixture.configure("core.autocrlf", "true");

@@ -98,6 +98,7 @@ impl<'a> Making<'a> {
             parent,
             branch: self.git.branch(),
             trusts_modes: config.get_bool("core.filemode").unwrap_or(true),
+            has_links: config.get_bool("core.symlinks").unwrap_or(true),
             // It may also be the word `always`, which is no less.
             keeps_logs: config.get_bool("core.logallrefupdates").unwrap_or(true),
         })

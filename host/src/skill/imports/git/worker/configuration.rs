@@ -14,7 +14,7 @@ use crate::process::confine::Walls;
 use crate::skill::bindings::tool::skill::types::Failure;
 
 /// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's home is, and
-/// lets the helper read the user's configuration. Only for a process of its own, because all of it is global.
+/// lets the helper read the machine's and the user's configuration. Only for a process of its own, because all of it is global.
 pub(in crate::skill) fn prepare(task: &GitTask, walls: &mut Walls) {
     let config_home = task
         .config_home
@@ -35,7 +35,7 @@ pub(in crate::skill) fn prepare(task: &GitTask, walls: &mut Walls) {
         }
     }
     bound_memory();
-    let mut files = vec![PathBuf::from("/etc/gitconfig")];
+    let mut files = vec![PathBuf::from("/etc/gitconfig"), PathBuf::from("/etc/gitattributes")];
     files.extend(task.home.as_ref().map(|home| home.join(".gitconfig")));
     if let Some(folder) = folder {
         files.extend(["config", "ignore", "attributes"].map(|name| folder.join(name)));
