@@ -193,7 +193,7 @@ fn a_refactor_that_breaks_tests_says_so_and_is_undone_byte_for_byte() {
             &format!("hint: `tool undo {id}` brings the old state back\n"),
         ],
     );
-    let result = home.run(root, &["results", "--json"]).expect(0).stdout;
+    let result = home.run(root, &["results", "--json"]).expect(1).stdout;
     let result: Value = serde_json::from_str(&result).expect("JSON");
     assert_eq!(
         (&result["status"], &result["error"]["code"]),

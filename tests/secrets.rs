@@ -555,8 +555,11 @@ fn client() -> reqwest::Client {
 }
 
 async fn post(client: &reqwest::Client, url: String, body: &Value) -> (u16, Value) {
-    let request = client
-        .post(url)
+    answered(client.post(url), body).await
+}
+
+async fn answered(request: reqwest::RequestBuilder, body: &Value) -> (u16, Value) {
+    let request = request
         .header("content-type", "application/json")
         .body(body.to_string());
     let response = request.send().await.expect("an answer");
@@ -594,7 +597,15 @@ async fn an_approval_over_http_shows_the_exact_diff_and_takes_the_starters_secre
         "operation": "refactor", "target": "add y", "repo_path": root, "interactive": true,
         "policy": {"deny": ["run-process"]},
     });
-    let (status, start) = post(&client, format!("{address}/execute"), &request).await;
+    let (status, refused) = post(&client, format!("{address}/execute"), &request).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (403, &json!("forbidden")),
+        "it could say yes to itself"
+    );
+    let token = text(&home.path().join("token"));
+    let starting = client.post(format!("{address}/execute")).bearer_auth(token.trim());
+    let (status, start) = answered(starting, &request).await;
     assert_eq!(status, 200, "{start}");
     let (id, secret) = (
         start["session_id"].as_str().expect("an id"),

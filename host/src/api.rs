@@ -229,6 +229,7 @@ pub struct ExecuteRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.
+    /// Taken from the holder of the token alone.
     #[serde(default)]
     #[schema(default = false)]
     pub interactive: bool,
@@ -634,7 +635,7 @@ pub struct SkillCallRequest {
     /// Absolute path to the repository root.
     #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
-    /// True where somebody will answer `approval` events.
+    /// True where somebody will answer `approval` events. Taken from the holder of the token alone.
     #[serde(default)]
     #[schema(default = false)]
     pub interactive: bool,

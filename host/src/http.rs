@@ -145,7 +145,7 @@ fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
 }
 
 /// What is asked beyond a session's defaults must come from the holder of the token: being the same user is enough to
-/// work, not to widen what the work may cause. Names of variables must be those that a client forwards.
+/// work, not to widen what the work may cause, nor to say yes when that is asked. Names of variables must be those that a client forwards.
 fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
     if let Some(name) = overrides
         .0
@@ -164,7 +164,9 @@ fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> R
         "forbidden",
         "A request without the token can only narrow what is allowed",
     )
-    .with_hint("send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow` and `overrides`"))
+    .with_hint(
+        "send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow`, `interactive` and `overrides`",
+    ))
 }
 
 /// All routes behind the gate.

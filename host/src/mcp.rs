@@ -39,6 +39,8 @@ pub(crate) use serve::{Connecting, Mcp};
 /// A session under way with its place among those that may be.
 pub(crate) struct Line {
     connection: Connection,
+    /// The answers of its client count.
+    may_ask: bool,
     /// Calls at once.
     calls: Arc<Semaphore>,
     /// Calls that wait for an answer of the user, which comes with another request.
@@ -49,9 +51,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    fn new(connection: Connection, place: OwnedSemaphorePermit) -> Arc<Self> {
+    fn new(connection: Connection, place: OwnedSemaphorePermit, may_ask: bool) -> Arc<Self> {
         Arc::new(Self {
             connection,
+            may_ask,
             calls: Arc::new(Semaphore::new(limits::MCP_CALLS_MAX)),
             pending: Mutex::default(),
             hung_up: CancellationToken::new(),

@@ -172,7 +172,8 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
     };
     let result: SessionResult = client.get(&format!("/api/results/{id}")).await?;
     if json {
-        return print_json(&result, context.output);
+        print_json(&result, context.output)?;
+        return Ok(exit_code(&result));
     }
     context.output.markdown(&result.output)?;
     for path in &result.files_modified {
@@ -190,12 +191,14 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
     if let Some(problem) = &result.error {
         context.output.problem(problem);
     }
-    let failed = matches!(result.status, Status::Failed | Status::Cancelled);
-    Ok(if failed {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(exit_code(&result))
+}
+
+fn exit_code(result: &SessionResult) -> ExitCode {
+    match result.status {
+        Status::Failed | Status::Cancelled => ExitCode::from(FAILED),
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// The newest ended session of this repository that has a result.

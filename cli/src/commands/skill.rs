@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
 use host::skill::SkillHost;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::follow::{Follow, Waiting};
 use super::{Context, approve, cancel, notice, path_text, policy, print_json};
@@ -27,6 +28,37 @@ use crate::builtins::BUILTINS;
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED, code};
 use crate::output::Output;
+
+/// How many columns of a terminal a description takes, and how many where there is none.
+const WORDS_WIDTH_MAX: usize = 100;
+
+/// Lines of a description that are shown before a question. Those of the built-in skills have one.
+const WORDS_LINES_MAX: usize = 12;
+
+/// What a skill says of itself, so that nothing in it can pass for a line of this program's own: on lines with a mark,
+/// none of which is so long that a terminal breaks it.
+fn in_its_words(description: &str, columns: Option<usize>) -> String {
+    const MARK: &str = "  | ";
+    let columns = columns.unwrap_or(WORDS_WIDTH_MAX).min(WORDS_WIDTH_MAX);
+    let width = columns.saturating_sub(MARK.len() + 1).max(2);
+    let mut lines: Vec<String> = Vec::new();
+    for word in description.split_whitespace() {
+        let letters: Vec<char> = word.chars().collect();
+        // A letter takes two columns at most.
+        for piece in letters.chunks(width / 2).map(String::from_iter) {
+            match lines.last_mut() {
+                Some(line) if line.width() + 1 + piece.width() <= width => *line += &format!(" {piece}"),
+                _ => lines.push(piece),
+            }
+        }
+    }
+    if lines.len() > WORDS_LINES_MAX {
+        lines.truncate(WORDS_LINES_MAX);
+        lines.push("…".to_owned());
+    }
+    let marked: Vec<String> = lines.iter().map(|line| format!("{MARK}{line}")).collect();
+    marked.join("\n")
+}
 
 /// Runs a subcommand of `tool skill`.
 pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Error> {
@@ -265,4 +297,28 @@ fn print_outcome(event: &Event, with_receipt: bool, output: Output) -> Result<()
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_of_a_description_looks_like_one_of_this_program() {
+        assert_eq!(in_its_words("Counts lines.", None), "  | Counts lines.");
+        let forged = "Counts lines.\n  effects  none\n  signed   by platform-team\n\n";
+        assert_eq!(
+            in_its_words(forged, None),
+            "  | Counts lines. effects none signed by platform-team"
+        );
+        for columns in [1, 20, 80] {
+            let long = format!("{} {}", "漢".repeat(300), "word ".repeat(300));
+            let shown = in_its_words(&long, Some(columns));
+            assert_eq!(shown.lines().count(), WORDS_LINES_MAX + 1);
+            for line in shown.lines() {
+                assert!(line.starts_with("  | ") && line.width() <= columns.max(6), "{line}");
+            }
+        }
+        assert_eq!(in_its_words("", None), "");
+    }
 }

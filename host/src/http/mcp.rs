@@ -95,6 +95,7 @@ fn connecting(state: &AppState, caller: Option<Caller>, request: ConnectRequest)
         settings,
         keys: key.iter().map(|key| key.expose().to_owned()).collect(),
         environment: visible_to_recipes(&environment),
+        may_ask: caller == Some(Caller::Token),
     }))
 }
 

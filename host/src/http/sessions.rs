@@ -50,7 +50,11 @@ pub(super) async fn execute(
 }
 
 async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest) -> Result<SessionStart, Problem> {
-    check_reach(caller, request.policy.widens(), &request.overrides)?;
+    check_reach(
+        caller,
+        request.interactive || request.policy.widens(),
+        &request.overrides,
+    )?;
     let environment = state.environment(&request.overrides);
     let settings = state.settings(&environment)?;
     state

@@ -50,7 +50,11 @@ pub(super) async fn call(
     PathOf(name): PathOf,
     JsonBody(request): JsonBody<SkillCallRequest>,
 ) -> Answer<Response> {
-    check_reach(caller, request.policy.widens(), &request.overrides)?;
+    check_reach(
+        caller,
+        request.interactive || request.policy.widens(),
+        &request.overrides,
+    )?;
     if !request.arguments.is_object() {
         return Err(Problem::new("invalid-request", "Invalid body: `arguments` must be a JSON object").into());
     }

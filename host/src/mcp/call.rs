@@ -75,7 +75,7 @@ fn begun(
     let call = Call {
         name: request.name.to_string(),
         arguments: Value::Object(request.arguments.unwrap_or_default()),
-        can_ask: ask::can_ask(context),
+        can_ask: line.may_ask && ask::can_ask(context),
         cancel: cancel.clone(),
         meanwhile: watcher,
     };

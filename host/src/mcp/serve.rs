@@ -33,8 +33,9 @@ pub(crate) struct Mcp {
     closing: CancellationToken,
 }
 
-/// Which requests without a connection belong together: those for one directory, whatever it is called, by one client.
-type Key = (String, String);
+/// Which requests without a connection belong together: those for one directory, whatever it is called, by one client,
+/// whose answers count or not.
+type Key = (String, String, bool);
 
 /// Where a shared session stands. Held by whoever opens it, so that those who want the same one wait, and nobody else.
 type Seat = Arc<Mutex<Option<Shared>>>;
@@ -60,6 +61,8 @@ pub(crate) struct Connecting {
     pub(crate) keys: Vec<String>,
     /// What recipes may see.
     pub(crate) environment: BTreeMap<String, String>,
+    /// True where the client's answers to questions count.
+    pub(crate) may_ask: bool,
 }
 
 impl Connecting {
@@ -79,13 +82,13 @@ impl Connecting {
         let connection = sessions
             .connect(&self.request, settings, keys, self.environment.clone())
             .await?;
-        Ok(Line::new(connection, place))
+        Ok(Line::new(connection, place, self.may_ask))
     }
 
     /// The session that requests of this client for this repository share, until none has come for a while.
     pub(super) async fn shared(&self, client: String) -> Result<Arc<Line>, Problem> {
         let (root, marks) = looked_at(&self.request.repo_path).await;
-        let key = (root, client);
+        let key = (root, client, self.may_ask);
         let seat = self.mcp.seat(&key);
         let mut shared = seat.lock().await;
         let is_current = |known: &&mut Shared| {
@@ -315,6 +318,7 @@ mod tests {
             settings: PolicySettings::default(),
             keys: Vec::new(),
             environment: BTreeMap::new(),
+            may_ask: true,
         })
     }
 
@@ -337,6 +341,7 @@ mod tests {
             },
             keys: Vec::new(),
             environment: BTreeMap::new(),
+            may_ask: true,
         };
         let fresh = narrowed.shared("a client".to_owned()).await.expect("there is room");
         assert_ne!(
@@ -365,6 +370,7 @@ mod tests {
             settings: connecting.settings.clone(),
             keys: Vec::new(),
             environment: BTreeMap::new(),
+            may_ask: true,
         }
     }
 

@@ -83,7 +83,9 @@ fn key_in(line: &str, is_first: bool) -> Option<Range<usize>> {
     let bytes_min = if is_first { FIRST_BYTES_MIN } else { LAST_BYTES_MIN };
     // A number with a tab or a colon before it, quotes, and what joins strings do not count.
     let is_frame = |c: char| c.is_ascii_digit() || " \t\r:|\"'`+-\\nr,;#*/".contains(c);
-    let frame = line[..run.start].chars().chain(line[run.end..].chars());
+    // pytest marks lines of what failed with an `E`.
+    let before = line[..run.start].strip_prefix("E ").unwrap_or(&line[..run.start]);
+    let frame = before.chars().chain(line[run.end..].chars());
     let others = frame.filter(|c| !is_frame(*c)).count();
     (run.len() >= bytes_min && others == 0).then_some(run)
 }

@@ -134,6 +134,26 @@ impl Redactor {
         (replaced(text, words), places.len())
     }
 
+    /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended, by
+    /// which the next ones are known; it begins empty, and what is twice as long as a key is none.
+    pub(crate) fn live_line(&self, armour: &mut String, line: &str) -> String {
+        let begins = line.contains("PRIVATE KEY") && line.contains("BEGIN");
+        if begins {
+            armour.clear();
+        } else if armour.is_empty() {
+            return self.text(line, None).into_owned();
+        }
+        armour.push_str(line);
+        let whole = self.text(armour, None);
+        let shown = whole.rsplit('\n').next().unwrap_or_default().to_owned();
+        armour.push('\n');
+        let ends = line.contains("----") && (!begins || line.contains("END"));
+        if ends || armour.len() > 2 * limits::REDACTION_KEY_BYTES_MAX {
+            armour.clear();
+        }
+        shown
+    }
+
     /// Remembers the keys of a file of which parts may be shown: half of a private key looks like nothing.
     pub(crate) fn learn(&self, text: &str) {
         let found = rules::find(text, self.enabled);

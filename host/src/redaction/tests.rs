@@ -581,6 +581,34 @@ fn of_a_private_key_without_end_a_bounded_number_of_lines_is_taken() {
 }
 
 #[test]
+fn of_a_private_key_that_comes_line_by_line_nothing_is_shown() {
+    for frame in ["", "E   ", "    12\t", "+"] {
+        let (redactor, mut armour) = (redactor(), String::new());
+        let key = armoured("RSA PRIVATE KEY");
+        let mut shown = String::new();
+        for line in ["before"].into_iter().chain(key.lines()).chain(["after"]) {
+            shown += &(redactor.live_line(&mut armour, &format!("{frame}{line}")) + "\n");
+        }
+        for line in key.lines().filter(|line| !line.contains("----")) {
+            assert!(!shown.contains(line), "{shown}");
+        }
+        assert!(
+            shown.contains("before\n") && shown.ends_with("after\n") && armour.is_empty(),
+            "{shown}"
+        );
+    }
+    // One that never ends is none.
+    let (redactor, mut armour) = (redactor(), String::new());
+    redactor.live_line(&mut armour, "-----BEGIN RSA PRIVATE KEY-----");
+    let line = "a line of text ".repeat(100);
+    for _ in 0..2 * crate::limits::REDACTION_KEY_BYTES_MAX / line.len() {
+        assert_eq!(redactor.live_line(&mut armour, &line), line);
+    }
+    redactor.live_line(&mut armour, &line);
+    assert_eq!(armour, "");
+}
+
+#[test]
 fn files_with_keys_are_named_up_to_a_bound() {
     let redactor = redactor();
     let key = format!("ghp_{}", drawn(3, 36, ALPHANUMERIC));

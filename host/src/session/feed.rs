@@ -496,8 +496,10 @@ impl State {
             false => Some(entry),
         };
         let Some(entry) = entry else { return false };
+        let is_end = matches!(entry, Entry::Ended(_));
         let taken = self.append_whole(entry, at);
-        if self.is_full() && !was_full {
+        // Nothing comes after the end.
+        if self.is_full() && !was_full && !is_end {
             let megabytes = limits::JOURNAL_BYTES_MAX / (1024 * 1024);
             let event = Event::Notice {
                 code: None,

@@ -170,7 +170,7 @@ fn name(side: &str, path: &str) -> String {
 }
 
 /// A path as git writes it: in double quotes with escapes where it holds anything that would confuse a reader.
-pub(super) fn quoted(path: &str) -> String {
+pub(in crate::skill) fn quoted(path: &str) -> String {
     if !path
         .chars()
         .any(|character| character.is_control() || matches!(character, '"' | '\\'))

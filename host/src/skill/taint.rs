@@ -66,10 +66,10 @@ pub(crate) fn is_verdict_alone(text: &str) -> bool {
 
 /// `x.log`, `x.log.1`, `x.log.2024-01-01`: programs write them, and into them what others sent.
 fn is_log(name: &str) -> bool {
-    match name.split_once(".log") {
-        Some((stem, rest)) => !stem.is_empty() && (rest.is_empty() || rest.starts_with(['.', '-'])),
-        None => false,
-    }
+    name.match_indices(".log").any(|(at, ending)| {
+        let rest = &name[at + ending.len()..];
+        at > 0 && (rest.is_empty() || rest.starts_with(['.', '-']))
+    })
 }
 
 /// What has entered the conversation of a session.
@@ -143,6 +143,8 @@ mod tests {
             ("logs/server.log", "logs/server.log"),
             ("server.log.1", "server.log.1"),
             ("app.LOG-20240101", "app.LOG-20240101"),
+            ("logs/auth.login.log", "logs/auth.login.log"),
+            ("x.logger.log.1", "x.logger.log.1"),
         ] {
             assert_eq!(foreign(path), Some(place), "{path}");
         }

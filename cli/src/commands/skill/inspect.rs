@@ -8,7 +8,7 @@ use host::skill::{Inspection, Look, SkillHostError, look};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Context, print_json, refused, registry};
+use super::{Context, in_its_words, print_json, refused, registry};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED};
 
@@ -137,7 +137,9 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 fn head(name: &str, version: &str, description: &str, context: &Context) -> Result<(), Error> {
     context.output.line(&format!("{name} {version}"))?;
-    context.output.line(&format!("  {description}"))
+    context
+        .output
+        .line(&in_its_words(description, context.output.columns()))
 }
 
 fn line(name: &str, value: &str, context: &Context) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use host::skill::policy::Effect;
 use host::skill::signature::{Identities, Signature, SignatureError};
 use host::skill::{Change, Held, Inspection, Origin, SkillHost, Terms};
 
-use super::refused;
+use super::{in_its_words, refused};
 use crate::args::Consent;
 use crate::commands::{Context, read_yes};
 use crate::error::Error;
@@ -176,7 +176,7 @@ impl Offer {
         let shown = &self.inspection;
         let mut lines = vec![
             format!("{} {}", shown.name, shown.version),
-            format!("  {}", shown.description),
+            in_its_words(&shown.description, output.columns()),
             format!("  effects  {}", self.effects(change)),
             format!("  digest   {}", shown.digest),
         ];

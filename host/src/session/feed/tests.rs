@@ -522,6 +522,19 @@ fn what_a_session_stores_of_changed_files_is_bounded_and_its_undo_is_not() {
 }
 
 #[test]
+fn nothing_comes_after_an_end_that_fills_the_journal() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let recorder = recorder(&place);
+    recorder.lock().journal_bytes = limits::JOURNAL_BYTES_MAX - 1;
+    recorder.end(complete(), api::now()).expect("it is durable");
+    let (last, _) = recorder
+        .folder()
+        .view(|lines| lines.last().map(|line| matches!(line.entry, Entry::Ended(_))))
+        .expect("it can be read");
+    assert_eq!(last, Some(true));
+}
+
+#[test]
 fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);

@@ -3,8 +3,8 @@
 //! Calls that only look run side by side; those that change something wait for each other, as the calls of a model do.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -115,8 +115,10 @@ impl Serving<'_> {
     fn context(&self, call: &Call) -> Arc<CallContext> {
         let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.redactor));
         let meanwhile = call.meanwhile.clone();
+        let armour = std::sync::Mutex::new(String::new());
         let progress = move |line: &str| {
-            let line = redactor.text(line, None).into_owned();
+            let mut armour = armour.lock().unwrap_or_else(PoisonError::into_inner);
+            let line = redactor.live_line(&mut armour, line);
             recorder.event(Event::Live { line: line.clone() });
             // A client that does not keep up misses lines; it asked for news, not for a log.
             let _ = meanwhile.try_send(Meanwhile::Line(line));

@@ -22,6 +22,7 @@ use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
 use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
 use crate::skill::policy::Effect;
 use crate::skill::taint::{self, Taint};
+use crate::skill::text::clean_line;
 use crate::skill::{
     Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, NOTHING_TO_COMMIT, SessionFiles,
 };
@@ -164,7 +165,7 @@ impl<'a> SessionTools<'a> {
     pub(super) fn new(job: &'a Job, packet: &Packet) -> Self {
         let tools = Self::of_context(job, job.call_context(packet));
         let chosen = packet.selected.iter().filter_map(|file| taint::foreign(&file.path));
-        let chosen: Vec<String> = chosen.map(|place| format!("`{place}`")).collect();
+        let chosen: Vec<String> = chosen.map(|place| format!("`{}`", clean_line(place))).collect();
         tools.context.conversation.taint.note(&chosen);
         tools
     }
@@ -292,16 +293,16 @@ impl<'a> SessionTools<'a> {
     }
 
     fn note_denial(&self, call: &ToolCall, error: &CallError) {
-        let CallError::Failure {
-            skill,
-            code,
-            message,
-            hint,
-        } = error
-        else {
-            return;
+        let (code, message, hint) = match error {
+            CallError::Failure {
+                code, message, hint, ..
+            } => (code.as_str(), message.clone(), hint.clone()),
+            CallError::Trap { .. } | CallError::Limit { .. } | CallError::Busy { .. } => {
+                ("failed", error.to_string(), None)
+            }
+            _ => return,
         };
-        let effects = self.effects(skill);
+        let effects = self.effects(&call.name);
         // What else fails is a mistake of the model's, or what it has found out.
         let is_lost = match Kind::of(&effects) {
             Kind::Writes => true,
@@ -311,15 +312,16 @@ impl<'a> SessionTools<'a> {
             }
             Kind::Reads => false,
         };
-        let has_failed = code == "failed" && is_lost;
+        // What exceeds a bound is no mistake that the model could see coming.
+        let has_failed = matches!(code, "failed" | "limit") && is_lost;
         if code != "denied" && !has_failed {
             return;
         }
         let denial = Denial {
-            skill: skill.clone(),
+            skill: call.name.clone(),
             path: missed::path_of(&call.arguments),
-            message: message.clone(),
-            hint: hint.clone(),
+            message,
+            hint,
             kind: Kind::of(&effects),
             has_failed,
             is_made_good: false,

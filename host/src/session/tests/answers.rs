@@ -497,6 +497,17 @@ async fn a_write_that_was_denied_is_what_a_refactor_was_for() {
 }
 
 #[tokio::test]
+async fn a_write_that_a_bound_refused_is_what_a_refactor_was_for() {
+    let write = Act::Call("write_file", json!({"path": "huge.txt", "content": ""}));
+    let world = World::new(vec![vec![write], vec![Act::Say("Done.")]]);
+    let (result, _) = world.run(world.request(Operation::Refactor, ".")).await;
+    let problem = result.error.expect("it failed");
+    insta::assert_snapshot!(format!("{}: {}", problem.code, problem.message), @"
+    change-failed: refactor is incomplete: a change of `huge.txt` failed: the proposal has more than 32 MiB
+    ");
+}
+
+#[tokio::test]
 async fn waiting_and_what_a_provider_has_to_say_reach_the_user() {
     let waiting = ProviderEvent::Waiting {
         reason: "Rate limit exceeded: waiting 2 s before the next attempt".to_owned(),

@@ -65,6 +65,9 @@ impl FakeEngine {
                     return Err(failure("denied", "writing is not allowed"));
                 }
                 let path = text("path");
+                if path == "huge.txt" {
+                    return Err(failure("limit", "the proposal has more than 32 MiB"));
+                }
                 let place = context.repository.root().join(&path);
                 let state = |content: Vec<u8>| FileState { content, mode: 0o644 };
                 let change = PreparedChange {

@@ -46,9 +46,10 @@ pub(super) fn not_asked(context: &CallContext) -> Option<Failure> {
 /// The question with what the user should know of the conversation that led to it.
 fn with_taint(context: &CallContext, question: &Question) -> Question {
     let mut question = question.clone();
-    question.title = clean_line(&question.title);
     if let Some(because) = context.conversation.taint.because() {
         question.title.push_str(&format!(" [tainted: {because}]"));
     }
+    // Names of files are in both.
+    question.title = clean_line(&question.title);
     question
 }

@@ -28,6 +28,7 @@ use crate::repository::{OpenError, Repository};
 use crate::skill::bindings::tool::skill::git_commit::Commit;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::changes::is_dead;
+use crate::skill::diff::quoted;
 use crate::skill::policy::Effect;
 use crate::skill::text::clean;
 use crate::skill::{CallContext, ChangeJournal, Question};
@@ -390,7 +391,7 @@ impl Preparation<'_> {
 
 /// A line for a change of which no diff is shown. The content that git will have is named by its digest.
 fn unshown(chosen: &Chosen, why: &str) -> String {
-    let path = &chosen.entry.path;
+    let path = quoted(&chosen.entry.path);
     match &chosen.entry.new {
         Some(new) => format!("changed: {path} ({why}; it becomes the blob {})\n", new.id),
         None => format!("removed: {path} ({why})\n"),

@@ -14,7 +14,7 @@ use crate::skill::engine::{self, Runtime};
 use crate::skill::loaded::Linked;
 use crate::skill::policy::Effect;
 use crate::skill::sandbox::Call;
-use crate::skill::text::clean;
+use crate::skill::text::{clean, clean_line};
 use crate::skill::{CallError, Descriptor, Limits, SkillHostError, arguments, cache};
 
 /// Asks a compiled component what it is. The error is the end of a sentence.
@@ -71,7 +71,7 @@ fn parse_descriptor(described: wit::Descriptor) -> Result<Descriptor, String> {
         parameters: serde_json::from_str(&described.parameters)
             .map_err(|error| format!("its schema is not JSON: {error}"))?,
         name: described.name,
-        version: clean(&described.version).into_owned(),
+        version: clean_line(&described.version),
         description: clean(&described.description).into_owned(),
         effects,
     })
