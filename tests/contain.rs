@@ -389,7 +389,9 @@ fn without_namespaces_a_copy_of_the_tree_is_tested_and_everybody_is_told() {
                      assert not os.path.exists('.env')\n\
                  def test_outside():\n    \
                      with pytest.raises(PermissionError):\n        \
-                         os.listdir('/home')\n\
+                         os.listdir('/home')\n    \
+                     with pytest.raises(PermissionError):\n        \
+                         os.listdir('venv/home')\n\
                  def test_network():\n    \
                      with pytest.raises(OSError):\n        \
                          socket.socket()\n";
@@ -399,6 +401,7 @@ fn without_namespaces_a_copy_of_the_tree_is_tested_and_everybody_is_told() {
         (".env", "KEY=hunter2\n"),
     ];
     let (home, repository) = (Home::offline(), repository(&files));
+    std::os::unix::fs::symlink("/", repository.path().join("venv")).expect("links can be made");
     let before = everything(repository.path());
     let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
     let finished = without_namespaces(&home, repository.path(), &call).expect(0);
@@ -421,21 +424,27 @@ fn without_namespaces_a_copy_of_the_tree_is_tested_and_everybody_is_told() {
 
 /// Its copy of the repository may be large, and it may have made it hard to remove.
 #[test]
-fn in_the_fallback_a_suite_that_is_stopped_leaves_nothing_on_the_disk() {
-    let suite = "import os, time\n\
+fn in_the_fallback_a_suite_that_is_stopped_leaves_nothing_behind() {
+    let mark = format!("endless-{}", uuid());
+    let suite = "import os, subprocess, time\n\
                  def test_endless():\n    \
+                     spin = ['/usr/bin/nice', '-n', '19', '/bin/sh', '-c', 'while :; do :; done # MARK']\n    \
+                     for _ in range(100):\n        \
+                         subprocess.Popen(spin, env={}, start_new_session=True)\n    \
                      for _ in range(5000):\n        \
                          os.mkdir('d')\n        \
                          os.chdir('d')\n    \
                      open('f', 'w').close()\n    \
                      os.chmod('.', 0)\n    \
                      time.sleep(60)\n";
-    let (home, repository) = (Home::offline(), repository(&[("test_endless.py", suite)]));
+    let suite = suite.replace("MARK", &mark);
+    let (home, repository) = (Home::offline(), repository(&[("test_endless.py", &suite)]));
     let arguments = r#"{"timeout_seconds": 3}"#;
     let call = ["skill", "call", "run_tests", arguments, "--allow", "run-process"];
     let finished = without_namespaces(&home, repository.path(), &call).expect(1);
     holds(&finished.stdout, &["sandbox: landlock"]);
     holds(&finished.stdout.to_lowercase(), &["time"]);
+    assert_eq!(processes(&mark), Vec::<String>::new());
     let left = || std::fs::read_dir(home.path().join("tmp")).expect("it is there").count();
     until("its copy is removed", || left() == 0);
     without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);

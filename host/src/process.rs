@@ -142,6 +142,10 @@ pub enum ProcessError {
 /// How long the loop sleeps in the system before it looks at the clock, the token and the child.
 const TICK: Duration = Duration::from_millis(20);
 
+/// How long the helper of the fallback is let look for what it has to end, where that leaves it little of the processor.
+/// Whoever ends the helper before leaves the rest running.
+const HELPER_PATIENCE: Duration = Duration::from_secs(20);
+
 /// Runs a program to its end, whichever comes first: its own, the time limit, cancellation or the output bound.
 ///
 /// Blocks. `progress` gets the output line by line, without control characters, at most
@@ -438,7 +442,11 @@ impl Running<'_> {
         if let Some(control) = control {
             // The helper ends only after everything inside has, so that its end is proof.
             control.end();
-            let patience = Instant::now() + Duration::from_millis(limits::PROCESS_REAP_MS);
+            let patience = match control.ends_by_itself() {
+                true => Duration::from_millis(limits::PROCESS_REAP_MS),
+                false => HELPER_PATIENCE,
+            };
+            let patience = Instant::now() + patience;
             while Instant::now() < patience && !group.leader_exited().unwrap_or(true) {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -6,10 +6,13 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatVfsMountFlags};
+use rustix::io::Errno;
 
 /// Name of the folder in the program's own directory.
 const NAME: &str = "tmp";
@@ -106,31 +109,125 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// A run may have nested its directories deeper than a path or a process's handles reach, and may have taken its own
-/// rights to them away. So each is brought up to one level before it is emptied in turn.
+/// Removes a folder that a run may still be changing, and in which it may have nested its directories deeper than a path
+/// or a process's handles reach. So nothing is reached by a path, no link is followed, and what lies deep is brought up to
+/// a level of its own before it is removed in turn.
 fn remove_folder(folder: &Path) -> io::Result<()> {
-    let beside = folder.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let (beside, name) = folder
+        .parent()
+        .zip(folder.file_name())
+        .ok_or(io::ErrorKind::InvalidInput)?;
     let level = tempfile::Builder::new().prefix("tool-end-").tempdir_in(beside)?;
-    let mut number = 0u64;
-    let mut found = vec![folder.to_owned()];
-    while let Some(folder) = found.pop() {
-        fs::set_permissions(&folder, PermissionsExt::from_mode(0o700))?;
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                // To move a directory is to write to it.
-                fs::set_permissions(entry.path(), PermissionsExt::from_mode(0o700))?;
-                let place = level.path().join(number.to_string());
-                fs::rename(entry.path(), &place)?;
-                number += 1;
-                found.push(place);
-            } else {
-                fs::remove_file(entry.path())?;
+    let open = |path: &Path| rustix::fs::open(path, OFlags::RDONLY | DIRECTORY, Mode::empty());
+    let (beside, handle) = (open(beside)?, open(level.path())?);
+    let mut removal = Removal {
+        level: handle.as_fd(),
+        found: 0,
+        failed: None,
+    };
+    removal.remove(beside.as_fd(), name.as_bytes(), HANDLES_MAX);
+    let mut done = 0;
+    while done < removal.found {
+        removal.remove(handle.as_fd(), done.to_string().as_bytes(), HANDLES_MAX);
+        done += 1;
+    }
+    match removal.failed {
+        Some(errno) => Err(errno.into()),
+        None => level.close(),
+    }
+}
+
+/// Flags of a directory that is no link.
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Directories that are open at a time, each in the one before.
+const HANDLES_MAX: usize = 64;
+
+/// How often a directory is emptied in which something appears meanwhile.
+const ROUNDS_MAX: usize = 4;
+
+/// A folder being removed.
+struct Removal<'a> {
+    /// Holds directories that lay too deep, by their numbers. No run may write here.
+    level: BorrowedFd<'a>,
+    found: u64,
+    /// What could not be done first. The rest is done all the same.
+    failed: Option<Errno>,
+}
+
+impl Removal<'_> {
+    /// Removes a directory with all that is in it. What has its name by then and is none is removed as well.
+    fn remove(&mut self, at: BorrowedFd<'_>, name: &[u8], handles: usize) {
+        for _ in 0..ROUNDS_MAX {
+            let emptied = open_up(at, name).and_then(|folder| self.empty(&folder, handles - 1));
+            let flags = match emptied {
+                Ok(()) => AtFlags::REMOVEDIR,
+                Err(Errno::NOTDIR | Errno::LOOP) => AtFlags::empty(),
+                Err(Errno::NOENT) => return,
+                Err(errno) => return self.fail(errno),
+            };
+            match rustix::fs::unlinkat(at, name, flags) {
+                // It is not empty any more, or was exchanged.
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR | Errno::ISDIR | Errno::PERM) => {}
+                Ok(()) | Err(Errno::NOENT) => return,
+                Err(errno) => return self.fail(errno),
             }
         }
-        fs::remove_dir(&folder)?;
+        self.fail(Errno::NOTEMPTY);
     }
-    level.close()
+
+    fn empty(&mut self, folder: &OwnedFd, handles: usize) -> Result<(), Errno> {
+        for entry in Dir::read_from(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                // How systems say that it is a directory.
+                Err(Errno::ISDIR | Errno::PERM) if handles > 0 => self.remove(folder.as_fd(), name, handles),
+                Err(Errno::ISDIR | Errno::PERM) => self.bring_up(folder.as_fd(), name),
+                Err(errno) => self.fail(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what has this name to the level.
+    fn bring_up(&mut self, from: BorrowedFd<'_>, name: &[u8]) {
+        let place = self.found.to_string();
+        // To move a directory is to write to it.
+        let moved = open_up(from, name).and_then(|_| rustix::fs::renameat(from, name, self.level, place.as_str()));
+        match moved {
+            Ok(()) => self.found += 1,
+            // It is gone, or no directory any more, and looked at once more where its folder is not empty.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(errno) => self.fail(errno),
+        }
+    }
+
+    fn fail(&mut self, errno: Errno) {
+        self.failed.get_or_insert(errno);
+    }
+}
+
+/// Opens a directory, with all rights of its owner, which a run may have taken away.
+fn open_up(at: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | DIRECTORY;
+    let folder = match rustix::fs::openat(at, name, flags, Mode::empty()) {
+        #[cfg(target_os = "linux")]
+        Err(Errno::ACCESS) => {
+            use std::os::fd::AsRawFd;
+            let folder = rustix::fs::openat(at, name, OFlags::PATH | DIRECTORY, Mode::empty())?;
+            // The handle itself: it cannot be made to mean anything else.
+            rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)?;
+            rustix::fs::openat(&folder, ".", flags, Mode::empty())
+        }
+        opened => opened,
+    }?;
+    rustix::fs::fchmod(&folder, Mode::RWXU)?;
+    Ok(folder)
 }
 
 #[cfg(test)]
@@ -163,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_removed_however_deep_it_is_and_whatever_rights_are_left() {
-        use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+        use rustix::fs::{mkdirat, openat, unlinkat};
         let home = tempfile::tempdir().expect("a temporary folder");
         open(home.path()).expect("it can be made");
         let made = folder(Some(home.path()), "tool-x-").expect("there is room");
@@ -182,6 +279,48 @@ mod tests {
         let left = fs::read_dir(home.path().join(NAME)).expect("it is there").count();
         assert_eq!(left, 0);
         unlinkat(&deep, "f", AtFlags::empty()).expect_err("it is gone");
+    }
+
+    /// Who still runs there exchanges directories for links to a folder of the user's.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn removing_a_folder_that_is_changed_meanwhile_touches_nothing_outside() {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let home = tempfile::tempdir().expect("a temporary folder");
+        open(home.path()).expect("it can be made");
+        let outside = home.path().join("outside");
+        fs::create_dir_all(outside.join("kept")).expect("folders can be made");
+        fs::write(outside.join("kept/file"), "").expect("files can be written");
+        fs::set_permissions(&outside, PermissionsExt::from_mode(0o755)).expect("modes can be set");
+        for _ in 0..20 {
+            let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+            let place = |number: usize, kind: &str| made.path().join(format!("{kind}-{number}"));
+            for number in 0..300 {
+                fs::create_dir(place(number, "folder")).expect("folders can be made");
+                std::os::unix::fs::symlink(&outside, place(number, "link")).expect("links can be made");
+            }
+            let (path, is_over) = (made.path().to_owned(), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        for number in 0..300 {
+                            let (folder, link) = (
+                                path.join(format!("folder-{number}")),
+                                path.join(format!("link-{number}")),
+                            );
+                            let _ = renameat_with(CWD, folder, CWD, link, RenameFlags::EXCHANGE);
+                        }
+                    }
+                });
+                remove(&path);
+                is_over.store(true, Ordering::Relaxed);
+            });
+            std::mem::forget(made);
+        }
+        assert!(outside.join("kept/file").exists());
+        let mode = fs::metadata(&outside).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
     }
 
     #[test]

@@ -129,6 +129,8 @@ held! {
     fill_names,
     fork_bomb,
     use_memory,
+    hold_memory_unseen,
+    hold_memory_in_tables,
     hold_memory_in_memfd,
     hold_memory_shared,
     hold_memory_segments,

@@ -236,7 +236,7 @@ pub(super) struct Control {
     /// True while the handle of a listener is still to come.
     awaits_listener: bool,
     /// In the fallback, where the run works; removed with this, which the run must not outlive.
-    _folder: Option<scratch::Folder>,
+    folder: Option<scratch::Folder>,
 }
 
 impl Control {
@@ -262,7 +262,7 @@ impl Control {
             socket: own,
             inbox: Inbox::default(),
             awaits_listener: enclosure.installation.is_some(),
-            _folder: folder,
+            folder,
         };
         Ok((control, helpers))
     }
@@ -276,6 +276,11 @@ impl Control {
     /// Ends everything at once.
     pub(super) fn end(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// True where the kernel ends everything inside with the helper. In the fallback only the helper does.
+    pub(super) fn ends_by_itself(&self) -> bool {
+        self.folder.is_none()
     }
 
     /// Lets go of a run that was stopped. Nobody waits until what it worked on is removed.

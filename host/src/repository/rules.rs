@@ -147,7 +147,7 @@ pub const HIDDEN: &[Rule] = &[
     file("*.tfstate", STATE),
     file("terraform.tfstate.*", STATE),
     all("session-reports", REPORTS),
-    file(".tool-proposal-*", TEMPORARY),
+    all(".tool-proposal-*", TEMPORARY),
 ];
 
 const GIT_FILES: &str = "changes how git acts";

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Bounds;
 use super::spec::{Spec, Visible};
@@ -40,8 +40,10 @@ pub(super) fn stand_in(spec: &mut Spec, folder: &Path) -> io::Result<()> {
     let place = folder.join("tree");
     tree(&spec.tree(), &place, &LINKED)?;
     let linked = LINKED.map(|name| spec.root.join(name));
+    // One that is a link itself was copied as that, and may lead anywhere.
+    let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     spec.visible
-        .extend(linked.into_iter().filter(|path| path.is_dir()).map(Visible::Place));
+        .extend(linked.into_iter().filter(is_folder).map(Visible::Place));
     if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
         spec.directory = place.join(inside);
     }

@@ -24,7 +24,11 @@ impl Members {
     fn pids(self) -> Vec<u32> {
         match self.sandbox {
             Sandbox::Namespaces => all().collect(),
-            Sandbox::Landlock | Sandbox::None => descendants(),
+            Sandbox::Landlock | Sandbox::None => {
+                let mut found = Vec::new();
+                descendants(&mut |pid| found.push(pid));
+                found
+            }
         }
     }
 
@@ -47,7 +51,9 @@ impl Members {
         if memory <= bounds.memory_bytes {
             return None;
         }
-        let exact: u64 = pids.into_iter().filter_map(memory::exactly).sum();
+        // One that may not be looked into counts as it did.
+        let exactly = |&pid: &u32| memory::exactly(pid).or_else(|| Some(memory::roughly(pid)?.1));
+        let exact: u64 = pids.iter().filter_map(exactly).sum();
         (exact + segments > bounds.memory_bytes).then_some(Message::Memory)
     }
 
@@ -72,16 +78,34 @@ pub(super) fn within_machine(bounds: Bounds) -> Bounds {
 
 /// Ends every descendant of this process. Needs this process to adopt what its children leave behind.
 pub(super) fn end_descendants() {
+    // Each is stopped as soon as it is found: what runs on starts others, and leaves this process no time to find them.
+    let mut stopped = HashSet::new();
     repeat(|| {
-        let left = Members::of(Sandbox::Landlock).pids();
-        for pid in left.iter().filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
-            // An error means that it has just ended. Its id stays taken, for its parent is this process or one that
-            // is stopped with it, until it is collected below.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
-        left.is_empty()
+        let before = stopped.len();
+        descendants(&mut |pid| {
+            if stopped.insert(pid) {
+                signal(pid, Signal::STOP);
+            }
+        });
+        stopped.len() == before
     });
+    repeat(|| {
+        let mut is_any_left = false;
+        descendants(&mut |pid| {
+            is_any_left = true;
+            signal(pid, Signal::KILL);
+        });
+        while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        !is_any_left
+    });
+}
+
+/// An error means that it has just ended. Its id stays taken, for its parent is this process or one that is stopped with
+/// it, until it is collected.
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
 }
 
 /// Until a round has found nothing, or so often.
@@ -100,24 +124,25 @@ fn all() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Everything that this process has started, and what that has. The kernel keeps a list of children for each thread,
-/// so that only members are looked at; where it does not, the parents of all processes are.
-fn descendants() -> Vec<u32> {
+/// Tells of everything that this process has started, and what that has, each as soon as it is found. The kernel keeps a
+/// list of children for each thread, so that only members are looked at; where it does not, the parents of all processes
+/// are.
+fn descendants(tell: &mut dyn FnMut(u32)) {
     let own = std::process::id();
     match children(own) {
-        Some(children) => followed(children),
-        None => descendants_by_parent(own),
+        Some(children) => followed(children, tell),
+        None => descendants_by_parent(own).into_iter().for_each(tell),
     }
 }
 
-fn followed(mut found: Vec<u32>) -> Vec<u32> {
-    let mut at = 0;
-    while let Some(&pid) = found.get(at) {
+fn followed(mut todo: Vec<u32>, tell: &mut dyn FnMut(u32)) {
+    todo.iter().for_each(|&pid| tell(pid));
+    while let Some(pid) = todo.pop() {
         // One that has ended meanwhile has none.
-        found.extend(children(pid).unwrap_or_default());
-        at += 1;
+        let found = children(pid).unwrap_or_default();
+        found.iter().for_each(|&pid| tell(pid));
+        todo.extend(found);
     }
-    found
 }
 
 /// The children of all threads of a process.
@@ -187,7 +212,9 @@ mod tests {
             .expect("there is a shell");
         let mut ready = [0; 6];
         std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut ready).expect("it speaks");
-        let (listed, searched) = (descendants(), descendants_by_parent(std::process::id()));
+        let mut listed = Vec::new();
+        descendants(&mut |pid| listed.push(pid));
+        let searched = descendants_by_parent(std::process::id());
         let grandchildren = children(child.id()).expect("this kernel has the list");
         assert_eq!(grandchildren.len(), 1);
         for found in [&listed, &searched] {

@@ -1,7 +1,7 @@
 //! How much memory a run holds, as far as the kernel tells whose it is, and what is left of the machine's.
 //!
-//! A run's are the pages that no file backs, shared ones included, and the segments of its own namespace, attached or
-//! not. Files in memory without a place are refused by the filter: a handle of one can wait in a socket, where nobody
+//! A run's are the pages that no file backs, shared ones and those on a swap device included, the tables by which its
+//! processes find them, and the segments of its own namespace, attached or not. Files in memory without a place are refused by the filter: a handle of one can wait in a socket, where nobody
 //! counts it. Of shared memory of which nothing is mapped any more, and of the kernel's own buffers, nobody knows the
 //! holder; for these the machine as a whole is looked at. What lies in a file system in memory has that one's bound.
 
@@ -13,17 +13,20 @@ use crate::limits;
 /// for each.
 pub(super) fn roughly(pid: u32) -> Option<(u64, u64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let held = ["RssAnon:", "RssShmem:"].map(|name| number(&status, name).unwrap_or_default());
+    let held = ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"].map(|name| number(&status, name).unwrap_or_default());
     Some((number(&status, "Threads:")?, held.iter().sum::<u64>() * 1024))
 }
 
-/// The exact share of a process in these bytes.
+/// The exact share of a process in these bytes; absent where it does not let itself be looked into.
 pub(super) fn exactly(pid: u32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let parts = number(&rollup, "Pss_Anon:").zip(number(&rollup, "Pss_Shmem:"));
     let held = parts.map(|(own, shared)| own + shared);
     // Older kernels tell the sum alone.
-    Some(held.or_else(|| number(&rollup, "Pss:"))? * 1024)
+    let held = held.or_else(|| number(&rollup, "Pss:"))?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let tables = number(&status, "VmPTE:").unwrap_or_default();
+    Some((held + number(&rollup, "SwapPss:").unwrap_or_default() + tables) * 1024)
 }
 
 /// Bytes of all System V segments of this namespace, which stay without any process. An attached one is also counted

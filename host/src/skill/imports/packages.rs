@@ -186,7 +186,9 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
         .get("VIRTUAL_ENV")
         .and_then(|folder| real(Path::new(folder)));
     let root = context.repository.root();
-    let is_known = |real: &PathBuf| real.starts_with(root) && real != root || Some(real) == starters.as_ref();
+    // A link in the repository is whoever's who wrote that: it may mean a folder whose files no installation is to touch.
+    let is_ours = |real: &PathBuf| real.starts_with(root) && real != root && real == folder;
+    let is_known = |real: &PathBuf| is_ours(real) || Some(real) == starters.as_ref();
     let holds_more = |real: &PathBuf| {
         let state = context.repository.state_directory();
         root.starts_with(real) || state.is_some_and(|state| state.starts_with(real) || real.starts_with(state))
@@ -195,7 +197,7 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
         Some(real) if is_known(&real) && !holds_more(&real) => Ok(real),
         _ => Err(hinted(
             "denied",
-            format!("`{}` leads out of the repository.", folder.display()),
+            format!("`{}` is a link, or leads out of the repository.", folder.display()),
             "make a virtual environment in the repository: `python3 -m venv .venv`",
         )),
     }

@@ -554,6 +554,23 @@ def use_memory():
     return "has %d MiB" % (2 * know["memory_mib"])
 
 @attempt
+def hold_memory_unseen():
+    """In a process that may not be looked into."""
+    libc.prctl(4, 0, 0, 0, 0)
+    return use_memory()
+
+@attempt
+def hold_memory_in_tables():
+    """By which the kernel finds pages that take no memory themselves: one in each two mebibytes of addresses."""
+    pages = 2 * know["memory_mib"] * 256
+    place = mmap.mmap(-1, pages << 21, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+    place.madvise(15)
+    for page in range(pages):
+        place[page << 21]
+    time.sleep(1)
+    return "has %d MiB of tables" % (pages >> 8)
+
+@attempt
 def hold_memory_in_memfd():
     """Without mapping it, so that it is no process's."""
     block, held = bytes(1 << 20), []

@@ -149,6 +149,8 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
     ("fill_names", DISKS),
     ("fork_bomb", Off(&[Defence::Counting, Defence::TaskLimit])),
     ("use_memory", Off(&[Defence::Counting])),
+    ("hold_memory_unseen", Off(&[Defence::Counting])),
+    ("hold_memory_in_tables", Off(&[Defence::Counting])),
     ("hold_memory_in_memfd", Off(&[Defence::NamelessFiles])),
     ("hold_memory_shared", Off(&[Defence::Counting])),
     ("hold_memory_segments", Off(&[Defence::Counting])),

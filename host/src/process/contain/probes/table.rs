@@ -274,6 +274,16 @@ pub const ATTEMPTS: &[Attempt] = &[
     both("fork_bomb", "fork without end", Bounded(&["EAGAIN"])),
     both("use_memory", "use memory without end", Bounded(&["ENOMEM"])),
     both(
+        "hold_memory_unseen",
+        "hold memory where nobody may look",
+        Bounded(&["ENOMEM"]),
+    ),
+    both(
+        "hold_memory_in_tables",
+        "hold memory in the kernel's tables of pages",
+        Bounded(&["ENOMEM"]),
+    ),
+    both(
         "hold_memory_in_memfd",
         "hold memory in files that have no place",
         Refused(&["ENOSYS"]),

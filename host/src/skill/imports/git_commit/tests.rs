@@ -198,6 +198,37 @@ fn a_plain_file_that_stands_for_a_link_is_not_committed_as_a_file() {
 }
 
 #[test]
+fn attributes_behind_a_link_commit_nothing_below_them() {
+    let fixture = started();
+    fixture.write("attributes", "*.txt text eol=crlf\n");
+    fixture.write("sub/q.txt", "x\r\n");
+    fixture.link("../attributes", "sub/.gitattributes");
+    let answer = message(commit(&fixture, &["sub/q.txt"], false));
+    assert!(answer.contains("`sub/.gitattributes` is a symbolic link"), "{answer}");
+    assert_eq!(fixture.committed("sub/q.txt"), None);
+    fixture.write("a.txt", "2\n");
+    commit(&fixture, &["a.txt"], false).expect("it lies above");
+}
+
+#[test]
+fn nothing_is_committed_onto_a_replaced_commit() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    commit(&fixture, &["a.txt"], false).expect("it can be committed");
+    let head = fixture
+        .git
+        .head()
+        .and_then(|head| head.peel_to_commit())
+        .expect("there is one");
+    let first = head.parent_id(0).expect("it has one");
+    let name = format!("refs/replace/{}", head.id());
+    fixture.git.reference(&name, first, false, "").expect("it can be made");
+    fixture.write("a.txt", "3\n");
+    let answer = message(commit(&fixture, &["a.txt"], false));
+    assert!(answer.contains("replaced by another one"), "{answer}");
+}
+
+#[test]
 fn line_ends_are_stored_as_git_stores_them() {
     let fixture = started();
     fixture.configure("core.autocrlf", "true");

@@ -104,6 +104,23 @@ impl<'a> Making<'a> {
         })
     }
 
+    /// Git's index goes by what stands for the last commit (`git replace`), and libgit2 by that commit itself.
+    fn refuse_replaced_head(&self) -> Result<(), Failure> {
+        let Some(head) = self.git.head()? else { return Ok(()) };
+        let is_replaced = |id: Oid| {
+            let name = format!("refs/replace/{id}");
+            self.git.repository.find_reference(&name).is_ok()
+        };
+        match is_replaced(head.id()) || is_replaced(head.tree_id()) {
+            true => Err(hinted(
+                "unavailable",
+                "The last commit is replaced by another one (`refs/replace`), which is not understood here.",
+                "the user has to commit with git",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// A commit in the middle of a merge or a rebase means something else than this one would.
     fn refuse_special_states(&self) -> Result<(), Failure> {
         let what = match self.git.repository.state() {
@@ -131,6 +148,7 @@ impl<'a> Making<'a> {
             return Err(hinted("failed", message, hint));
         }
         self.refuse_chained_branch()?;
+        self.refuse_replaced_head()?;
         let config = repository.config().map_err(|error| git_failure(&error))?;
         Self::refuse_unread_settings(&config)?;
         match config.get_bool("commit.gpgsign") {
@@ -410,10 +428,15 @@ impl Storing {
         OpenOptions::new().write(true).create(true).truncate(true).open(path)
     }
 
-    /// What libgit2 cannot read it takes for absent, and so does this.
+    /// What libgit2 cannot read it takes for absent, and so does this. Git does not follow a link there, and libgit2 does.
     fn copy_attributes(&self, folder: &Path) -> io::Result<()> {
         let copy = self.work.join(folder).join(ATTRIBUTES);
         let real = self.top.join(folder).join(ATTRIBUTES);
+        if real.is_symlink() {
+            let name = folder.join(ATTRIBUTES);
+            let message = format!("`{}` is a symbolic link, which git does not follow", name.display());
+            return Err(io::Error::other(message));
+        }
         if copy.exists() || !real.is_file() {
             return Ok(());
         }
