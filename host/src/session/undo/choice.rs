@@ -14,13 +14,22 @@ use crate::skill::stage::digest;
 /// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
 /// by an undo nor by hand. Undos are passed over: whoever means one names it. `newest_first` holds all sessions.
 pub(super) fn newest<'a>(newest_first: &[&'a Summary], root: &Path, home: &Path) -> Option<&'a Summary> {
-    newest_where(newest_first, root, home, |_| true)
+    newest_where(
+        newest_first,
+        root,
+        home,
+        |_| true,
+        |summary, place| !is_back(summary, place),
+    )
 }
 
-/// The same of those before a session.
+/// The newest one before a session of which an undo would take something back: what is refused is not recommended.
 pub(super) fn newest_before<'a>(newest_first: &[&'a Summary], session: &Summary, home: &Path) -> Option<&'a Summary> {
     let root = Path::new(&session.start.repository);
-    newest_where(newest_first, root, home, |summary| summary.id() < session.id())
+    let is_before = |summary: &Summary| summary.id() < session.id();
+    newest_where(newest_first, root, home, is_before, |summary, place| {
+        !is_back(summary, place) && is_in_place(summary, place)
+    })
 }
 
 fn newest_where<'a>(
@@ -28,6 +37,7 @@ fn newest_where<'a>(
     root: &Path,
     home: &Path,
     is_wanted: impl Fn(&Summary) -> bool,
+    is_left: impl Fn(&Summary, &Repository) -> bool,
 ) -> Option<&'a Summary> {
     let undone = undone(newest_first);
     let changed_files =
@@ -38,17 +48,30 @@ fn newest_where<'a>(
         .filter(|summary| is_wanted(summary))
         .peekable();
     let repository = candidates.peek().and_then(|summary| open(summary, home).ok());
-    let is_left = |summary: &&&Summary| !repository.as_deref().is_some_and(|place| is_back(summary, place));
+    let is_left = |summary: &&&Summary| repository.as_deref().is_none_or(|place| is_left(summary, place));
     candidates.find(is_left).copied()
 }
 
 /// True where every file is as it was before the session: somebody has taken back the changes by hand.
 fn is_back(summary: &Summary, repository: &Repository) -> bool {
     summary.files_modified().iter().all(|path| {
-        let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX);
-        let current = current.map(|state| state.map(|state| digest(&state.content)));
-        current.is_ok_and(|current| summary.files.get(path).is_some_and(|file| file.before == current))
+        let current = current(path, repository);
+        current.is_some_and(|current| summary.files.get(path).is_some_and(|file| file.before == current))
     })
+}
+
+/// True where some file is as the session left it.
+fn is_in_place(summary: &Summary, repository: &Repository) -> bool {
+    summary.files_modified().iter().any(|path| {
+        let current = current(path, repository);
+        current.is_some_and(|current| summary.files.get(path).is_some_and(|file| file.after == current))
+    })
+}
+
+/// The digest of what a file holds, where it is there; nothing where it cannot be read.
+fn current(path: &str, repository: &Repository) -> Option<Option<String>> {
+    let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
+    Some(current.map(|state| digest(&state.content)))
 }
 
 /// True where a session left something that `tool undo` without a name may come to.

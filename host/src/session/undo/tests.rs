@@ -151,6 +151,28 @@ async fn what_was_taken_back_by_hand_or_cannot_be_does_not_hide_earlier_sessions
 }
 
 #[tokio::test]
+async fn a_session_that_would_be_refused_is_not_recommended() {
+    let world = refactors(vec![
+        vec![write("src/b.py", "b\n")],
+        vec![write("src/main.py", "print(1)\n")],
+        vec![write("src/main.py", "print(2)\n")],
+    ]);
+    let (earlier, first, second) = (refactor(&world).await, refactor(&world).await, refactor(&world).await);
+    fs::write(world.repository().join("src/main.py"), "the user's\n").expect("it can be written");
+    let undone = world.sessions.undo(&first).await.expect("it answers");
+    assert_eq!(
+        (undone.left.len(), undone.next_session_id.as_ref()),
+        (1, Some(&earlier))
+    );
+    let undone = world.sessions.undo(&second).await.expect("it answers");
+    assert_eq!(
+        (undone.left.len(), undone.next_session_id.as_ref()),
+        (1, Some(&earlier)),
+        "{first} is refused, too"
+    );
+}
+
+#[tokio::test]
 async fn a_diff_shows_what_the_session_left_and_says_what_became_of_it() {
     let world = refactors(vec![vec![
         write("src/main.py", "print(1)\n"),
