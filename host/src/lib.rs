@@ -28,6 +28,7 @@
 //! - [`provider`]: one neutral event model over every wire, and the embedded analyst.
 //! - [`skill`]: the sandbox boundary: components, guard, limits, policy, proposals and their commit.
 //! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
+//! - [`room`]: what disks still take, and what helps where one is full.
 //! - `scratch`: private folders for the time of one call.
 //! - [`redaction`]: strings that look like keys, and the placeholders that leave in their place.
 //! - [`process`]: running a test runner or an installer, and the operating system's sandbox around it.
@@ -56,6 +57,7 @@ pub mod process;
 pub mod provider;
 pub mod redaction;
 pub mod repository;
+pub mod room;
 mod scratch;
 pub mod session;
 pub mod skill;

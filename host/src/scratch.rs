@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
+use crate::room::Disk;
+
 /// Name of the folder in the program's own directory.
 const NAME: &str = "tmp";
 
@@ -49,6 +51,14 @@ pub(crate) fn folder(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
 pub(crate) fn folder_for_programs(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
     let place = place_for_programs(home).unwrap_or_else(|| "/tmp".into());
     Folder::new(&place.canonicalize()?, prefix)
+}
+
+/// The disk that [`folder`] needs room on.
+pub(crate) fn disk(home: Option<&Path>) -> Disk {
+    match place(home) {
+        Some(_) => Disk::Home,
+        None => Disk::Temporary,
+    }
 }
 
 /// Where such folders lie, where a daemon keeps them.

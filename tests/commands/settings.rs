@@ -142,13 +142,15 @@ fn doctor_examines_in_order_and_starts_nothing() {
         .stdout
         .lines()
         .filter(|line| !line.starts_with(' '))
-        .filter_map(|line| line.split_whitespace().nth(1))
+        .filter_map(|line| Some(line.get(6..21)?.trim_end()))
         .collect();
     assert_eq!(
         names,
         [
             "configuration",
             "home",
+            "home disk",
+            "repository disk",
             "backend",
             "key",
             "provider",

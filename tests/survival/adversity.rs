@@ -114,6 +114,63 @@ fn a_full_disk_under_the_repository_changes_nothing_and_the_report_comes_later()
 }
 
 #[test]
+fn a_full_disk_is_named_with_what_helps_wherever_it_stops_a_change() {
+    let write = |content: &str| json!({"tool_calls": [{"name": "write_file", "arguments": {"path": "big.py", "content": content}}]});
+    let (small, big) = ("x = 1\n".repeat(20), "x = 1\n".repeat(40_000));
+    let rounds = json!([
+        {"steps": [write(&small)]}, {"steps": [{"text": "It is small."}]},
+        {"steps": [write(&big)]}, {"steps": [{"text": "It does not fit."}]},
+        {"steps": [write(&big)]}, {"steps": [{"text": "It does not fit."}]},
+    ]);
+    let finished = Scene::new(&rounds).run(
+        r#"export TOOL_HOME="$NOTES/home"; mkdir "$TOOL_HOME" "$NOTES/empty"
+        mount -t tmpfs -o size=2m none "$TOOL_HOME"; mount -t tmpfs -o size=256k none "$MOUNT"
+        cp "$REPOSITORY/app.py" "$MOUNT"; cd "$MOUNT"; serve
+        try() { code=0; echo "--- $*" >&2; "$TOOL" "$@" > /dev/null || code=$?; echo "$1 $code"; }
+        try refactor "Make it"
+        fill "$MOUNT"; try refactor "Make it big"; "$TOOL" doctor || true; rm filler
+        printf 'y = 2\n' > app.py; fill "$TOOL_HOME"; try undo; try refactor "Make it big"; "$TOOL" doctor || true
+        rm "$TOOL_HOME/filler"; try undo"#,
+    );
+    let parts: Vec<&str> = finished.stderr.split("--- ").skip(1).collect();
+    let home = "make room on the disk of TOOL_HOME (without it ~/.tool)";
+    holds(
+        parts[1],
+        &[
+            "No space left on device",
+            "hint: make room on the disk of the repository and try again",
+        ],
+    );
+    holds(
+        parts[2],
+        &[
+            "[error] The undo cannot be journalled (",
+            &format!("\nhint: {home} and try again"),
+        ],
+    );
+    holds(
+        parts[3],
+        &[
+            "no space is left on the disk of TOOL_HOME (without it ~/.tool); nothing was changed",
+            &format!("hint: {home} and try again"),
+        ],
+    );
+    assert!(!finished.stderr.contains("os error 29"), "{finished:?}");
+    holds(
+        &finished.stdout,
+        &[
+            "refactor 0\nrefactor 1\n",
+            "\nfail  repository disk full: 0.0 MB free; no change and no report can be written\n",
+            "hint: make room on the disk of the repository\n",
+            "undo 1\nrefactor 1\n",
+            "\nfail  home disk       full: 0.0 MB free; sessions are not recorded, and no change can be made\n",
+            &format!("hint: {home}\n"),
+            "undo 0\n",
+        ],
+    );
+}
+
+#[test]
 fn reports_that_may_not_be_written_cost_nobody_the_answer() {
     let finished = Scene::new(&json!([{"steps": [{"text": "It counts (app.py:1)."}]}])).run(
         r#"export TOOL_HOME="$MOUNT"; cd "$REPOSITORY"; serve; mkdir session-reports

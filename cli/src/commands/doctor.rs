@@ -15,6 +15,7 @@ use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
 use host::provider::{self, ProbeReport, ProbeVerdict};
 use host::repository::Narrowing;
+use host::room::{self, Disk, Room};
 use host::session::preflight::preflight;
 use host::skill::SkillHost;
 use serde::Serialize;
@@ -121,6 +122,15 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     }
     for check in files(&context.backend.home) {
         checks.add(check)?;
+    }
+    let disks = [
+        ("home disk", &*context.backend.home, Disk::Home),
+        ("repository disk", &root, Disk::Repository),
+    ];
+    for (name, path, disk) in disks {
+        if let Some(check) = room::left(existing(path)).ok().map(|left| disk_check(name, disk, left)) {
+            checks.add(check)?;
+        }
     }
     checks.add(backend(context).await)?;
     if let Ok(settings) = &settings {
@@ -277,7 +287,8 @@ fn files(home: &Path) -> Vec<Check> {
         let problem = Problem::new("home", format!("`{shown}` is not a folder")).with_hint("set TOOL_HOME to one");
         return vec![Check::failed(NAME, problem)];
     }
-    if !writable(home) {
+    // A full disk is said where disks are looked at.
+    if writable(home).is_err_and(|error| !room::is_gone(&error)) {
         let problem = Problem::new("home", format!("`{shown}` cannot be written (mode {mode:o})"))
             .with_hint(format!("chmod u+rwx '{shown}', or set TOOL_HOME to a folder of yours"));
         return vec![Check::failed(NAME, problem)];
@@ -292,12 +303,53 @@ fn files(home: &Path) -> Vec<Check> {
     }
 }
 
-/// True where a file can be made in a folder: what the mode says is not all, on a read-only file system for example.
-fn writable(folder: &Path) -> bool {
+/// Whether a file can be made in a folder: what the mode says is not all, on a read-only file system for example.
+fn writable(folder: &Path) -> std::io::Result<()> {
     let place = folder.join(format!(".doctor-{}", uuid::Uuid::new_v4().simple()));
-    let made = std::fs::OpenOptions::new().write(true).create_new(true).open(&place);
+    std::fs::OpenOptions::new().write(true).create_new(true).open(&place)?;
     // One that could be made can be removed.
-    made.is_ok() && std::fs::remove_file(&place).is_ok()
+    std::fs::remove_file(&place)
+}
+
+/// Below this a disk counts as full: a report and the beginning of a journal are a few hundred kilobytes.
+const ROOM_BYTES_MIN: u64 = 1024 * 1024;
+/// Below this it is nearly full: one journal may hold so many bytes of words.
+const ROOM_BYTES_GOOD: u64 = 64 * 1024 * 1024;
+/// The same of files that can be made: a session makes some ten.
+const ROOM_FILES_GOOD: u64 = 1000;
+
+/// Whether there is room for what is written on a disk.
+fn disk_check(name: &'static str, disk: Disk, left: Room) -> Check {
+    let files = left.files.unwrap_or(u64::MAX);
+    let what = match left.files {
+        Some(files) if files < ROOM_FILES_GOOD => format!("room for {files} more files"),
+        _ => format!("{} free", size(left.bytes)),
+    };
+    let fix = format!("make room on {disk}");
+    if left.bytes < ROOM_BYTES_MIN || files == 0 {
+        let missed = match disk {
+            Disk::Repository => "no change and no report can be written",
+            Disk::Home | Disk::Temporary => "sessions are not recorded, and no change can be made",
+        };
+        let problem = Problem::new("disk", format!("full: {what}; {missed}")).with_hint(fix);
+        return Check::failed(name, problem);
+    }
+    match left.bytes < ROOM_BYTES_GOOD || files < ROOM_FILES_GOOD {
+        true => Check::warn(name, format!("nearly full: {what}"), fix),
+        false => Check::ok(name, what),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes as f64 / 1e6 {
+        megabytes if megabytes < 1000.0 => format!("{megabytes:.1} MB"),
+        megabytes => format!("{:.1} GB", megabytes / 1000.0),
+    }
+}
+
+/// The nearest folder that is there.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|above| above.exists()).unwrap_or(path)
 }
 
 async fn backend(context: &Context) -> Check {
@@ -549,6 +601,32 @@ mod tests {
         assert_eq!(check.fix.as_deref(), Some("tool init --provider local --model MODEL"));
         assert_eq!(known("m", &["m".into()], &settings()).status, Verdict::Ok);
         assert_eq!(known("m", &[], &settings()).status, Verdict::Warn);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_or_nearly_so_is_told_with_what_helps() {
+        let look = |bytes, files| {
+            let check = disk_check("home disk", Disk::Home, Room { bytes, files });
+            let fix = check.fix.unwrap_or_default();
+            format!("{}: {} ({fix})", check.status.name(), check.detail)
+        };
+        assert_eq!(look(5_000_000_000, Some(900_000)), "ok: 5.0 GB free ()");
+        assert_eq!(look(5_000_000_000, None), "ok: 5.0 GB free ()");
+        let fix = "make room on the disk of TOOL_HOME (without it ~/.tool)";
+        assert_eq!(
+            look(20_000_000, Some(900_000)),
+            format!("warn: nearly full: 20.0 MB free ({fix})")
+        );
+        assert_eq!(
+            look(5_000_000_000, Some(9)),
+            format!("warn: nearly full: room for 9 more files ({fix})")
+        );
+        let missed = "sessions are not recorded, and no change can be made";
+        assert_eq!(look(0, None), format!("fail: full: 0.0 MB free; {missed} ({fix})"));
+        assert_eq!(
+            look(5_000_000_000, Some(0)),
+            format!("fail: full: room for 0 more files; {missed} ({fix})")
+        );
     }
 
     #[test]

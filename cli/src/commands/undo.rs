@@ -58,12 +58,15 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
         count => format!("{count} files were left as they are"),
     };
     let reasons: Vec<&str> = undone.left.iter().map(|left| left.reason.as_str()).collect();
-    let mut hint = format!(
-        "`tool diff {}` shows what the session had made of it; put that back, or undo it by hand",
-        undone.session_id
-    );
+    let mut hint = match undone.left.iter().find_map(|left| left.hint.clone()) {
+        Some(hint) => hint,
+        None => format!(
+            "`tool diff {}` shows what the session had made of it; put that back, or undo it by hand",
+            undone.session_id
+        ),
+    };
     if let Some(next) = &undone.next_session_id {
-        hint.push_str(&format!("; `tool undo {next}` takes back the session before it"));
+        hint.push_str(&format!("; `tool undo {next}` takes back an earlier session"));
     }
     let problem = Problem::new("undo-incomplete", format!("{files}: {}", reasons.join("; ")));
     output.problem(&problem.with_hint(hint));

@@ -62,7 +62,7 @@ pub struct UndoResult {
     /// stops.
     #[serde(default)]
     pub notices: Vec<String>,
-    /// Where files were left: the session before it with changes in this repository that are not taken back.
+    /// Where files were left: the newest session before it with changes in this repository that can be taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = "uuid")]
     pub next_session_id: Option<String>,
@@ -75,4 +75,7 @@ pub struct LeftFile {
     pub path: String,
     /// A sentence without its full stop.
     pub reason: String,
+    /// What helps, where the system says what is missing: room on a disk, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }

@@ -23,6 +23,7 @@ use super::undo;
 use crate::api::{self, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
+use crate::room;
 use crate::skill::diff::FileDiff;
 use crate::skill::{ChangeJournal, changes, settle_commit};
 
@@ -119,7 +120,7 @@ impl Store {
                 self.spares.fill();
                 Ok(recorder)
             }
-            Err(full) if is_full(&full) => {
+            Err(full) if room::is_gone(&full) => {
                 let journal = self.spares.take(&folder).map_err(|_| full)?;
                 let recorder = Recorder::begin(folder, journal, start);
                 // What finds no room now is written once there is some.
@@ -536,10 +537,6 @@ fn not_recorded(error: &io::Error) -> Problem {
 fn not_all_recorded(lost: u64) -> Problem {
     let message = format!("{lost} events of the session are not recorded: the disk was full for too long");
     Problem::new("journal-failed", message).with_hint("its changes are recorded, and `tool undo` takes them back")
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// What a session ended of whose daemon died.

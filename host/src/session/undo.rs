@@ -118,7 +118,8 @@ impl Sessions {
         }
         let summaries = self.summaries();
         let newest_first: Vec<&Summary> = summaries.values().rev().collect();
-        let next = match report.left_alone.is_empty() {
+        // On a full disk an earlier one would fare no better.
+        let next = match report.left_alone.iter().all(|left| left.hint.is_some()) {
             true => None,
             false => choice::newest_before(&newest_first, summary, &self.home),
         };
@@ -145,7 +146,7 @@ fn explained(
     summaries: &BTreeMap<String, Summary>,
     repository: &Repository,
 ) -> LeftFile {
-    let LeftAlone { path, mut reason } = left;
+    let LeftAlone { path, mut reason, hint } = left;
     if let Ok(current) = changes::current(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
         let current = current.map(|state| digest(&state.content));
         let is_its = |later: &&Summary| {
@@ -156,7 +157,7 @@ fn explained(
             reason.push_str(&format!(", by the session {}: undo that one first", later.id()));
         }
     }
-    LeftFile { path, reason }
+    LeftFile { path, reason, hint }
 }
 
 fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
@@ -166,10 +167,10 @@ fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
 }
 
 fn problem_of(error: &UndoError) -> Problem {
-    let problem = Problem::new("undo-failed", capitalised(&error.to_string()));
-    match std::error::Error::source(error) {
-        Some(cause) => problem.with_hint(cause.to_string()),
-        None => problem,
+    Problem {
+        code: "undo-failed".to_owned(),
+        message: capitalised(&error.to_string()),
+        hint: error.hint(),
     }
 }
 

@@ -204,6 +204,7 @@ impl Job<'_> {
     ) -> Result<(wit::Outcome, Option<Folder>), CallError> {
         let (answer, stage) = self.loaded.call(call, grants.clone(), arguments)?;
         match answer {
+            Err(_) if call.stage_full.load(Ordering::Relaxed) => Err(self.no_room()),
             Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),
             Err(failure) => Ok((said(failure), stage)),
             Ok(outcome) => Ok((outcome, stage)),
@@ -291,6 +292,16 @@ impl Job<'_> {
         merged.map_err(|failure| self.failure(failure))
     }
 
+    /// What a guest cannot say of a full disk: it is told a number, and not where its files lie.
+    fn no_room(&self) -> CallError {
+        let disk = scratch::disk(self.context.repository.state_directory());
+        self.failure(Failure {
+            code: "failed".to_owned(),
+            message: format!("The change could not be prepared: no space is left on {disk}; nothing was changed"),
+            hint: Some(disk.hint()),
+        })
+    }
+
     fn failure(&self, failure: Failure) -> CallError {
         let text = |text: &str| clean(beginning(text, MESSAGE_BYTES_MAX)).into_owned();
         CallError::Failure {
@@ -356,14 +367,15 @@ impl Job<'_> {
         }
         let stage = match proposal.stage {
             Some(stage) => stage,
-            None => scratch::folder(self.context.repository.state_directory(), "tool-stage-").map_err(|error| {
-                CallError::Failure {
+            None => {
+                let home = self.context.repository.state_directory();
+                scratch::folder(home, "tool-stage-").map_err(|error| CallError::Failure {
                     skill: self.name.to_owned(),
                     code: "failed".to_owned(),
                     message: format!("the proposal could not be made: {error}"),
-                    hint: None,
-                }
-            })?,
+                    hint: scratch::disk(home).hint_for(&error),
+                })?
+            }
         };
         commit(self.context, stage.path(), &proposal.deletions).map_err(|failure| self.failure(failure))
     }

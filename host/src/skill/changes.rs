@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::{FileChange, FileState, PreparedChange};
 use crate::repository::{Identity, Repository, Root, path};
+use crate::room::Disk;
 #[cfg(test)]
 pub(super) use file::WITHOUT_RENAME_FLAGS;
 use file::{
@@ -54,6 +55,14 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
+    /// What helps, where the system says what is missing.
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { source, .. } => Disk::Repository.hint_for(source),
+            _ => None,
+        }
+    }
+
     /// The file that it is about.
     fn path(&self) -> &str {
         match self {
@@ -87,6 +96,8 @@ pub struct LeftAlone {
     pub path: String,
     /// A whole sentence without its full stop.
     pub reason: String,
+    /// What helps, where the system says what is missing.
+    pub hint: Option<String>,
 }
 
 /// An old file that somebody who had it open wrote into after it was replaced.
@@ -176,6 +187,7 @@ pub(crate) fn recover_locked(repository: &Repository, change: &PreparedChange) -
         let kept = |reason: String| LeftAlone {
             path: file.path.clone(),
             reason,
+            hint: None,
         };
         match restore(repository, file, &back) {
             Ok((Plan::Nothing, _)) => {}

@@ -4,6 +4,7 @@
 //! for each other, and half of what the second one could do is lost on short calls. So each of the runtime's pools has
 //! its own copy of a small component, made when the first call comes from its processors.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
@@ -177,6 +178,9 @@ impl Linked {
             .instance
             .instantiate(&mut store)
             .and_then(|instance| work(&mut store, &instance));
+        if store.data().stage.is_full() {
+            call.stage_full.store(true, Ordering::Relaxed);
+        }
         match result {
             Ok(result) => Ok((result, store.data_mut().stage.take())),
             Err(error) => Err(call.explain(&error, &sandbox::last_words(&store))),

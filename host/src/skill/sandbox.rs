@@ -80,6 +80,8 @@ pub(super) struct Call {
     pub(super) logged: AtomicU64,
     pub(super) log_dropped: AtomicU64,
     pub(super) files_open: AtomicUsize,
+    /// True once the disk of a stage took no more.
+    pub(super) stage_full: AtomicBool,
     /// What it opened and what may not be the user's own.
     places: Mutex<BTreeMap<String, Place>>,
     /// Files that it says its answer shows, with the digests of what it has read of them.
@@ -158,6 +160,7 @@ impl Call {
             logged: AtomicU64::new(0),
             log_dropped: AtomicU64::new(0),
             files_open: AtomicUsize::new(0),
+            stage_full: AtomicBool::new(false),
             places: Mutex::default(),
             claims: Mutex::default(),
             files: Mutex::default(),

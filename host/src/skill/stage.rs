@@ -21,6 +21,7 @@ use super::{CallContext, ChangeKind, ContentsFull, FileChange, FileState, Prepar
 use crate::defence::{self, Defence};
 use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
+use crate::room::Disk;
 use crate::waiting;
 
 /// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
@@ -453,7 +454,9 @@ fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
 
 /// Journals the change, puts it in place, and notes how that ended.
 fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
-    let unchanged = |error: &dyn std::fmt::Display| failure("failed", format!("{error}; nothing was changed"), None);
+    let unchanged = |error: &dyn std::fmt::Display, hint: Option<String>| {
+        failure("failed", format!("{error}; nothing was changed"), hint.as_deref())
+    };
     let journal = &context.changes;
     journal.prepare(change).map_err(|error| match is_full(&error) {
         true => failure(
@@ -461,20 +464,23 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
             format!("The change is too large: {error}; nothing was changed"),
             Some("end this session; a new one has room of its own"),
         ),
-        false => unchanged(&format!("The change cannot be journalled: {error}")),
+        false => {
+            let why = format!("The change cannot be journalled: {error}");
+            unchanged(&why, Disk::Home.hint_for(&error))
+        }
     })?;
     let (obstacle, rolled_back) = match changes::apply(context.repository.handle(), change) {
         Ok(late) => {
             late.iter().for_each(|late| journal.written_late(late));
             return journal.committed(&change.id).map_err(|error| {
                 let what = format!("The change cannot be journalled: {error}");
-                take_back(context, change, &what)
+                take_back(context, change, &what, Disk::Home.hint_for(&error))
             });
         }
         Err(failed) => failed,
     };
     if rolled_back == RolledBack::InPart {
-        return Err(take_back(context, change, &obstacle.to_string()));
+        return Err(take_back(context, change, &obstacle.to_string(), obstacle.hint()));
     }
     abandon(context, change);
     Err(match obstacle {
@@ -482,7 +488,7 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
             let message = format!("`{path}` has changed since it was read in this session: read it again");
             failure("denied", message, None)
         }
-        obstacle => unchanged(&obstacle),
+        obstacle => unchanged(&obstacle, obstacle.hint()),
     })
 }
 
@@ -492,7 +498,7 @@ fn is_full(error: &std::io::Error) -> bool {
 
 /// What is not in the journal as committed would be rolled back at the next start; better now, and said. What somebody
 /// else has changed meanwhile stays theirs and is named.
-fn take_back(context: &CallContext, change: &PreparedChange, why: &str) -> Failure {
+fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Option<String>) -> Failure {
     let recovery = changes::recover_locked(&context.repository, change);
     let late = recovery.written_late.iter();
     late.for_each(|late| context.changes.written_late(late));
@@ -507,7 +513,7 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str) -> Failu
         true => format!("{why}; it was taken back"),
         false => format!("{why}; it was taken back, but not everywhere: {left}"),
     };
-    failure("failed", message, None)
+    failure("failed", message, hint.as_deref())
 }
 
 /// A change that is not noted as abandoned is found open at the next start, and found to need nothing.

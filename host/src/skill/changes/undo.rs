@@ -12,6 +12,7 @@ use super::{
     remove_directories, write_lock,
 };
 use crate::repository::{Repository, path};
+use crate::room::Disk;
 use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
 
 /// What [`undo`] did.
@@ -29,7 +30,7 @@ pub struct UndoReport {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The journal could not be written.
-    #[error("the undo cannot be journalled; it was taken back")]
+    #[error("the undo cannot be journalled ({0}); it was taken back")]
     Journal(#[source] std::io::Error),
     /// The journal could not be written, and not every file be taken back.
     #[error("the undo cannot be journalled ({source}); it was taken back, but not everywhere: {left}")]
@@ -46,6 +47,8 @@ pub enum UndoError {
         obstacle: String,
         /// What was left as it is, and why.
         left: String,
+        /// What helps, where the system says what is missing.
+        hint: Option<String>,
     },
     /// It takes two steps where a directory has to make room for a file, and only the first one was done.
     #[error("{why}; what had been restored before stays: {restored}")]
@@ -54,7 +57,23 @@ pub enum UndoError {
         why: String,
         /// The paths of the first one.
         restored: String,
+        /// What helps, where something does.
+        hint: Option<String>,
     },
+}
+
+impl UndoError {
+    /// What helps, where something does.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Journal(error) | Self::JournalInPart { source: error, .. } => {
+                Some(Disk::Home.hint_for(error).unwrap_or_else(|| {
+                    "check that TOOL_HOME (without it ~/.tool) may be written, and try again".to_owned()
+                }))
+            }
+            Self::InPart { hint, .. } | Self::Halfway { hint, .. } => hint.clone(),
+        }
+    }
 }
 
 /// Restores what `changes` (oldest first) replaced, byte for byte. A file whose content is not what the newest change
@@ -121,11 +140,11 @@ impl Undo<'_> {
                 Ok(Inverse::Whole(change)) => inverse.push(change),
                 Ok(Inverse::Broken(change)) => {
                     let reason = format!("`{path}` is back to what somebody else made of it during the session");
-                    self.leave(path, reason);
+                    self.leave(path, reason, None);
                     inverse.push(change);
                 }
-                Ok(Inverse::LeaveAlone) => self.leave(path, format!("`{path}` has been changed since")),
-                Err(obstacle) => self.leave(path, obstacle.to_string()),
+                Ok(Inverse::LeaveAlone) => self.leave(path, format!("`{path}` has been changed since"), None),
+                Err(obstacle) => self.leave(path, obstacle.to_string(), obstacle.hint()),
             }
         }
         inverse.into_iter().partition(|file| file.after.is_none())
@@ -157,12 +176,13 @@ impl Undo<'_> {
             files = change.files;
             let count = files.len();
             files.retain(|file| file.path != obstacle.path());
-            self.leave(obstacle.path(), obstacle.to_string());
+            self.leave(obstacle.path(), obstacle.to_string(), obstacle.hint());
             if files.len() == count {
                 // It named none of them: without this the same would happen again and again.
                 return Err(UndoError::InPart {
                     obstacle: obstacle.to_string(),
                     left: "nothing was restored".to_owned(),
+                    hint: obstacle.hint(),
                 });
             }
         }
@@ -193,6 +213,7 @@ impl Undo<'_> {
         Err(UndoError::InPart {
             obstacle: obstacle.to_string(),
             left: recovery.reasons(),
+            hint: obstacle.hint(),
         })
     }
 
@@ -230,19 +251,17 @@ impl Undo<'_> {
         match self.report.restored.as_slice() {
             [] => error,
             paths => UndoError::Halfway {
-                why: match std::error::Error::source(&error) {
-                    Some(cause) => format!("{error} ({cause})"),
-                    None => error.to_string(),
-                },
+                why: error.to_string(),
                 restored: paths.join(", "),
+                hint: error.hint(),
             },
         }
     }
 
-    fn leave(&mut self, path: &str, reason: String) {
+    fn leave(&mut self, path: &str, reason: String, hint: Option<String>) {
         let path = path.to_owned();
         if !self.report.left_alone.iter().any(|left| left.path == path) {
-            self.report.left_alone.push(LeftAlone { path, reason });
+            self.report.left_alone.push(LeftAlone { path, reason, hint });
         }
     }
 }

@@ -15,6 +15,7 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 use super::{Slot, read_at};
 use crate::defence::{self, Defence};
 use crate::repository::path::split;
+use crate::room;
 use crate::scratch::{self, Folder};
 use crate::skill::Limits;
 use crate::skill::sandbox::{Stop, mebibytes};
@@ -50,6 +51,7 @@ pub(in crate::skill) struct Stage {
     root: Option<Root>,
     bytes: u64,
     entries: u64,
+    is_full: bool,
 }
 
 struct Root {
@@ -92,6 +94,16 @@ impl Stage {
         }
     }
 
+    /// True where its disk took no more. A guest is told so by a number at best.
+    pub(in crate::skill) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    fn noted<T>(&mut self, result: Result<T, StageError>) -> Result<T, StageError> {
+        self.is_full |= matches!(&result, Err(StageError::Io(error)) if room::is_gone(error));
+        result
+    }
+
     /// Hands the directory over, so that it outlives the store.
     pub(in crate::skill) fn take(&mut self) -> Option<Folder> {
         self.root.take().map(|root| root.directory)
@@ -119,6 +131,11 @@ impl Stage {
         offset: u64,
         limits: &Limits,
     ) -> Result<(), StageError> {
+        let written = self.write_all(file, contents, offset, limits);
+        self.noted(written)
+    }
+
+    fn write_all(&mut self, file: &StageFile, contents: &[u8], offset: u64, limits: &Limits) -> Result<(), StageError> {
         let end = offset.saturating_add(contents.len() as u64);
         self.grow(end.saturating_sub(file.size()?), limits)?;
         let mut written = 0;
@@ -177,6 +194,18 @@ impl Stage {
         slot: Slot,
         limits: &Limits,
     ) -> Result<StageFile, StageError> {
+        let opened = self.open_file(path, open_flags, writes, slot, limits);
+        self.noted(opened)
+    }
+
+    fn open_file(
+        &mut self,
+        path: &str,
+        open_flags: OpenFlags,
+        writes: bool,
+        slot: Slot,
+        limits: &Limits,
+    ) -> Result<StageFile, StageError> {
         if path.is_empty() {
             return Err(Errno::ISDIR.into());
         }
@@ -206,10 +235,15 @@ impl Stage {
         if path.is_empty() {
             return Err(Errno::EXIST.into());
         }
+        let made = self.make_directory(path);
+        self.noted(made)?;
+        self.count_entry(limits)
+    }
+
+    fn make_directory(&mut self, path: &str) -> Result<(), StageError> {
         self.root()?;
         let (parent, name) = self.existing()?.parent(path)?;
-        rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
-        self.count_entry(limits)
+        Ok(rustix::fs::mkdirat(&parent, name, Mode::RWXU)?)
     }
 
     pub(super) fn is_directory(&mut self, path: &str) -> bool {

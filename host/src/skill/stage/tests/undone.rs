@@ -177,7 +177,7 @@ fn an_undo_that_stops_between_its_steps_says_what_stays_restored() {
     let error = undo(&bench.context.repository, &changes, &Full(Journal::default())).expect_err("the disk is full");
     assert_eq!(
         error.to_string(),
-        "the undo cannot be journalled; it was taken back (the disk is full); what had been restored before stays: \
+        "the undo cannot be journalled (the disk is full); it was taken back; what had been restored before stays: \
          d/n.txt"
     );
     assert_eq!(bench.tree(), []);
@@ -204,6 +204,7 @@ fn undo_leaves_alone_what_the_user_changed() {
     let left = |path: &str, reason: &str| LeftAlone {
         path: path.to_owned(),
         reason: reason.to_owned(),
+        hint: None,
     };
     assert_eq!(
         report.left_alone,
