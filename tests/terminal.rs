@@ -215,6 +215,14 @@ fn a_question_is_answered_on_the_terminal() {
     assert_eq!((granted.expect(0).code, commits), (0, 1));
     let (refused, commits) = commit_with_reply("n");
     assert!(refused.stdout.contains("That was all."), "{}", refused.stdout);
+    assert!(
+        refused
+            .stdout
+            .contains("refactor is incomplete: you refused `git_commit`\r\n"),
+        "{}",
+        refused.stdout
+    );
+    assert!(!refused.stdout.contains("--allow"), "{}", refused.stdout);
     assert_eq!((refused.expect(1).code, commits), (1, 0));
 }
 

@@ -58,7 +58,7 @@ use policy::{Decision, Effect, Grant, Policy};
 use taint::Taint;
 
 pub use component::{Look, look};
-pub(crate) use imports::NOTHING_TO_COMMIT;
+pub(crate) use imports::{DISAGREED, NOTHING_TO_COMMIT};
 pub use imports::{Publishing, installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{
@@ -546,6 +546,13 @@ pub enum CallError {
         /// Why.
         reason: String,
     },
+}
+
+impl CallError {
+    /// True where the user was asked and said no.
+    pub(crate) fn is_a_users_no(&self) -> bool {
+        matches!(self, Self::Failure { code, message, .. } if code == "denied" && message.starts_with(DISAGREED))
+    }
 }
 
 fn at(pointer: &str) -> String {

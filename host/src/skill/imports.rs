@@ -29,6 +29,7 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::Effect;
 use super::sandbox::State;
 use super::taint;
+pub(crate) use consent::DISAGREED;
 pub use git::recover::{Publishing, settle_commit};
 pub(crate) use git::talk::GitTask;
 pub(in crate::skill) use git::worker::{prepare as prepare_git, serve as serve_git};

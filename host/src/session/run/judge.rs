@@ -190,11 +190,7 @@ fn of(path: Option<&String>) -> String {
 }
 
 fn denied(operation: Operation, what: &str, denial: &Denial) -> Problem {
-    let message = format!(
-        "{operation} is incomplete: {what} {}: {}",
-        denial.verb(),
-        denial.message
-    );
+    let message = format!("{operation} is incomplete: {}", denial.about(what));
     let code = if denial.has_failed { "change-failed" } else { "denied" };
     let problem = Problem::new(code, message);
     match &denial.hint {
@@ -225,6 +221,7 @@ mod tests {
             hint: Some("--allow-path".into()),
             kind,
             has_failed: false,
+            by_user: false,
             is_made_good: false,
         }
     }
@@ -265,6 +262,16 @@ mod tests {
         assert_eq!(
             said(Operation::Refactor, &missed(&[full]), &["b.py"], None),
             "change-failed: refactor is incomplete: a change of `a.py` failed: No space left on device ()"
+        );
+    }
+
+    #[test]
+    fn what_the_user_has_refused_is_told_as_that() {
+        let mut commit = denial("git_commit", None, Kind::Acts);
+        (commit.by_user, commit.hint) = (true, None);
+        assert_eq!(
+            said(Operation::Refactor, &missed(&[commit]), &["a.py"], None),
+            "denied: refactor is incomplete: you refused `git_commit` ()"
         );
     }
 

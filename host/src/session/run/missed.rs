@@ -29,6 +29,8 @@ pub(super) struct Denial {
     pub(super) kind: Kind,
     /// True where nobody refused it.
     pub(super) has_failed: bool,
+    /// True where the user was asked and said no: whoever has just refused it needs not be told how to allow it.
+    pub(super) by_user: bool,
     /// True once the same was done after all.
     pub(super) is_made_good: bool,
 }
@@ -76,14 +78,28 @@ impl Denial {
     }
 
     pub(super) fn sentence(&self) -> String {
-        format!("`{}` {}: {}", self.skill, self.verb(), self.message)
+        let sentence = self.about(&format!("`{}`", self.skill));
+        match sentence.strip_prefix("you") {
+            Some(rest) => format!("You{rest}"),
+            None => sentence,
+        }
+    }
+
+    /// What became of `what`, and why.
+    pub(super) fn about(&self, what: &str) -> String {
+        match self.by_user {
+            true => format!("you refused {what}"),
+            false => format!("{what} {}: {}", self.verb(), self.message),
+        }
     }
 }
 
 impl Missed {
     /// Takes note of a refusal. Tests that the host ran make up for those that the model was refused.
     pub(super) fn deny(&mut self, mut denial: Denial, effects: &[String]) {
-        if let (Kind::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
+        if denial.by_user {
+            denial.hint = None;
+        } else if let (Kind::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
             denial
                 .hint
                 .get_or_insert_with(|| format!("allow it with `--allow {effect}`"));
@@ -151,6 +167,7 @@ mod tests {
             hint: None,
             kind,
             has_failed: false,
+            by_user: false,
             is_made_good: false,
         }
     }
@@ -187,6 +204,16 @@ mod tests {
         missed.done("git_commit", Kind::Acts, "{}", &[]);
         assert!(missed.denials.iter().all(|denial| denial.is_made_good));
         assert!(missed.cut_offs.is_empty());
+    }
+
+    #[test]
+    fn who_has_refused_something_is_not_told_how_to_allow_it() {
+        let mut missed = Missed::default();
+        let mut refused = denial("git_commit", None, Kind::Acts);
+        (refused.by_user, refused.hint) = (true, Some("do not ask again for the same".into()));
+        missed.deny(refused, &["commit-git".into()]);
+        assert_eq!(missed.denials[0].hint, None);
+        assert_eq!(missed.denials[0].sentence(), "You refused `git_commit`");
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
             Ok(Outcome::complete())
         }
         Err(CallError::Cancelled { .. }) => Ok(Outcome::cancelled()),
+        Err(error) if error.is_a_users_no() && !job.approver.has_expired() => {
+            Err(Problem::new(&verdict, format!("You refused `{name}`")))
+        }
         Err(error) => {
             let problem = Problem::new(&verdict, error.to_string());
             Err(match hint_of(&error).or_else(|| why_denied(&job.repository, &error)) {

@@ -26,6 +26,8 @@ pub(super) const ALLOW_HINT: &str = "allow it with `--allow run-process`";
 pub(super) enum Run {
     /// The policy does not allow it without asking.
     NotAllowed,
+    /// The user was asked and said no.
+    Refused,
     /// The project has no tests.
     None,
     /// The session ended, or its time was up, before the run.
@@ -98,6 +100,7 @@ fn judge(result: Result<CallOutcome, CallError>) -> Run {
     match result {
         Ok(outcome) => Run::Ran(read(outcome.text)),
         Err(CallError::Cancelled { .. }) => Run::Stopped,
+        Err(error) if error.is_a_users_no() => Run::Refused,
         Err(CallError::Failure { code, .. }) if code == "not-found" => Run::None,
         Err(CallError::Failure { code, .. }) if code == "denied" => Run::NotAllowed,
         Err(error) => Run::Impossible {
@@ -176,7 +179,7 @@ pub(super) fn worse(before: &Run, after: &Run) -> Option<String> {
         Run::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
         Run::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
         Run::None => return Some("the tests are not found any more".to_owned()),
-        Run::NotAllowed | Run::Stopped => return None,
+        Run::NotAllowed | Run::Refused | Run::Stopped => return None,
     };
     let fresh: Vec<&String> = after.failing.difference(&before.failing).collect();
     if let Some(first) = fresh.first() {
@@ -226,6 +229,7 @@ impl Run {
     pub(super) fn line(&self) -> String {
         match self {
             Self::NotAllowed => format!("not run, because `run-process` is not allowed here: {ALLOW_HINT}"),
+            Self::Refused => "not run, because you did not agree to it".to_owned(),
             Self::None => "none were found".to_owned(),
             Self::Stopped => "not run to their end: the session ended before".to_owned(),
             Self::Impossible { message, .. } => format!("not run: {message}"),

@@ -122,6 +122,7 @@ fn not_run(run: &Run, changed: &Changed) -> Option<Problem> {
             "`run-process` is not allowed here",
             suite::ALLOW_HINT.to_owned(),
         ),
+        Run::Refused => ("denied", "you did not agree to it", hint()),
         Run::None => ("tests-not-run", "the project's tests are not found", hint()),
         Run::Impossible { message, .. } => ("tests-not-run", message.as_str(), hint()),
         Run::Ran(results) if results.is_pytest && results.passed.is_none() => {
@@ -267,6 +268,7 @@ mod tests {
             said(Run::NotAllowed),
             format!("denied: {prefix} `run-process` is not allowed here")
         );
+        assert_eq!(said(Run::Refused), format!("denied: {prefix} you did not agree to it"));
         assert_eq!(
             said(ran("PASSED: exit status 0 in 0.1 s\ncommand: python -m pytest a.py\n")),
             format!("tests-not-run: {prefix} the runner does not say that it ran any")

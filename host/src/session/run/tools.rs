@@ -324,6 +324,8 @@ impl<'a> SessionTools<'a> {
             hint,
             kind: Kind::of(&effects),
             has_failed,
+            // No answer in time is no refusal.
+            by_user: error.is_a_users_no() && !self.job.approver.has_expired(),
             is_made_good: false,
         };
         lock(&self.missed).deny(denial, &effects);

@@ -1,10 +1,13 @@
 //! Asking the user, where the policy says so, once it is known what exactly would happen.
 
-use super::failure::{failure, hinted};
+use super::failure::hinted;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::{Decision, Effect};
 use crate::skill::text::clean_line;
 use crate::skill::{CallContext, Question};
+
+/// How the message of a failure begins that a user's no is the cause of.
+pub(crate) const DISAGREED: &str = "The user did not agree to ";
 
 /// Refuses at once what the policy denies, before any work is done for it.
 pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
@@ -21,12 +24,10 @@ pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), F
         Decision::Allow => Ok(()),
         Decision::Ask if context.approver.ask(&with_taint(context, question), &context.cancel) => Ok(()),
         Decision::Ask | Decision::Deny => Err(not_asked(context).unwrap_or_else(|| {
-            failure(
+            hinted(
                 "denied",
-                format!(
-                    "The user did not agree to `{}`. Do not ask again for the same.",
-                    question.effect
-                ),
+                format!("{DISAGREED}`{}`", question.effect),
+                "do not ask again for the same",
             )
         })),
     }
