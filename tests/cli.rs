@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::providers::scripted;
 use crate::support::{Home, folder};
 
 #[test]
@@ -25,6 +26,63 @@ fn a_missing_target_is_named_as_it_was_given() {
         "no session, and no backend for one"
     );
     assert!(!repository.path().join("session-reports").exists());
+}
+
+#[test]
+fn what_makes_no_sense_or_is_not_there_is_exit_code_2_and_no_operation_begins() {
+    let (_server, home) = scripted([]);
+    let repository = folder(&[("lib/a.py", "x = 1\n"), ("notes.txt", "x\n"), (".env", "KEY=1\n")]);
+    let said = |arguments: &[&str]| home.run(repository.path(), arguments).expect(2).stderr;
+    let outside = "File not found: ../\nhint: the path lies outside the repository";
+    for (arguments, message) in [
+        (&["explain", "../"][..], outside),
+        (&["test-gen", "../"], outside),
+        (
+            &["test-gen", "lib"],
+            "Not a file but a directory: lib\nhint: name one file",
+        ),
+        (
+            &["test-gen", "notes.txt"],
+            "Not a source file: notes.txt\nhint: name one file",
+        ),
+        (&["explain", ".", "--repo", "/"], "`/` is the whole machine"),
+        (&["context", ".", "--repo", "/"], "`/` is the whole machine"),
+        (
+            &["skill", "call", "nosuch", "{}"],
+            "There is no skill named `nosuch`\nhint: ",
+        ),
+        (
+            &["skill", "call", "read_file", r#"{"pat": 1}"#],
+            "Invalid arguments for `read_file`",
+        ),
+        (
+            &["skill", "inspect", "nosuch"],
+            "There is neither a file nor a skill named `nosuch`",
+        ),
+        (
+            &["skill", "remove", "nosuch"],
+            "there is no added or waiting skill named `nosuch`",
+        ),
+        (&["undo", "deadbeef"], "No session's identifier begins with `deadbeef`"),
+        (&["diff", "deadbeef"], "No session's identifier begins with `deadbeef`"),
+        (
+            &["results", "deadbeef"],
+            "No session's identifier begins with `deadbeef`",
+        ),
+        (
+            &["cancel", "deadbeef"],
+            "No session's identifier begins with `deadbeef`",
+        ),
+    ] {
+        let said = said(arguments);
+        assert!(said.starts_with(&format!("[error] {message}")), "{arguments:?}: {said}");
+    }
+    assert!(!repository.path().join("session-reports").exists());
+    // What is there and may not be read is denied; what a skill looks for in vain it has looked for.
+    home.run(repository.path(), &["explain", ".env"]).expect(1);
+    let call = ["skill", "call", "read_file", r#"{"path": "nosuch.py"}"#];
+    home.run(repository.path(), &call).expect(1);
+    home.run(repository.path(), &["undo"]).expect(1);
 }
 
 #[test]

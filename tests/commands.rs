@@ -93,8 +93,7 @@ fn exit_codes() {
         (&["--help"][..], 0, ""),
         (&["explain", "."][..], 0, ""),
         (&["explain", "nosuchfile"][..], 2, "[error] File not found: nosuchfile"),
-        // It is there, so that a session is made of it, which fails.
-        (&["explain", ".."][..], 1, "[error] File not found: .."),
+        (&["explain", ".."][..], 2, "[error] File not found: .."),
         (
             &["skill", "add", "gone.wasm"][..],
             2,
@@ -119,7 +118,7 @@ fn exit_codes() {
             "[error] Script `gone.json`",
         ),
         (&["history", "--repo", "gone"][..], 2, "[error] "),
-        (&["skill", "remove", "gone"][..], 1, "[error] "),
+        (&["skill", "remove", "gone"][..], 2, "[error] "),
         (
             &["init", "--offline", "--model", "m"][..],
             2,
@@ -519,7 +518,7 @@ fn inspect_takes_a_name_as_well() {
         (&json!("builtin"), &json!("ready"))
     );
     assert_eq!(built_in["parameters"]["type"], "object");
-    let unknown = home.run(Path::new("/"), &["skill", "inspect", "nosuchskill"]).expect(1);
+    let unknown = home.run(Path::new("/"), &["skill", "inspect", "nosuchskill"]).expect(2);
     assert!(
         unknown
             .stderr

@@ -82,7 +82,7 @@ fn a_skill_is_shown_added_called_disabled_and_removed() {
     skill(&home, &["remove", "echo"]).expect(0);
     assert_eq!(entry(&home, "echo"), None);
     for command in ["remove", "disable", "enable", "trust", "update"] {
-        holds(&skill(&home, &[command, "echo"]).expect(1).stderr, &["[error]", "echo"]);
+        holds(&skill(&home, &[command, "echo"]).expect(2).stderr, &["[error]", "echo"]);
     }
 }
 
@@ -531,7 +531,7 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     // A pin whose file is gone can be taken away.
     std::fs::remove_file(home.path().join("skills/summing.wasm")).expect("it is there");
     skill(&home, &["remove", "summing"]).expect(0);
-    skill(&home, &["remove", "summing"]).expect(1);
+    skill(&home, &["remove", "summing"]).expect(2);
     rewrite(root.path(), "source = \"summing.wasm\"", "source = \"./summing.wasm\"");
     let other = Home::offline();
     let (_folder, forged) = changed(

@@ -125,7 +125,7 @@ fn all_twelve_work_on_a_python_repository() {
 
     for name in ["--index-url", "https://example.org/x.whl", "./x", "a b"] {
         let arguments = format!(r#"{{"names": ["{name}"], "manager": "pip"}}"#);
-        let refused = call(&home, root, "install_package", &arguments, &["--allow", "install"]).expect(1);
+        let refused = call(&home, root, "install_package", &arguments, &["--allow", "install"]).expect(2);
         holds(&refused.stderr, &["[error]"]);
     }
     let refused = call(&home, root, "install_package", r#"{"names": ["six"]}"#, &[]).expect(1);
@@ -169,7 +169,7 @@ fn the_ones_that_apply_work_on_an_npm_repository() {
         r#"{"name": "test", "path": "test.js"}"#,
         &[],
     )
-    .expect(1);
+    .expect(2);
     holds(&unfit.stderr, &["[error]", "search_code"]);
     let nothing = call(&home, root, "git_diff", "{}", &[]).expect(1);
     holds(&nothing.stderr, &["[error]", "git repository"]);

@@ -42,6 +42,8 @@ impl Error {
     /// The exit code of the specification.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
+            // A session or a skill that was named and is not there. Where one ends so it has looked for something itself.
+            Self::Problem(problem) if problem.code == "not-found" => USAGE,
             Self::Problem(problem) => code(&problem.code),
             Self::Interrupted => INTERRUPTED,
             // What a shell reports for a process that SIGPIPE ended.
@@ -56,11 +58,13 @@ impl From<Problem> for Error {
     }
 }
 
-/// The exit code that a problem's stable code means.
+/// The exit code that a problem's stable code means: what was asked for makes no sense or names what there is not, or it
+/// was begun and did not work out.
 pub(crate) fn code(problem: &str) -> u8 {
     match problem {
         "backend-down" | "start-failed" | "port-in-use" | "stop-failed" | "stranger" | "foreign-home" => BACKEND,
-        "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-root" => USAGE,
+        "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-repository" => USAGE,
+        "file-not-found" | "invalid-target" | "invalid-arguments" => USAGE,
         problem if problem.starts_with("config-") => USAGE,
         _ => FAILED,
     }

@@ -143,6 +143,38 @@ pub fn resolve_target(
     }
 }
 
+/// Refuses a target of explain or test-gen that nobody has to look into to know that it is none: it lies outside of
+/// the root, is not there, or is a directory where a file is needed. `root` is a real path.
+pub fn check_place(operation: Operation, typed: &str, root: &Path, working_directory: &Path) -> Result<(), Problem> {
+    let inside = candidates(typed, root, working_directory);
+    let is_there = |path: &&String| root.join(path).symlink_metadata().is_ok();
+    let found = inside.iter().find(is_there).ok_or_else(|| missing(typed, &inside))?;
+    if operation != Operation::TestGen {
+        return Ok(());
+    }
+    let place = match root.join(found).is_dir() {
+        true => Place::Directory(found.clone()),
+        false => Place::File(found.clone()),
+    };
+    source_file(place, typed).map(|_| ())
+}
+
+/// Where a path may lie, from the root.
+fn candidates(typed: &str, root: &Path, working_directory: &Path) -> Vec<String> {
+    let places = [working_directory.join(typed), root.join(typed)];
+    places.iter().filter_map(|path| relative(path, root)).collect()
+}
+
+fn missing(typed: &str, inside: &[String]) -> Problem {
+    let hint = match inside {
+        [] => {
+            "the path lies outside the repository; use a path relative to its root, or choose another root with --repo DIR"
+        }
+        _ => "use a path relative to the repository root",
+    };
+    Problem::new(codes::FILE_NOT_FOUND, format!("File not found: {typed}")).with_hint(hint)
+}
+
 fn is_one_word(text: &str) -> bool {
     !text.trim().contains(char::is_whitespace)
 }
@@ -161,19 +193,9 @@ fn source_file(place: Place, typed: &str) -> Result<Place, Problem> {
 
 /// Finds what was typed: first from the working directory, then from the root.
 fn locate(typed: &str, repository: &Repository, working_directory: &Path) -> Result<Place, Problem> {
-    let missing = |hint: &str| Problem::new(codes::FILE_NOT_FOUND, format!("File not found: {typed}")).with_hint(hint);
-    let candidates = [working_directory.join(typed), repository.root().join(typed)];
-    let inside: Vec<String> = candidates
-        .iter()
-        .filter_map(|path| relative(path, repository.root()))
-        .collect();
-    if inside.is_empty() {
-        return Err(missing(
-            "the path lies outside the repository; use a path relative to its root, or choose another root with --repo DIR",
-        ));
-    }
-    for path in inside {
-        match repository.open_at(&path) {
+    let inside = candidates(typed, repository.root(), working_directory);
+    for path in &inside {
+        match repository.open_at(path) {
             Ok(opened) if opened.path.is_empty() || opened.path == "." => return Ok(Place::Root),
             Ok(opened) if opened.kind == EntryKind::Directory => return Ok(Place::Directory(opened.path)),
             Ok(opened) => return Ok(Place::File(opened.path)),
@@ -188,7 +210,7 @@ fn locate(typed: &str, repository: &Repository, working_directory: &Path) -> Res
             Err(_) => {}
         }
     }
-    Err(missing("use a path relative to the repository root"))
+    Err(missing(typed, &inside))
 }
 
 /// `path` from the root, in normal form; absent where it lies outside. The real path of the working directory counts

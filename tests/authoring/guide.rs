@@ -224,7 +224,7 @@ fn the_guide_says_what_the_host_says() {
     author.tool(&place, &["skill", "build"]).expect(0);
     author.tool(&place, &["skill", "add", "note.wasm", "--yes"]).expect(0);
     let slip = r#"{"path": "a", "text": "x", "kind": "tood"}"#;
-    let refused = author.tool(&place, &["skill", "call", "note", slip]).expect(1);
+    let refused = author.tool(&place, &["skill", "call", "note", slip]).expect(2);
     holds(&refused.stderr, &[blocks("Arguments")[0].text.trim_end()]);
 }
 

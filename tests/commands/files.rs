@@ -30,8 +30,9 @@ fn an_output_file_appears_once_the_operation_is_complete() {
         "an operation does not find its own answer"
     );
 
+    std::fs::write(repository.path().join(".env"), "KEY=1\n").expect("the folder is writable");
     let refused = home
-        .run(repository.path(), &["explain", "..", "-qo", "ANSWER.md"])
+        .run(repository.path(), &["explain", ".env", "-qo", "ANSWER.md"])
         .expect(1);
     assert!(
         refused

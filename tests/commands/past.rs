@@ -20,7 +20,9 @@ fn history_is_filtered_by_model_operation_status_repository_and_number() {
     home.run(one.path(), &["explain", "."]).expect(0);
     home.run(two.path(), &["explain", ".", "--model", "vendor/other one"])
         .expect(0);
-    home.run(two.path(), &["explain", ".."]).expect(1);
+    // What is hidden is there, so that a session is made of it, which fails.
+    std::fs::write(two.path().join(".env"), "KEY=1\n").expect("the folder is writable");
+    home.run(two.path(), &["explain", ".env"]).expect(1);
     let count = |arguments: &[&str]| {
         let all: Vec<&str> = ["history", "--json"].iter().chain(arguments).copied().collect();
         let listed = home.run(one.path(), &all).expect(0);
@@ -82,7 +84,7 @@ fn results_are_found_by_a_beginning_and_as_the_latest_here() {
         "{}",
         ambiguous.stderr
     );
-    home.run(one.path(), &["results", "ffffffff"]).expect(1);
+    home.run(one.path(), &["results", "ffffffff"]).expect(2);
     let nonsense = home.run(one.path(), &["results", "../x"]).expect(2);
     assert!(
         nonsense.stderr.starts_with("[error] Not a session identifier: `../x`"),

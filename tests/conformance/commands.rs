@@ -149,7 +149,7 @@ fn exit_0_success() {
     }
 }
 
-/// Failed, denied, incomplete, cut off, not there.
+/// Failed, denied, incomplete, cut off.
 #[test]
 fn exit_1_operation_failed() {
     let world = World::new(
@@ -159,7 +159,6 @@ fn exit_1_operation_failed() {
             says(&["No."]),
         ],
     );
-    world.run(&["explain", ".."]).expect(1);
     let denied = world.run(&["refactor", "add a workflow"]).expect(1);
     holds(&denied.stderr, &["[error] ", "hint: "]);
     // The script is over: the provider refuses.

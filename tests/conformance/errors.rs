@@ -29,7 +29,7 @@ fn error_printed_form() {
         &["results", NO_SESSION],
         &["skill", "call", "nosuchskill"],
     ] {
-        let finished = world.run(arguments).expect(1);
+        let finished = world.run(arguments).expect(2);
         let line = finished.stderr.lines().find(|line| line.starts_with("[error] "));
         assert!(
             line.is_some_and(|line| line.len() > "[error] ".len()),

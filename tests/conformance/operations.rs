@@ -119,5 +119,5 @@ fn op_test_gen() {
     );
     assert_eq!(world.read("tests/test_taxes.py"), new);
     assert_eq!(world.read("tests/test_cart.py"), existing, "existing tests stay");
-    world.run(&["test-gen", "shop"]).expect(1);
+    world.run(&["test-gen", "shop"]).expect(2);
 }

@@ -486,7 +486,7 @@ fn a_session_of_another_agent_is_cancelled_and_stopped_like_any() {
 #[test]
 fn what_cannot_be_served_is_said_on_standard_error() {
     let (home, repository) = (Home::offline(), folder(FILES));
-    let refused = home.run(repository.path(), &["mcp", "--root", "/proc"]).expect(1);
+    let refused = home.run(repository.path(), &["mcp", "--root", "/proc"]).expect(2);
     assert_eq!(refused.stdout, "");
     holds(&refused.stderr, &["[error] "]);
     let refused = home.run(repository.path(), &["mcp", "--root", "nowhere"]).expect(2);

@@ -119,7 +119,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
     newest.map(|task| task.session_id).ok_or_else(|| {
         let message = format!("No session of the repository `{}` is under way", root.display());
         let hint = "`tool history` shows the sessions of all repositories, those under way first";
-        Problem::new("not-found", message).with_hint(hint).into()
+        Problem::new("nothing-found", message).with_hint(hint).into()
     })
 }
 

@@ -214,7 +214,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
         .map(|session| session.id)
         .ok_or_else(|| {
             Problem::new(
-                "not-found",
+                "nothing-found",
                 format!("No session of the repository `{}` has ended", root.display()),
             )
             .with_hint("`tool history` shows the sessions of all repositories")

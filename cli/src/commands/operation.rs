@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult};
 use host::config::{self, ProviderName};
+use host::operation::check_place;
 use host::session::preflight;
 
 use super::follow::{Follow, Waiting};
@@ -44,20 +45,15 @@ impl Task {
         Ok(self)
     }
 
-    /// A path that names nothing is a slip of the hand: no session is made of it, and no model asked. Where it exists,
+    /// A path that names nothing to work on is a slip of the hand: no session is made of it, and no model asked. Where it exists,
     /// the session decides whether it may be read.
     fn check_place(&self, context: &Context) -> Result<(), Error> {
         if !matches!(self.operation, Operation::Explain | Operation::TestGen) {
             return Ok(());
         }
         let (root, here) = context.places()?;
-        let is_there = |folder: &Path| folder.join(&self.target).symlink_metadata().is_ok();
-        if is_there(&here) || is_there(&root) {
-            return Ok(());
-        }
-        let message = format!("File not found: {}", self.target);
-        let hint = "use a path relative to the repository root";
-        Err(Problem::new("usage", message).with_hint(hint).into())
+        let root = root.canonicalize().unwrap_or(root);
+        Ok(check_place(self.operation, &self.target, &root, &here)?)
     }
 
     /// `tool explain`.

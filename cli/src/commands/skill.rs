@@ -17,7 +17,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
-use host::skill::SkillHost;
+use host::skill::{SkillHost, SkillHostError};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -123,7 +123,15 @@ fn registry(context: &Context) -> Result<std::sync::Arc<SkillHost>, Error> {
 
 fn refused(error: impl std::error::Error + 'static) -> Error {
     // A path that is not there is the user's slip, as everywhere.
-    let code = if is_missing(&error) { "usage" } else { "skill" };
+    let is_unknown = matches!(
+        (&error as &(dyn std::error::Error + 'static)).downcast_ref(),
+        Some(SkillHostError::Unknown { .. })
+    );
+    let code = if is_unknown || is_missing(&error) {
+        "usage"
+    } else {
+        "skill"
+    };
     let problem = Problem::new(code, error.to_string());
     // Its own words name the file; what the system said of it is the cause.
     match error.source() {

@@ -96,11 +96,12 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
         context.output.notice(&message, None);
     }
     if recent.calls.is_empty() {
-        return Err(
-            Problem::new("not-found", format!("No call of `{name}` in this repository is known"))
-                .with_hint("call it first, or name a folder with cases: --cases DIR")
-                .into(),
-        );
+        return Err(Problem::new(
+            "nothing-found",
+            format!("No call of `{name}` in this repository is known"),
+        )
+        .with_hint("call it first, or name a folder with cases: --cases DIR")
+        .into());
     }
     Ok(Calls {
         root,
