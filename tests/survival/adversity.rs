@@ -285,6 +285,22 @@ fn a_repository_that_is_deleted_during_a_session_costs_neither_the_answer_nor_th
 }
 
 #[test]
+fn what_a_killed_daemon_has_changed_is_told_with_what_there_is_of_the_answer() {
+    let write = ScriptedCall::new("write_file", json!({"path": "new.py", "content": "x = 1\n"}));
+    let rounds = vec![Round::calls([write]), begun(Step::Text("Never said.".into()))];
+    let (world, _, id, stream) = waiting(rounds, "refactor");
+    kill(&world.home);
+    drop(stream);
+    let finished = world.run(&["results", &id]).expect(1);
+    let told = format!(
+        "---\n\nChanged 1 file: `new.py` (new, +1). `tool diff {id}` shows the changes, `tool undo {id}` takes \
+         them back.\n"
+    );
+    assert!(finished.stdout.contains(&told), "{finished:?}");
+    world.run(&["undo", &id]).expect(0);
+}
+
+#[test]
 fn a_configuration_that_changes_is_the_next_sessions_and_a_broken_one_is_said() {
     let rounds = vec![
         begun(Step::Text("Done (app.py:1).".into())),

@@ -28,7 +28,7 @@ use super::approvals::SessionApprover;
 use super::engine::Engine;
 use super::feed::Recorder;
 use super::journal::Work;
-use crate::api::{self, BudgetRequest, Operation, Problem, Status};
+use crate::api::{self, BudgetRequest, Event, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
 use crate::context::{Indexes, Steer};
 use crate::provider::Usage;
@@ -37,6 +37,20 @@ use crate::repository::{Narrowing, Repository};
 use crate::skill::lock::Lock;
 use crate::skill::policy::Policy;
 pub(super) use calls::Calls;
+use changed::Changed;
+
+/// Adds to the answer of an operation that nobody ends properly any more what it has changed, as its end would have.
+pub(super) fn say_changed(recorder: &Recorder) {
+    let changed = Changed::read(recorder);
+    if changed.is_empty() || recorder.summary().start.work.operation().is_none() {
+        return;
+    }
+    let text = changed.summary("Changed");
+    // A file may be named like a key.
+    let text = Redactor::default().text(&text, None).into_owned();
+    let content = format!("{}---\n\n{text}\n", recorder.paragraph());
+    recorder.event(Event::Token { content });
+}
 
 /// A session that is about to run.
 pub(super) struct Job {

@@ -167,6 +167,7 @@ impl Store {
             self.lock().insert(kept.summary.id().to_owned(), kept);
         } else {
             recorder.close_open("interrupted", INTERRUPTED_CALL);
+            run::say_changed(&recorder);
             // Nobody is putting a change in place: what is open stays open.
             self.finish(&recorder, Outcome::failed(interrupted(&recorder.summary())));
         }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::review::Desk;
 use crate::limits;
+use crate::session::feed::Recorder;
 use crate::session::{report, undo};
 use crate::skill::diff::{FileDiff, first_lines};
 
@@ -23,8 +24,14 @@ impl Changed {
     /// Reads what the session's journal holds by now. What cannot be read is missing; the log says so.
     pub(super) async fn of(desk: &Desk<'_>) -> Self {
         let recorder = std::sync::Arc::clone(&desk.job.recorder);
+        let read = tokio::task::spawn_blocking(move || Self::read(&recorder));
+        read.await.unwrap_or_default()
+    }
+
+    /// The same, on this thread.
+    pub(super) fn read(recorder: &Recorder) -> Self {
         let session = recorder.summary().id().to_owned();
-        let read = tokio::task::spawn_blocking(move || {
+        let read = || {
             recorder.flush()?;
             let lines = recorder.folder().changes()?;
             let files = recorder.folder().net(&lines);
@@ -33,15 +40,11 @@ impl Changed {
                 .collect::<std::io::Result<Vec<FileDiff>>>()?;
             let (commits, _) = recorder.folder().view(|lines| undo::commits(lines))?;
             Ok::<_, std::io::Error>((files, commits))
-        });
-        let (files, commits) = match read.await {
-            Ok(Ok(read)) => read,
-            Ok(Err(error)) => {
-                tracing::warn!(session, %error, "the changes of a session cannot be read");
-                Default::default()
-            }
-            Err(_) => Default::default(),
         };
+        let (files, commits) = read().unwrap_or_else(|error| {
+            tracing::warn!(session, %error, "the changes of a session cannot be read");
+            Default::default()
+        });
         Self {
             session,
             files,
