@@ -128,6 +128,69 @@ fn architect_lists_measured_findings() {
 }
 
 #[test]
+fn an_architect_that_finds_nothing_says_so_and_what_it_looked_at() {
+    let home = Home::offline();
+    for (files, looked_at) in [
+        (
+            &[("a.py", "def a():\n    return 1\n"), ("test_a.py", "from a import a\n")][..],
+            "Nothing was found. Looked at were 1 source, 1 test file and 0 declared dependencies; the largest source is \
+             a.py:1 (22 B). Looked for were:\n\n- Large files: none\n- Sources without a test file of their name: none\n",
+        ),
+        (
+            &[("notes.txt", "nothing\n")],
+            "Nothing was found. Looked at were 0 sources, 0 test files and 0 declared dependencies. Looked for were:\n",
+        ),
+    ] {
+        let repository = folder(files);
+        let finished = home.run(repository.path(), &["architect", "make it better"]).expect(0);
+        assert!(finished.stdout.contains(looked_at), "{}", finished.stdout);
+        assert!(
+            finished
+                .stdout
+                .contains("- Marked as unfinished by its authors: none\n")
+        );
+        for (what, said) in [("--model", &finished.stderr), ("No citations", &finished.stdout)] {
+            assert!(!said.contains(what), "{finished:?}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_shown_is_said_to_be_the_reason_that_nothing_was_read() {
+    let home = Home::offline();
+    let text = "def f():\n    return 1\n";
+    let odd = ["a`b.py", "c\nd.py", "e\u{1b}f.py", "g`h/x.py"];
+    let repository = folder(&odd.map(|path| (path, text)));
+    for (target, what) in [
+        ("a`b.py", "It was not read"),
+        ("c\nd.py", "It was not read"),
+        ("e\u{1b}f.py", "It was not read"),
+        ("g`h", "Its files were not counted"),
+    ] {
+        let finished = home.run(repository.path(), &["explain", target]).expect(0);
+        let why = format!("{what}: its name holds characters that cannot be shown, and it is not known by another.\n");
+        assert!(finished.stdout.contains(&why), "{target:?}: {}", finished.stdout);
+        assert!(!finished.stdout.contains("empty or binary"), "{}", finished.stdout);
+    }
+    let finished = home.run(repository.path(), &["architect", "g`h"]).expect(0);
+    assert!(
+        finished.stdout.contains("Nothing was looked at: its name holds"),
+        "{}",
+        finished.stdout
+    );
+    let empty = folder(&[("empty.py", "")]);
+    let finished = home.run(empty.path(), &["explain", "empty.py"]).expect(0);
+    assert!(finished.stdout.contains("it is empty or binary"), "{}", finished.stdout);
+    let tested = folder(&[("a.py", text), ("test_a.py", text)]);
+    let finished = home.run(tested.path(), &["explain", "."]).expect(0);
+    assert!(
+        finished.stdout.contains("\n1 test file, test_a.py:1.\n"),
+        "{}",
+        finished.stdout
+    );
+}
+
+#[test]
 fn what_needs_a_model_says_so_before_anything_starts() {
     let (home, repository) = (Home::offline(), folder(&[("a.py", "def a():\n    return 1\n")]));
     for arguments in [&["refactor", "tidy up"][..], &["test-gen", "a.py"]] {

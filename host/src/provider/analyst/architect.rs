@@ -79,10 +79,63 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
         let _ = write!(text, "{}", finding.text(number + 1));
     }
     if found.is_empty() {
-        text.push_str("Nothing that is counted here stands out.\n");
+        text.push_str(&match evidence.why_not("list", &brief.target) {
+            Some(why) => format!("Nothing was looked at: {why}.\n"),
+            None => nothing(survey, evidence),
+        });
     }
     text
 }
+
+/// Where nothing was found: that, and what was looked at and for.
+fn nothing(survey: &Survey, evidence: &Evidence<'_>) -> String {
+    let counted = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+    let mut text = format!(
+        "Nothing was found. Looked at were {}, {} and {}",
+        counted(survey.sources().count(), "source", "sources"),
+        counted(survey.tests().count(), "test file", "test files"),
+        counted(
+            survey.dependencies.len(),
+            "declared dependency",
+            "declared dependencies"
+        ),
+    );
+    let largest = survey.sources().max_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    if let Some(largest) = largest.filter(|largest| largest.bytes > 0.0) {
+        let _ = write!(
+            text,
+            "; the largest source is {}:1 ({})",
+            largest.path,
+            size_text(largest.bytes)
+        );
+    }
+    text.push_str(". Looked for were:\n\n");
+    let searched = SEARCHES.iter().enumerate().map(|(number, (title, _, _))| {
+        let has_worked = evidence.of("search").any(|answer| answer.is_number(number + 1));
+        (*title, has_worked)
+    });
+    let imports = (CYCLES, evidence.of("imports").next().is_some());
+    let dependencies = (DECLARED_TWICE, evidence.of("dependencies").next().is_some());
+    let of_list = [LARGE, UNTESTED].map(|title| (title, true));
+    for (title, has_worked) in of_list.into_iter().chain([dependencies, imports]).chain(searched) {
+        let result = if has_worked {
+            "none"
+        } else {
+            "not known, because that failed"
+        };
+        let _ = writeln!(text, "- {title}: {result}");
+    }
+    if !survey.complete {
+        text.push_str("\nThe file list was cut: there are more files than were looked at.\n");
+    }
+    text
+}
+
+/// Titles of findings that are no searches.
+const LARGE: &str = "Large files";
+const UNTESTED: &str = "Sources without a test file of their name";
+const DECLARED_TWICE: &str = "Dependencies declared more than once, differently";
+const CYCLES: &str = "Modules that import each other";
 
 /// One measured finding.
 struct Finding {
@@ -116,7 +169,7 @@ fn large(survey: &Survey) -> Option<Finding> {
         .take(PLACES_MAX)
         .map(|file| format!("{}:1 ({})", file.path, size_text(file.bytes)));
     (!large.is_empty()).then(|| Finding {
-        title: "Large files",
+        title: LARGE,
         measured: format!(
             "{} of {} sources are larger than {}.",
             large.len(),
@@ -140,7 +193,7 @@ fn untested(survey: &Survey) -> Option<Finding> {
         .collect();
     without.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     (!without.is_empty()).then(|| Finding {
-        title: "Sources without a test file of their name",
+        title: UNTESTED,
         measured: format!("{} of {} sources have none.", without.len(), survey.sources().count()),
         places: without
             .iter()
@@ -188,7 +241,7 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
             .map(move |(constraint, place)| format!("`{name} {constraint}` {place}"))
     });
     (!twice.is_empty()).then(|| Finding {
-        title: "Dependencies declared more than once, differently",
+        title: DECLARED_TWICE,
         measured: format!(
             "{} of {} names have more than one constraint.",
             twice.len(),
@@ -227,7 +280,7 @@ fn cycles(evidence: &Evidence<'_>) -> Option<Finding> {
         })
         .collect();
     (!both.is_empty()).then(|| Finding {
-        title: "Modules that import each other",
+        title: CYCLES,
         measured: format!("{} pairs, counting imports at the top level of a file.", both.len()),
         places: both.into_iter().take(PLACES_MAX).collect(),
         change: "move what both need into a third module, or pass it in".to_owned(),

@@ -143,6 +143,21 @@ impl<'a> Evidence<'a> {
         self.of_purpose(purpose).filter(|exchange| !exchange.result.is_error)
     }
 
+    /// Why nothing is known of the target that calls of this purpose were about, where none of them worked. The end of
+    /// a sentence.
+    pub(super) fn why_not(&self, purpose: &'static str, target: &str) -> Option<String> {
+        let failed = self.of_purpose(purpose).last()?;
+        if self.of(purpose).next().is_some() {
+            return None;
+        }
+        // In its place stands what can be shown, and no file has that name.
+        if target.contains(char::REPLACEMENT_CHARACTER) {
+            return Some("its name holds characters that cannot be shown, and it is not known by another".to_owned());
+        }
+        let said = failed.text().lines().next().unwrap_or_default();
+        Some(said.trim_end_matches('.').to_owned())
+    }
+
     fn of_purpose(&self, purpose: &str) -> impl Iterator<Item = &Exchange<'a>> {
         self.exchanges.iter().filter(move |exchange| {
             exchange

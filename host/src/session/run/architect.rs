@@ -3,6 +3,7 @@
 //! What a proposal and a place are, `operation` knows. The correction is streamed below a heading of the host, so that
 //! nothing that was shown is taken back.
 
+use super::operate::is_analyst;
 use super::review::{Answer, Closing, Desk, FollowUp, Next};
 use crate::operation::correction;
 use crate::operation::proposals::Proposals;
@@ -35,6 +36,11 @@ impl Architect {
                 heading: "## Addendum".to_owned(),
                 message: correction(&unplaced),
             });
+        }
+        // The analyst proposes nothing that it has not counted, and says itself where it has found nothing.
+        if is_analyst(desk.task) && self.proposals.is_empty() {
+            let line = (checked.total() > 0).then(|| answer.remark(&checked));
+            return Next::End(Closing::saying(line.unwrap_or_default()));
         }
         if !self.proposals.has_placed() && !is_elsewhere {
             let withdrawn = !self.proposals.is_empty() && unplaced.is_empty();

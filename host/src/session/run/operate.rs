@@ -155,7 +155,7 @@ fn may_ask(desk: &Desk<'_>, report: &TurnReport) -> bool {
     matches!(report.end, Ok(TurnEnd::Complete)) && report.steps < steps_max && !is_late && !is_analyst(desk.task)
 }
 
-fn is_analyst(task: &OperationTask) -> bool {
+pub(super) fn is_analyst(task: &OperationTask) -> bool {
     task.settings.provider.api == Api::Analyst
 }
 

@@ -139,6 +139,9 @@ fn is_module(module: &str, path: &str) -> bool {
 
 fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
     let path = &brief.target;
+    if let Some(why) = evidence.why_not("read", path) {
+        return format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\nIt was not read: {why}.\n");
+    }
     let read: Vec<Line> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
     let extent = evidence.of("read").find_map(|answer| extent(answer.text()));
     let mut text = format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\n");

@@ -12,6 +12,12 @@ use crate::provider::analyst::survey::Survey;
 const SYMBOLS_MAX: usize = 6;
 
 pub(super) fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
+    if let Some(why) = evidence.why_not("list", &brief.target) {
+        return format!(
+            "# `{}/`\n\n> {NO_MODEL}\n\n## What it is\n\nIts files were not counted: {why}.\n",
+            brief.target
+        );
+    }
     let reads: Vec<(String, Vec<Line>)> = evidence
         .of("read")
         .map(|answer| (answer.argument("path"), lines(answer.text())))
@@ -507,7 +513,10 @@ fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
         .min_by_key(|file| (file.path.matches('/').count(), &file.path))
     {
         Some(first) => {
-            let _ = writeln!(text, "{} test files, for example {}:1.", tests.len(), first.path);
+            let _ = match tests.len() {
+                1 => writeln!(text, "1 test file, {}:1.", first.path),
+                count => writeln!(text, "{count} test files, for example {}:1.", first.path),
+            };
         }
         None => text.push_str("No file was recognised as a test by its name.\n"),
     }
