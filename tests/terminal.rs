@@ -184,6 +184,26 @@ fn a_list_fits_a_narrow_terminal() {
     }
 }
 
+/// Where nothing moves, what goes on comes between the lines of the answer and not on them.
+#[test]
+fn on_a_terminal_of_lines_alone_each_line_is_one() {
+    let look = ScriptedCall::new("read_file", json!({"path": "app.py"}));
+    let rounds = [
+        Round::new([Step::Text("Let me look.".into()), Step::ToolCalls(vec![look])]),
+        Round::text("It counts (app.py:1)."),
+    ];
+    let (_server, home) = scripted(rounds);
+    let repository = repository();
+    let shown = on_terminal(&home, repository.path(), 80, &["explain", "."], &[("TERM", "dumb")]).expect(0);
+    assert!(
+        shown
+            .stdout
+            .contains("\r\nLet me look.\r\nskill read_file path=app.py\r\n"),
+        "{:?}",
+        shown.stdout
+    );
+}
+
 /// A model that asks for a commit and ends, and a repository to commit in.
 fn model_that_commits() -> (ModelServer, Home, tempfile::TempDir) {
     let call = ScriptedCall::new("git_commit", json!({"message": "Count", "paths": ["app.py"]}));

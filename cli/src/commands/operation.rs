@@ -158,6 +158,8 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     match streamed {
         Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
         Err(error) => {
+            // Whoever is told why must not read it at the end of a line of the answer.
+            let _ = session.answer.end_line();
             session.say_unwritten();
             match (&error, left) {
                 (Error::Interrupted, Left::Cancelled) => session.say_cancelled().await,
@@ -372,9 +374,13 @@ pub(super) fn show(event: &Event, answer: &mut Answer, output: Output) -> Result
         Event::SkillResult {
             name, verdict, summary, ..
         } if verdict != "ok" => {
+            answer.end_line()?;
             output.progress(&format!("skill {name}: {verdict}: {summary}"));
         }
-        Event::Notice { .. } => notice(event, output),
+        Event::Notice { .. } => {
+            answer.end_line()?;
+            notice(event, output);
+        }
         _ => {}
     }
     Ok(())

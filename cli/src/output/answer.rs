@@ -1,5 +1,7 @@
 //! Where an answer goes: rendered to the terminal, as it is into a pipe, or into a file.
 
+use std::io::IsTerminal;
+
 use super::{AnswerFile, Markdown, Output, write_out};
 use crate::error::Error;
 
@@ -12,9 +14,11 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 enum Sink {
     Terminal(Box<Markdown>),
-    /// Whether what was written so far ends within a line: progress must not stand on it.
     Pipe {
+        /// Whether what was written so far ends within a line: progress must not stand on it.
         open_line: bool,
+        /// On a terminal that knows nothing but lines progress comes between the pieces.
+        is_terminal: bool,
     },
     File(AnswerFile),
 }
@@ -24,7 +28,10 @@ impl Answer {
     pub(crate) fn on_standard_output(output: Output) -> Self {
         let sink = match output.look {
             Some(look) => Sink::Terminal(Box::new(Markdown::new(look))),
-            None => Sink::Pipe { open_line: false },
+            None => Sink::Pipe {
+                open_line: false,
+                is_terminal: std::io::stdout().is_terminal(),
+            },
         };
         Self { sink }
     }
@@ -32,7 +39,10 @@ impl Answer {
     /// To standard output, as it is: what programs read.
     pub(crate) fn unrendered() -> Self {
         Self {
-            sink: Sink::Pipe { open_line: false },
+            sink: Sink::Pipe {
+                open_line: false,
+                is_terminal: false,
+            },
         }
     }
 
@@ -45,7 +55,7 @@ impl Answer {
     pub(crate) fn piece(&mut self, text: &str) -> Result<(), Error> {
         match &mut self.sink {
             Sink::Terminal(markdown) => write_out(&markdown.push(text)),
-            Sink::Pipe { open_line } => {
+            Sink::Pipe { open_line, .. } => {
                 let text = super::clean(text);
                 if let Some(last) = text.chars().next_back() {
                     *open_line = last != '\n';
@@ -64,7 +74,21 @@ impl Answer {
         match &mut self.sink {
             // A paragraph that a tool call interrupts has ended.
             Sink::Terminal(markdown) => write_out(&markdown.push("\n\n")),
-            Sink::Pipe { .. } | Sink::File(_) => Ok(()),
+            Sink::Pipe { .. } | Sink::File(_) => self.end_line(),
+        }
+    }
+
+    /// A line that is no part of the text follows.
+    pub(crate) fn end_line(&mut self) -> Result<(), Error> {
+        match &mut self.sink {
+            Sink::Pipe {
+                open_line: open_line @ true,
+                is_terminal: true,
+            } => {
+                *open_line = false;
+                write_out("\n")
+            }
+            Sink::Pipe { .. } | Sink::Terminal(_) | Sink::File(_) => Ok(()),
         }
     }
 
@@ -72,7 +96,7 @@ impl Answer {
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         match &mut self.sink {
             Sink::Terminal(markdown) => write_out(&markdown.finish()),
-            Sink::Pipe { open_line } => match std::mem::take(open_line) {
+            Sink::Pipe { open_line, .. } => match std::mem::take(open_line) {
                 true => write_out("\n"),
                 false => Ok(()),
             },
