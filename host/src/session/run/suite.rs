@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::review::Desk;
+use super::tools::hint_of;
 use crate::limits;
 use crate::provider::Origin;
 use crate::skill::policy::{Decision, Effect};
@@ -33,7 +34,11 @@ pub(super) enum Run {
     /// The session ended, or its time was up, before the run.
     Stopped,
     /// The tests cannot be run: the code and the sentence that say why.
-    Impossible { code: String, message: String },
+    Impossible {
+        code: String,
+        message: String,
+        hint: Option<String>,
+    },
     /// They were run, or at least the runner was.
     Ran(Results),
 }
@@ -106,6 +111,7 @@ fn judge(result: Result<CallOutcome, CallError>) -> Run {
         Err(error) => Run::Impossible {
             code: error.verdict().to_owned(),
             message: error.to_string(),
+            hint: hint_of(&error),
         },
     }
 }
@@ -232,7 +238,10 @@ impl Run {
             Self::Refused => "not run, because you did not agree to it".to_owned(),
             Self::None => "none were found".to_owned(),
             Self::Stopped => "not run to their end: the session ended before".to_owned(),
-            Self::Impossible { message, .. } => format!("not run: {message}"),
+            Self::Impossible { message, hint, .. } => match hint {
+                Some(hint) => format!("not run: {message}; {hint}"),
+                None => format!("not run: {message}"),
+            },
             Self::Ran(results) => results.verdict.clone(),
         }
     }
@@ -296,7 +305,9 @@ mod tests {
         let impossible = Run::Impossible {
             code: "unavailable".into(),
             message: "No module named pytest".into(),
+            hint: Some("install it".into()),
         };
+        assert_eq!(impossible.line(), "not run: No module named pytest; install it");
         let say = |before: &Run, after: &Run| worse(before, after).unwrap_or_default();
         assert_eq!(say(&passed, &passed), "");
         assert_eq!(say(&failing(&["a", "b"]), &failing(&["b"])), "");

@@ -124,6 +124,11 @@ fn not_run(run: &Run, changed: &Changed) -> Option<Problem> {
         ),
         Run::Refused => ("denied", "you did not agree to it", hint()),
         Run::None => ("tests-not-run", "the project's tests are not found", hint()),
+        Run::Impossible {
+            message,
+            hint: Some(hint),
+            ..
+        } => ("tests-not-run", message.as_str(), hint.clone()),
         Run::Impossible { message, .. } => ("tests-not-run", message.as_str(), hint()),
         Run::Ran(results) if results.is_pytest && results.passed.is_none() => {
             ("tests-not-run", "the runner does not say that it ran any", hint())
