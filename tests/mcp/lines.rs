@@ -46,6 +46,9 @@ fn another_agent_lists_and_calls_the_skills() {
 
     let result = agent.call("read_file", json!({"path": 7}));
     insta::assert_snapshot!(result["structuredContent"], @r#"{"code":"invalid-arguments","message":"Invalid arguments for `read_file` at `/path`: expected a string, got the number 7.","hint":null,"pointer":"/path","expected":"a string","got":"the number 7"}"#);
+    std::fs::write(repository.path().join(".env"), "KEY=1\n").expect("the folder is writable");
+    let result = agent.call("read_file", json!({"path": ".env"}));
+    insta::assert_snapshot!(result["structuredContent"], @r#"{"code":"denied","message":"`.env` may not be opened","hint":"it holds environment variables, which are often secrets"}"#);
     let result = agent.call("write_file", json!({"path": "new.py", "content": "y = 2\n"}));
     assert_eq!(result["isError"], true);
     insta::assert_snapshot!(result["structuredContent"], @r#"{"code":"denied","message":"`write_file` needs the effect `write-repository`, which is not granted here.","hint":"the user can grant it with `--allow write-repository`"}"#);
@@ -75,6 +78,7 @@ fn another_agent_lists_and_calls_the_skills() {
     let expected = [
         ("read_file", "ok", true),
         ("read_file", "invalid-arguments", false),
+        ("read_file", "denied", true),
         ("write_file", "denied", true),
     ];
     assert_eq!(

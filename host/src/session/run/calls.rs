@@ -13,13 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::keys;
 use super::missed::Kind;
+use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
 use super::{Job, Outcome};
 use crate::api::{Event, Problem};
 use crate::provider::ToolCall;
 use crate::session::approvals::Relay;
 use crate::session::connection::{Call, CallAnswer, Incoming, Meanwhile};
-use crate::skill::{CallContext, ChangeJournal};
+use crate::skill::{CallContext, CallError, ChangeJournal};
 use crate::turn::bounded_text;
 
 /// The calls of a connection, as they come.
@@ -102,7 +103,12 @@ impl Serving<'_> {
             true => context.cancel.run_until_cancelled(self.order.lock()).await,
             false => None,
         };
-        let report = self.tools.call_for_client(context, call).await;
+        let mut report = self.tools.call_for_client(context, call).await;
+        let why = report.result.as_ref().err();
+        let why = why.and_then(|error| why_denied(&self.job.repository, error));
+        if let Err(CallError::Failure { hint: hint @ None, .. }) = &mut report.result {
+            *hint = why;
+        }
         let text = bounded_text(result_of(call, &report).text);
         CallAnswer {
             result: report.result,

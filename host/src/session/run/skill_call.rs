@@ -82,7 +82,7 @@ async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
 }
 
 /// Why a path may not be opened, as the rules for names have it: a skill learns only that it may not.
-fn why_denied(repository: &Repository, error: &CallError) -> Option<String> {
+pub(super) fn why_denied(repository: &Repository, error: &CallError) -> Option<String> {
     let CallError::Failure { code, message, .. } = error else {
         return None;
     };
