@@ -295,7 +295,7 @@ fn slips_in_a_call_are_told_with_what_was_meant() {
     let called = |skill: &str, arguments: &str| home.run(repository.path(), &["skill", "call", skill, arguments]);
     let call = |skill: &str, arguments: &str| called(skill, arguments).expect(1).stderr;
     let slip = called("run_tests", r#"{"path": ["a.py"]}"#).expect(2).stderr;
-    holds(&slip, &["no field `path` (did you mean `paths`?)"]);
+    holds(&slip, &["no field `path` (did you mean `paths`?).\n"]);
     for (path, why) in [
         (".env", "hint: it holds environment variables, which are often secrets"),
         ("b.draft", "hint: it is hidden by the repository's `.tool.toml`"),

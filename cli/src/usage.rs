@@ -24,7 +24,9 @@ pub(crate) fn explain(error: &clap::Error, output: Output) -> ExitCode {
             ExitCode::from(USAGE)
         }
         _ => {
-            let problem = problem(&error.render().to_string());
+            let asked = std::env::args_os().skip(1);
+            let asked: Vec<String> = asked.map(|argument| argument.to_string_lossy().into_owned()).collect();
+            let problem = problem(&error.render().to_string(), &command_of(&asked));
             output.problem(&match meant(&problem) {
                 Some(name) => problem.with_hint(format!("did you mean `{name}`?")),
                 None => problem,
@@ -58,8 +60,21 @@ fn print(error: &clap::Error) -> Result<(), Error> {
     error.print().map_err(|_| Error::OutputClosed)
 }
 
-/// clap's message, tips and usage in our form.
-fn problem(text: &str) -> Problem {
+/// The command that the arguments call, with `tool` before it: whose help says what is right.
+fn command_of(arguments: &[String]) -> String {
+    let mut command = &Arguments::command();
+    let mut name = command.get_name().to_owned();
+    for argument in arguments {
+        if let Some(called) = command.get_subcommands().find(|known| known.get_name() == argument) {
+            command = called;
+            name = format!("{name} {argument}");
+        }
+    }
+    name
+}
+
+/// clap's message, tips and usage in our form; `command` is the one that was called.
+fn problem(text: &str, command: &str) -> Problem {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let paragraphs: Vec<&str> = text
         .split("\n\n")
@@ -80,7 +95,8 @@ fn problem(text: &str) -> Problem {
     let lines: Vec<&str> = message.lines().map(str::trim).collect();
     let problem = Problem::new("usage", lines.join(" "));
     match hints.is_empty() {
-        true => problem.with_hint("`tool --help` lists the commands"),
+        true if command == "tool" => problem.with_hint("`tool --help` lists the commands"),
+        true => problem.with_hint(format!("`{command} --help` says what it takes")),
         false => problem.with_hint(hints.join("; ")),
     }
 }
@@ -93,11 +109,30 @@ mod tests {
     fn tips_and_usage_become_the_hint() {
         let text = "error: unexpected argument '--jsom' found\n\n  tip: a similar argument exists: '--json'\n\n\
                     Usage: tool explain --json <FILE_OR_DIRECTORY>\n\nFor more information, try '--help'.\n";
-        let problem = problem(text);
+        let problem = problem(text, "tool explain");
         assert_eq!(problem.message, "unexpected argument '--jsom' found");
         assert_eq!(
             problem.hint.as_deref(),
             Some("a similar argument exists: '--json'; the usage is `tool explain --json <FILE_OR_DIRECTORY>`")
         );
+    }
+
+    #[test]
+    fn what_clap_says_nothing_about_the_help_of_the_command_does() {
+        let text = "error: invalid value 'x' for '--max-steps <N>': invalid digit found in string\n\nFor more \
+                    information, try '--help'.\n";
+        let hint = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+            problem(text, &command_of(&arguments)).hint.unwrap_or_default()
+        };
+        assert_eq!(
+            hint(&["-q", "explain", ".", "--max-steps", "x"]),
+            "`tool explain --help` says what it takes"
+        );
+        assert_eq!(
+            hint(&["skill", "test", "--x"]),
+            "`tool skill test --help` says what it takes"
+        );
+        assert_eq!(hint(&["--repo"]), "`tool --help` lists the commands");
     }
 }

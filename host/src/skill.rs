@@ -485,7 +485,11 @@ pub enum CallError {
         nearest: Option<String>,
     },
     /// The arguments do not satisfy the schema. For the model.
-    #[error("Invalid arguments for `{skill}`{}: expected {expected}, got {got}.", at(pointer))]
+    #[error(
+        "Invalid arguments for `{skill}`{}: expected {expected}{}.",
+        at(pointer),
+        but_got(expected, got)
+    )]
     Arguments {
         /// The skill.
         skill: String,
@@ -559,6 +563,14 @@ fn at(pointer: &str) -> String {
     match pointer {
         "" => String::new(),
         pointer => format!(" at `{pointer}`"),
+    }
+}
+
+/// What came instead. Where a field is one too many, what was expected has named it already.
+fn but_got(expected: &str, got: &str) -> String {
+    match expected.starts_with("no field ") {
+        true => String::new(),
+        false => format!(", got {got}"),
     }
 }
 

@@ -309,11 +309,11 @@ mod tests {
         Invalid arguments for `demo` at `/mode`: expected one of "fast", "slow" (did you mean `slow`?), got the string "slwo".
         Invalid arguments for `demo` at `/edits/1/old`: expected a string, got null.
         Invalid arguments for `demo` at `/edits/0`: expected the field `old`, got no field.
-        Invalid arguments for `demo` at `/edits/0`: expected no field `nwe` (did you mean `new`?), got the fields `old`, `nwe`.
-        Invalid arguments for `demo` at `/more`: expected no field `fro` (did you mean `from`?), got the field `fro`.
-        Invalid arguments for `demo`: expected no field `pth` (did you mean `path`?), got the field `pth`.
-        Invalid arguments for `demo`: expected no field `file`, got the fields `path`, `file`.
-        Invalid arguments for `demo`: expected no field `edit` (did you mean `edits`?), got the fields `path`, `edit`.
+        Invalid arguments for `demo` at `/edits/0`: expected no field `nwe` (did you mean `new`?).
+        Invalid arguments for `demo` at `/more`: expected no field `fro` (did you mean `from`?).
+        Invalid arguments for `demo`: expected no field `pth` (did you mean `path`?).
+        Invalid arguments for `demo`: expected no field `file`.
+        Invalid arguments for `demo`: expected no field `edit` (did you mean `edits`?).
         Invalid arguments for `demo` at `/name`: expected text that matches `^[a-z]+$`, got the string "A".
         "#);
     }
