@@ -2,6 +2,7 @@
 //! hostile repositories and packages get of it.
 
 mod hostile;
+mod listed;
 mod mirror;
 
 use std::path::{Path, PathBuf};
@@ -43,13 +44,18 @@ fn python_project(files: &[(&str, &str)]) -> TempDir {
 /// A home whose pip and npm get their packages from this mirror.
 fn home_of(mirror: &Mirror) -> Home {
     let home = Home::offline();
+    settings(&home, mirror);
+    home
+}
+
+/// The user's own configuration of pip and npm.
+fn settings(home: &Home, mirror: &Mirror) {
     let pip = home.path().join(".config/pip");
     std::fs::create_dir_all(&pip).expect("the folder is writable");
     let settings = format!("[global]\nindex-url = {}/simple/\nretries = 0\n", mirror.url);
     std::fs::write(pip.join("pip.conf"), settings).expect("the folder is writable");
     let registry = format!("registry={}/npm/\nfetch-retries=0\n", mirror.url);
     std::fs::write(home.path().join(".npmrc"), registry).expect("the folder is writable");
-    home
 }
 
 fn install(home: &Home, repository: &Path, arguments: &str) -> Finished {

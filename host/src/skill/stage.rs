@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::bindings::tool::skill::types::Failure;
 use super::changes::{self, Obstacle, ReadError, RolledBack};
+use super::imports;
 use super::policy::{Decision, Effect, Writes};
 use super::runner;
 use super::{CallContext, ChangeKind, ContentsFull, FileChange, FileState, PreparedChange, SessionFiles};
@@ -50,6 +51,7 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
     if context.cancel.is_cancelled() {
         return Err(cancelled());
     }
+    imports::note_before(context);
     put_in_place(context, &change)?;
     Ok(noted(context, change))
 }

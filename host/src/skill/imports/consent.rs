@@ -22,15 +22,35 @@ pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), F
     not_denied(context, question.effect)?;
     match context.decide(question.effect) {
         Decision::Allow => Ok(()),
-        Decision::Ask if context.approver.ask(&with_taint(context, question), &context.cancel) => Ok(()),
-        Decision::Ask | Decision::Deny => Err(not_asked(context).unwrap_or_else(|| {
-            hinted(
-                "denied",
-                format!("{DISAGREED}`{}`", question.effect),
-                "do not ask again for the same",
-            )
-        })),
+        Decision::Ask | Decision::Deny => ask(context, question),
     }
+}
+
+/// The same where nobody could know of this who allowed the effect beforehand: only a yes to exactly this counts, and
+/// where nobody can be asked it is the refusal.
+pub(super) fn obtain_afresh(
+    context: &CallContext,
+    question: &Question,
+    refusal: impl FnOnce() -> Failure,
+) -> Result<(), Failure> {
+    not_denied(context, question.effect)?;
+    match context.approver.can_ask() {
+        true => ask(context, question),
+        false => Err(refusal()),
+    }
+}
+
+fn ask(context: &CallContext, question: &Question) -> Result<(), Failure> {
+    if context.approver.ask(&with_taint(context, question), &context.cancel) {
+        return Ok(());
+    }
+    Err(not_asked(context).unwrap_or_else(|| {
+        hinted(
+            "denied",
+            format!("{DISAGREED}`{}`", question.effect),
+            "do not ask again for the same",
+        )
+    }))
 }
 
 /// What to say where nobody was asked because too many questions are open; nothing where somebody said no.

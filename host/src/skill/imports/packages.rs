@@ -1,11 +1,13 @@
 //! `packages`: adds packages by a named recipe, `pip-install` or `npm-install`, without install scripts.
 //!
 //! Installing is running somebody else's code later, so names are held to the ecosystem's grammar: no option, no URL,
-//! no path, no archive of the repository that an installer would take for one. The installer runs in the sandbox and
-//! reaches the user's registries only (`sources`); what it did is kept as a whole or not at all (`contained`, `place`).
+//! no path, no archive of the repository that an installer would take for one. What npm installs beside them is in the
+//! question, too (`listed`). The installer runs in the sandbox and reaches the user's registries only (`sources`); what
+//! it did is kept as a whole or not at all (`contained`, `place`).
 
 pub mod attempts;
 mod contained;
+pub(super) mod listed;
 mod names;
 mod place;
 mod sources;
@@ -28,6 +30,7 @@ use crate::skill::policy::Decision;
 use crate::skill::policy::Effect;
 use crate::skill::{CallContext, stage};
 use contained::Job;
+use listed::Beside;
 use sources::Sources;
 
 /// Installs. An installer that says no is a report; a failure means that nothing could be tried.
@@ -83,6 +86,8 @@ struct Plan {
     /// The real folder of packages, where one is known.
     folder: Option<PathBuf>,
     manifests: &'static [&'static str],
+    /// What the installer brings beside the names that it is given; none where it reads no record of the repository.
+    beside: Option<Beside>,
 }
 
 impl Plan {
@@ -92,12 +97,23 @@ impl Plan {
         if let Some(sources) = &sources {
             self.recipe.notes.push(sources.note());
         }
-        consent::obtain(context, &self.recipe.question(sandbox))?;
+        if let Some(beside) = &self.beside {
+            self.recipe.notes.extend(beside.notes());
+            self.recipe.title.push_str(&beside.title());
+        }
+        let question = self.recipe.question(sandbox);
+        match &self.beside {
+            Some(beside) if beside.is_unseen() => consent::obtain_afresh(context, &question, || beside.refusal())?,
+            _ => consent::obtain(context, &question)?,
+        }
+        let listed = self.beside.as_ref().map(|beside| &beside.listed);
+        listed.map_or(Ok(()), |listed| listed.is_still(context))?;
         match (sources, &self.folder) {
             (Some(sources), Some(folder)) => Job {
                 recipe: &self.recipe,
                 folder,
                 manifests: self.manifests,
+                listed,
                 sources,
             }
             .run(context),
@@ -112,7 +128,11 @@ impl Plan {
         let report = recipe::with_notes(report, &[]);
         let after = contained::states(context, self.manifests)?;
         let state = |name: &str| after.iter().find(|(other, _)| *other == name)?.1.clone();
-        if let Err(error) = stage::record_manifests(context, contained::differences(before, state)) {
+        let changes = contained::differences(before, state);
+        if let Some(beside) = self.beside.as_ref().filter(|_| report.exit_code == Some(0)) {
+            beside.listed.settle(context, &changes);
+        }
+        if let Err(error) = stage::record_manifests(context, changes) {
             tracing::warn!(%error, "what an installation did to manifests is not in the journal");
         }
         Ok(report)
@@ -154,6 +174,7 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
         recipe,
         folder,
         manifests: &[],
+        beside: None,
     };
     let report = plan.execute(context, sources)?;
     match pip_problem(&report) {
@@ -346,7 +367,7 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
         environment.insert(name.to_owned(), value.to_owned());
     }
     let mut notes = vec![
-        "no install script runs; what package.json lists already is installed as well".to_owned(),
+        "no install script runs".to_owned(),
         "recorded in package.json and package-lock.json".to_owned(),
     ];
     if root.join(".npmrc").exists() {
@@ -355,6 +376,7 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
             _ => "the repository's `.npmrc` does not count".to_owned(),
         });
     }
+    let beside = Beside::read(context, names)?;
     let recipe = Recipe {
         effect: Effect::Install,
         title: title("npm", names),
@@ -367,6 +389,7 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
         recipe,
         folder: sources.is_some().then_some(folder),
         manifests: NPM_MANIFESTS,
+        beside: Some(beside),
     };
     let report = plan.execute(context, sources)?;
     let failed = report.exit_code != Some(0) && report.output.contains("EACCES");

@@ -203,7 +203,8 @@ fn shown(argv: &[String]) -> String {
         .join(" ")
 }
 
-fn quoted(argument: &str) -> String {
+/// One argument of it.
+pub(super) fn quoted(argument: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
     if !argument.is_empty() && argument.chars().all(is_plain) {
         return argument.to_owned();
@@ -220,9 +221,9 @@ fn quoted(argument: &str) -> String {
     quoted
 }
 
-/// Characters that have no width, or change the direction of writing.
+/// Characters that have no width, change the direction of writing, or end a line.
 fn is_mark(character: char) -> bool {
-    let (widthless, direction) = ('\u{200b}'..='\u{200f}', '\u{202a}'..='\u{202e}');
+    let (widthless, direction) = ('\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}');
     let invisible = '\u{2060}'..='\u{206f}';
     let is_single = matches!(character, '\u{61c}' | '\u{feff}');
     is_single || widthless.contains(&character) || direction.contains(&character) || invisible.contains(&character)

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::listed::Listed;
 use super::place::{self, Folder, Placed};
 use super::sources::Sources;
 use crate::limits::REPLACED_BYTES_MAX;
@@ -29,6 +30,8 @@ pub(super) struct Job<'a> {
     pub(super) folder: &'a Path,
     /// Files at the root that the installer keeps its records in.
     pub(super) manifests: &'static [&'static str],
+    /// What the installer reads of the repository, as the question told it.
+    pub(super) listed: Option<&'a Listed>,
     pub(super) sources: Sources,
 }
 
@@ -53,8 +56,14 @@ impl Job<'_> {
         let mut notes = ended.refused;
         match ended.left {
             Some(left) => {
+                // Whatever was written while the installer began is in what it has made, too.
+                self.listed.map_or(Ok(()), |listed| listed.is_still(context))?;
                 let masked = masked(context, self.folder, &enclosure.hidden);
-                notes.extend(keep(context, self.folder, &masked, &left, before)?);
+                let (told, changes) = keep(context, self.folder, &masked, &left, before)?;
+                notes.extend(told);
+                if let Some(listed) = self.listed {
+                    listed.settle(context, &changes);
+                }
             }
             None => {
                 report.exit_code = report.exit_code.filter(|&code| code != 0);
@@ -109,21 +118,21 @@ fn masked(context: &CallContext, folder: &Path, hidden: &[std::ffi::OsString]) -
         .collect()
 }
 
-/// Puts what was left in its place; what there is to say about it.
+/// Puts what was left in its place; what there is to say about it, and what became of the manifests.
 fn keep(
     context: &CallContext,
     folder: &Path,
     masked: &HashSet<PathBuf>,
     left: &Left,
     before: Vec<(&'static str, Option<FileState>)>,
-) -> Result<Vec<String>, Failure> {
+) -> Result<(Vec<String>, Vec<FileChange>), Failure> {
     // The session's end waits for it from here on, and after the end it does not begin.
     let entered = Entered::new(&*context.changes);
     let _entered = entered.map_err(|error| failure("failed", format!("Nothing was changed: {error}.")))?;
     let placed = packages(context, folder, masked, left)?;
     let changes = differences(before, |name| manifest(&left.repository, name));
     let count = placed.as_ref().map_or(0, Placed::changed);
-    match stage::commit_manifests(context, changes) {
+    match stage::commit_manifests(context, changes.clone()) {
         Ok(paths) => {
             if let Some(placed) = placed {
                 placed.keep();
@@ -139,7 +148,7 @@ fn keep(
                     paths.join(", ")
                 ));
             }
-            Ok(notes)
+            Ok((notes, changes))
         }
         Err(failure) => {
             if let Some(placed) = placed {

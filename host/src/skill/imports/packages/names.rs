@@ -67,14 +67,23 @@ pub(super) fn check(names: &[String], ecosystem: Ecosystem) -> Result<Vec<String
     Ok(names.to_vec())
 }
 
-fn check_one(name: &str, ecosystem: Ecosystem) -> Result<(), Failure> {
+/// True for a package of npm's registry, with or without a version of it, and for nothing else that npm would take.
+pub(super) fn is_npm(name: &str) -> bool {
+    is_plain(name, Ecosystem::Npm)
+}
+
+fn is_plain(name: &str, ecosystem: Ecosystem) -> bool {
     let pattern = match ecosystem {
         Ecosystem::Python => &PYTHON,
         Ecosystem::Npm => &NPM,
     };
     let lower = name.to_ascii_lowercase();
     let is_archive = ARCHIVES.iter().any(|ending| lower.ends_with(ending));
-    if name.len() <= limits::RECIPE_PACKAGE_BYTES_MAX && pattern.is_match(name) && !is_archive {
+    name.len() <= limits::RECIPE_PACKAGE_BYTES_MAX && pattern.is_match(name) && !is_archive
+}
+
+fn check_one(name: &str, ecosystem: Ecosystem) -> Result<(), Failure> {
+    if is_plain(name, ecosystem) {
         return Ok(());
     }
     let (what, hint) = match ecosystem {

@@ -108,9 +108,10 @@ fn npm_installs_without_scripts_and_in_this_project() {
     …/bin/npm install --ignore-scripts --prefix …/root --save-dev -- '@types/node@^20'
 
     in …/root, without a sandbox: with your rights, for at most 10 minutes
-    no install script runs; what package.json lists already is installed as well
+    no install script runs
     recorded in package.json and package-lock.json
     the repository has an `.npmrc`, which may name another registry
+    package.json lists nothing else that is not there yet
     ");
     assert!(
         !attempt(false)
@@ -232,6 +233,7 @@ fn an_installer_that_does_not_end_is_ended() {
         },
         folder: None,
         manifests: NPM_MANIFESTS,
+        beside: None,
     };
     let report = plan.execute(&context, None).expect("it ran");
     assert_eq!((report.timed_out, report.output.as_str()), (true, "started\n"));
