@@ -182,7 +182,7 @@ mod unit {
 
     #[test]
     fn packages_that_lie_here_are_found_by_every_spelling() {
-        let root = Path::new("/work/x");
+        let root = Path::new("/home/ada/x");
         let place = |specifier| local(root, &entry("dependencies", "x", specifier));
         for specifier in [
             "file:lib/x",
@@ -190,8 +190,8 @@ mod unit {
             "file://./lib/x",
             "link:lib/x",
             "./lib/x",
-            "file:/work/x/lib/x",
-            "/work/x/lib/x",
+            "file:/home/ada/x/lib/x",
+            "/home/ada/x/lib/x",
         ] {
             assert_eq!(place(specifier).as_deref(), Some("lib/x"), "{specifier}");
         }
