@@ -226,6 +226,76 @@ fn a_cancelled_run_is_gone_within_half_a_second_with_everything_it_started() {
     assert!(best < Some(Duration::from_millis(500)), "{best:?}");
 }
 
+/// Calls of `run_tests` in the background, each in a session of its own.
+fn start_suites(home: &Home, repository: &Path, count: usize) -> Vec<std::process::Child> {
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process", "--quiet"];
+    let start = |_| {
+        let mut command = home.tool(repository, &call);
+        command
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped());
+        command.spawn().expect("the binary runs")
+    };
+    (0..count).map(start).collect()
+}
+
+#[test]
+fn test_runs_keep_no_call_waiting() {
+    use host::limits::{CALLS_CONCURRENT_MAX, CALLS_RUN_WAITING_MAX, CALLS_RUNNING_MAX};
+    const {
+        assert!(
+            CALLS_RUNNING_MAX >= CALLS_CONCURRENT_MAX,
+            "as many runs as there are turns"
+        )
+    };
+    let mark = format!("endless-{}", uuid());
+    let suite = format!(
+        "import subprocess, sys\n\
+         def test_endless():\n    \
+             subprocess.run([sys.executable, '-c', 'import time; time.sleep(600) # {mark}'])\n"
+    );
+    let repository = repository(&[("test_endless.py", &suite), ("a.md", "hello\n")]);
+    let home = Home::offline();
+    home.serve();
+    let read = || {
+        let begun = Instant::now();
+        let call = ["skill", "call", "read_file", r#"{"path": "a.md"}"#, "--quiet"];
+        holds(&home.run(repository.path(), &call).expect(0).stdout, &["hello"]);
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(20), "{took:?}");
+    };
+    let mut running = start_suites(&home, repository.path(), CALLS_RUNNING_MAX);
+    until("the suites run", || processes(&mark).len() == CALLS_RUNNING_MAX);
+    read();
+    // Of those that wait for one of them to end there is one too many, which is told so.
+    let mut waiting = start_suites(&home, repository.path(), CALLS_RUN_WAITING_MAX + 1);
+    let mut ended = None;
+    let begun = Instant::now();
+    while ended.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "all of them wait");
+        std::thread::sleep(Duration::from_millis(20));
+        let mut one_by_one = waiting.iter_mut();
+        ended = one_by_one.position(|child| child.try_wait().expect("it is ours").is_some());
+    }
+    let ended = waiting.remove(ended.expect("one has"));
+    let ended = finish(ended.wait_with_output().expect("it has ended")).expect(1);
+    holds(
+        &ended.stderr,
+        &["The skill `run_tests` ran nothing: too many test runs and installations are under way."],
+    );
+    read();
+    assert_eq!(processes(&mark).len(), CALLS_RUNNING_MAX);
+    running.append(&mut waiting);
+    for child in &running {
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    }
+    for mut child in running {
+        child.wait().expect("it ends as well");
+    }
+    until("everything is gone", || processes(&mark).is_empty());
+}
+
 #[test]
 fn a_suite_that_forks_without_end_is_ended() {
     let suite = "import os, time\n\

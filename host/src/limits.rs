@@ -139,7 +139,18 @@ pub const CALLS_ASKING_MAX: usize = 16;
 /// Of these, calls of one session: whoever leaves its questions open leaves room for those of others.
 pub const SESSION_CALLS_ASKING_MAX: usize = 4;
 
-/// How long a call waits for its turn: as long as the calls before it may take.
+/// Runs of tests and installations under way at the same time. Their calls hold no turn, or as many suites as there are
+/// turns would stop all work for a quarter of an hour; each is bounded by itself ([`CONTAIN_MEMORY_BYTES_MAX`]), and more
+/// suites at once than a laptop has cores make each other late.
+pub const CALLS_RUNNING_MAX: usize = 8;
+
+/// Calls that wait for one of these to end, without a turn. They keep their memory, as those do whose programs run: ours
+/// have less than 2 MiB by then. A call begins only with a turn, so that with those at work and those that ask there are
+/// never more than 40. They have 10 GiB where each is at [`CALL_MEMORY_BYTES_MAX`], which takes components of a team that
+/// are made for it and that their user has granted to run programs. All of them fit into the pool of instances.
+pub const CALLS_RUN_WAITING_MAX: usize = 8;
+
+/// How long a call waits for its turn: as long as the calls before it may take. A run is waited for as long.
 pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
 
 /// Parts of a sharded call at work at the same time. Beyond the number of cores of a laptop nothing is gained.
@@ -234,6 +245,10 @@ pub const REDACTION_FILES_NAMED_MAX: usize = 32;
 
 /// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
 pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
+
+/// Bytes of these files together. The largest file that is read as text fits, and looking through all of it for keys
+/// takes less time than anybody notices before a call.
+pub const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 // ---- taint ----
 

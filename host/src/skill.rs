@@ -64,6 +64,7 @@ pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{
     Change, Embedded, Held, Inspection, Origin, Pinned, SkillHost, Terms, Trial, compiler_fingerprint, precompile,
 };
+pub use turns::HeldTurn;
 pub use unattended::{Nobody, Unrecorded};
 
 /// A built-in component: its wasm, and the same compiled for this build's target.
@@ -138,7 +139,11 @@ pub struct Limits {
     pub calls_asking: usize,
     /// Of these, calls of one session.
     pub asking_of_session: usize,
-    /// How long a call waits for its turn.
+    /// Runs of programs under way at the same time, whose calls have no turn meanwhile.
+    pub runs_concurrent: usize,
+    /// Calls that wait for one of these to end, without a turn.
+    pub runs_waiting: usize,
+    /// How long a call waits for its turn, or for its run.
     pub turn_wait: Duration,
     /// Parts of a sharded call.
     pub parts: usize,
@@ -172,6 +177,8 @@ impl Default for Limits {
             calls_waiting: limits::CALLS_WAITING_MAX,
             calls_asking: limits::CALLS_ASKING_MAX,
             asking_of_session: limits::SESSION_CALLS_ASKING_MAX,
+            runs_concurrent: limits::CALLS_RUNNING_MAX,
+            runs_waiting: limits::CALLS_RUN_WAITING_MAX,
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
@@ -275,6 +282,8 @@ pub struct CallContext {
     pub environment: BTreeMap<String, String>,
     /// Live output of a recipe, line by line, for the user.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+    /// What a call gives up while a program runs for it. Set for each call once it has its turn.
+    pub turn: HeldTurn,
 }
 
 /// What the host keeps of the conversation that its calls belong to. The default has just begun, in a trusted repository.
@@ -532,11 +541,13 @@ pub enum CallError {
         /// `timeout`, `memory`, `output`, …: the receipt's verdict.
         verdict: &'static str,
     },
-    /// Too many calls are at work or waiting.
-    #[error("The skill `{skill}` was not called: too many calls are at work. Try again.")]
+    /// Too many calls, or runs, are at work or waiting.
+    #[error("The skill `{skill}` {crowd}. Try again.")]
     Busy {
         /// The skill.
         skill: String,
+        /// What there is too much of.
+        crowd: Crowd,
     },
     /// The session ended while it ran.
     #[error("The skill `{skill}` was cancelled.")]
@@ -559,6 +570,17 @@ impl CallError {
     pub(crate) fn is_a_users_no(&self) -> bool {
         matches!(self, Self::Failure { code, message, .. } if code == "denied" && message.starts_with(DISAGREED))
     }
+}
+
+/// What there is too much of for one more call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Crowd {
+    /// Calls: nothing of this one ran.
+    #[error("was not called: too many calls are at work")]
+    Calls,
+    /// Runs of programs: the call ended before its own.
+    #[error("ran nothing: too many test runs and installations are under way")]
+    Runs,
 }
 
 fn at(pointer: &str) -> String {
@@ -625,6 +647,8 @@ mod unit {
             (bounds.calls_waiting as u64, limits::CALLS_WAITING_MAX as u64),
             (bounds.calls_asking as u64, limits::CALLS_ASKING_MAX as u64),
             (bounds.asking_of_session as u64, limits::SESSION_CALLS_ASKING_MAX as u64),
+            (bounds.runs_concurrent as u64, limits::CALLS_RUNNING_MAX as u64),
+            (bounds.runs_waiting as u64, limits::CALLS_RUN_WAITING_MAX as u64),
             (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
             (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
         ];

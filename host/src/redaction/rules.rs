@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, Input, Match};
 use regex::Regex;
 
 use super::{START, pem};
@@ -377,13 +377,23 @@ fn pattern(rule: usize) -> &'static Regex {
         .get_or_init(|| Regex::new(RULES[rule].pattern).expect("the patterns are valid, a test compiles each"))
 }
 
+/// Bytes of a text between two looks at whether anybody still wants to know: some milliseconds.
+const SLICE_BYTES: usize = 64 * 1024;
+
 /// The places of a text that look like keys, in order and apart.
 pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
+    let all = find_while(text, enabled, &|| true);
+    all.expect("nobody stops it")
+}
+
+/// The same as long as somebody wants to know, who is asked time and again; nothing where nobody does.
+pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Found>> {
     let anchors = &*ANCHORS;
     let mut found: Vec<Found> = Vec::new();
     // Up to where what follows an anchor of a rule is known to be no key.
     let mut judged = vec![0; RULES.len()];
-    for hit in anchors.automaton.find_overlapping_iter(text) {
+    for hit in hits(text, is_wanted) {
+        let hit = hit?;
         let rule = anchors.rules[hit.pattern().as_usize()];
         // What lies inside a key belongs to it, however many anchors it holds.
         if found
@@ -391,6 +401,9 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
             .is_some_and(|last| last.range.start < hit.start() && hit.start() < last.range.end)
         {
             continue;
+        }
+        if !is_wanted() {
+            return None;
         }
         if RULES[rule].pattern.is_empty() {
             let lines = pem::lines(text, hit.start()).into_iter().enumerate();
@@ -423,7 +436,24 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
         // What a rule that is switched off has found is no other rule's, either.
         is_apart && enabled.has(found.rule)
     });
-    found
+    Some(found)
+}
+
+/// Every anchor of a text by its end, as one search would find them; nothing instead of the next one where nobody wants
+/// to know any more.
+fn hits(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option<Match>> {
+    let anchors = &ANCHORS.automaton;
+    let starts = (0..text.len()).step_by(SLICE_BYTES);
+    starts.flat_map(move |start| {
+        let end = text.len().min(start + SLICE_BYTES);
+        // What began before belongs to the slice in which it ends.
+        let before = start.saturating_sub(anchors.max_pattern_len());
+        let input = Input::new(text).range(before..end);
+        let wanted = is_wanted().then(|| anchors.find_overlapping_iter(input));
+        let hits = wanted.map(|hits| hits.filter(move |hit| hit.end() > start));
+        let stop = hits.is_none().then_some(None);
+        hits.into_iter().flatten().map(Some).chain(stop)
+    })
 }
 
 /// What an anchor stands at.

@@ -39,6 +39,9 @@ struct State {
     kept: Vec<Kept>,
     /// Finds every known key that is long enough wherever it stands, also where no rule would.
     literals: Option<Literals>,
+    /// There are keys that `literals` does not find yet: it is made anew when a text goes out, not for each file that
+    /// adds some.
+    has_more: bool,
     /// Where a text that went out held one, as far as that is known.
     files: BTreeSet<String>,
     /// How often each rule found one for which there was no number left.
@@ -123,6 +126,9 @@ impl Redactor {
         let found = rules::find(text, self.enabled);
         let mut state = self.lock();
         let mut places = state.take_in(text, &found);
+        if std::mem::take(&mut state.has_more) {
+            state.index();
+        }
         state.literal_places(text, &mut places);
         if places.is_empty() {
             return (Cow::Borrowed(text), 0);
@@ -154,12 +160,16 @@ impl Redactor {
         shown
     }
 
-    /// Remembers the keys of a file of which parts may be shown: half of a private key looks like nothing.
-    pub(crate) fn learn(&self, text: &str) {
-        let found = rules::find(text, self.enabled);
+    /// Remembers the keys of a file of which parts may be shown: half of a private key looks like nothing. False, and
+    /// nothing is remembered, where `is_wanted` came to say that nobody is there any more to be shown anything.
+    pub(crate) fn learn(&self, text: &str, is_wanted: &dyn Fn() -> bool) -> bool {
+        let Some(found) = rules::find_while(text, self.enabled, is_wanted) else {
+            return false;
+        };
         if !found.is_empty() {
             self.lock().take_in(text, &found);
         }
+        true
     }
 
     /// Puts those keys back into what a model wrote that `holds` says its file holds. The rest stays as it is.
@@ -240,9 +250,7 @@ impl State {
                 number,
             });
         }
-        if self.kept.len() > before {
-            self.index();
-        }
+        self.has_more |= self.kept.len() > before;
         places
     }
 

@@ -391,7 +391,7 @@ fn one_key_has_one_placeholder_in_a_session_and_is_counted_once() {
 fn the_middle_of_a_private_key_is_known_once_its_file_is() {
     let redactor = redactor();
     let key = armoured("PRIVATE KEY");
-    redactor.learn(&key);
+    assert!(redactor.learn(&key, &|| true));
     assert_eq!(redactor.told(), None, "nothing went out yet");
     let page: Vec<&str> = key.lines().skip(2).take(2).collect();
     assert_eq!(
@@ -399,6 +399,42 @@ fn the_middle_of_a_private_key_is_known_once_its_file_is() {
         "[redacted:private-key:2]\n[redacted:private-key:3]"
     );
     assert_eq!(redactor.told().map(|told| told.count), Some(1), "two lines of one key");
+}
+
+#[test]
+fn a_long_text_is_searched_like_a_short_one_and_only_while_somebody_wants_to_know() {
+    // A key at every place around where one slice ends and the next begins, and a private key over it.
+    let key = format!("ghp_{}", drawn(1, 36, ALPHANUMERIC));
+    let armoured = armoured("PRIVATE KEY");
+    for found in [key.as_str(), &armoured] {
+        let alone: Vec<_> = find(found, Enabled::all());
+        assert!(!alone.is_empty());
+        for at in (64 * 1024 - found.len() - 2..64 * 1024 + 2).step_by(3) {
+            let text = format!("{}\n{found}\n", " ".repeat(at));
+            let places: Vec<_> = find(&text, Enabled::all());
+            let ranges = |places: &[super::rules::Found], from: usize| -> Vec<_> {
+                places
+                    .iter()
+                    .map(|place| place.range.start - from..place.range.end - from)
+                    .collect()
+            };
+            assert_eq!(ranges(&places, at + 1), ranges(&alone, 0), "{at}");
+        }
+    }
+    let redactor = redactor();
+    let asked = std::cell::Cell::new(0);
+    let twice = || {
+        asked.set(asked.get() + 1);
+        asked.get() <= 2
+    };
+    let text = format!("{}\n{key}\n", " ".repeat(1024 * 1024));
+    assert!(!redactor.learn(&text, &twice));
+    assert_eq!(
+        (asked.get(), format!("{redactor:?}")),
+        (3, "Redactor(0 keys)".to_owned())
+    );
+    assert!(redactor.learn(&text, &|| true));
+    assert_eq!(format!("{redactor:?}"), "Redactor(1 keys)");
 }
 
 #[test]

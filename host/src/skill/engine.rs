@@ -37,11 +37,11 @@ const TICKS_UNTIL_REST: u32 = 100;
 const POOL_MEMORIES_PER_COMPONENT: u32 = 2;
 const POOL_TABLES_PER_COMPONENT: u32 = 8;
 
-/// Components at work at once that a pool has room for: calls, those whose user is asked, what describes itself, and
-/// what reads symbols.
-const POOL_COMPONENTS: u32 = 32;
+/// Components at work at once that a pool has room for: calls, those whose user is asked, those for which a program runs
+/// or is to run, what describes itself, and what reads symbols.
+const POOL_COMPONENTS: u32 = 48;
 
-/// Pools at most. Each takes a quarter of a tebibyte of the address space, of which there are 128.
+/// Pools at most. Each takes three eighths of a tebibyte of the address space, of which there are 128.
 const POOLS_MAX: usize = 4;
 
 /// Bytes at the beginning of a memory, or of a table, that stay with the pool and are cleared instead of given back:

@@ -27,7 +27,7 @@ use super::bindings::Skill;
 use super::bindings::tool::skill as wit;
 use super::bindings::tool::skill::types::Failure;
 use super::policy::Effect;
-use super::sandbox::State;
+use super::sandbox::{State, Stop};
 use super::taint;
 pub(crate) use consent::DISAGREED;
 pub use git::recover::{Publishing, settle_commit};
@@ -52,6 +52,15 @@ impl State {
         }
         let granted = self.granted(effect).cloned();
         Ok(granted.ok_or_else(|| denied(self.denial(effect))))
+    }
+
+    /// Fails once the call must end: it has no time left, or too many programs ran for a run of its own.
+    fn check_run(&self, context: &CallContext) -> wasmtime::Result<()> {
+        self.call.check()?;
+        match context.turn.is_turned_away() {
+            true => Err(Stop::Busy.into()),
+            false => Ok(()),
+        }
     }
 
     fn may_ask(&self, effect: Effect) -> bool {
@@ -187,7 +196,7 @@ impl wit::tests::Host for State {
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
             tests::run(&context, &request)
         })?;
-        self.call.check()?;
+        self.check_run(&context)?;
         Ok(report)
     }
 }
@@ -196,7 +205,7 @@ impl wit::packages::Host for State {
     fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
         let context = granted!(self, Effect::Install);
         let report = self.call.recipe(|_| packages::install(&context, &request))?;
-        self.call.check()?;
+        self.check_run(&context)?;
         Ok(report)
     }
 }

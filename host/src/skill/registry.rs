@@ -30,7 +30,7 @@ use super::loaded::Loaded;
 use super::policy::Effect;
 use super::signature::Signature;
 use super::text::clean;
-use super::turns::{AskingAside, Turns};
+use super::turns::{self, Turns};
 use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, Limits, SkillHostError, arguments};
 use crate::api::{Signed, SkillEntry};
 use crate::provider::ToolSpec;
@@ -252,11 +252,11 @@ impl SkillHost {
                 false => not_ready(reason),
             })?;
             let _turn = self.turns.take(name, context)?;
-            let asking = context
-                .approver
-                .can_ask()
-                .then(|| AskingAside::within(context, &self.turns));
-            let context = asking.as_ref().unwrap_or(context);
+            let effects = &skill.descriptor.effects;
+            let runs = effects.contains(&Effect::RunProcess) || effects.contains(&Effect::Install);
+            let may_wait = runs || context.approver.can_ask();
+            let holding = may_wait.then(|| turns::holding(context, &self.turns));
+            let context = holding.as_ref().unwrap_or(context);
             Ok(Job {
                 runtime: self.runtime,
                 turns: &self.turns,

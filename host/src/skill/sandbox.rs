@@ -19,7 +19,7 @@ use super::guard::Stage;
 use super::imports::Globs;
 use super::policy::{Decision, Effect};
 use super::text::{beginning, clean};
-use super::{CallContext, CallError, Limits, taint};
+use super::{CallContext, CallError, Crowd, Limits, taint};
 use crate::defence::{self, Defence, bound};
 use crate::limits;
 use crate::repository::FileList;
@@ -39,6 +39,9 @@ pub(super) enum Stop {
     /// The session ended, or another part of the same call failed.
     #[error("cancelled")]
     Cancelled,
+    /// More programs run for calls than may.
+    #[error("too many runs are under way")]
+    Busy,
     /// The guest caused an effect that is not granted and that has no answer of its own.
     #[error("the effect `{effect}` is not granted")]
     Denied {
@@ -305,6 +308,10 @@ impl Call {
             return match stop.clone() {
                 Stop::Limit { limit, verdict } => CallError::Limit { skill, limit, verdict },
                 Stop::Cancelled => CallError::Cancelled { skill },
+                Stop::Busy => CallError::Busy {
+                    skill,
+                    crowd: Crowd::Runs,
+                },
                 Stop::Denied { effect, hint } => denied(&skill, effect, hint),
                 Stop::Exit(_) => CallError::Trap {
                     skill,
@@ -317,7 +324,8 @@ impl Call {
             return CallError::Limit { skill, limit, verdict };
         }
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
-            return CallError::Busy { skill };
+            let crowd = Crowd::Calls;
+            return CallError::Busy { skill, crowd };
         }
         // A guest that was refused memory nearly always ends itself with a trap; the refusal is the reason.
         if self.memory_refused.load(Ordering::Relaxed) {

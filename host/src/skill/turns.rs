@@ -1,4 +1,5 @@
-//! Turns: how many calls are at work, how many wait, and how many have given theirs up while their user is asked.
+//! Turns: how many calls are at work, how many wait, and how many have given theirs up while their user is asked or a
+//! program runs for them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Approver, CallContext, CallError, Conversation, Limits, Question};
+use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Question};
 use crate::defence::{self, Defence};
 
 /// How many calls are at work, and how many wait.
@@ -14,6 +15,8 @@ use crate::defence::{self, Defence};
 pub(super) struct Turns {
     state: Mutex<TurnState>,
     freed: Condvar,
+    /// A run is over, for which another call may wait.
+    ran: Condvar,
     limits: Limits,
 }
 
@@ -23,14 +26,35 @@ struct TurnState {
     waiting: usize,
     /// Calls that have given up their turn while their user is asked.
     asking: usize,
-    /// Of those that want one again: they come before all that wait.
+    /// Calls that have given up their turn for a run, which is under way or waits for another one's end.
+    running: usize,
+    /// The runs under way.
+    runs: usize,
+    /// Calls that gave their turn up and want one again: they come before all that wait.
     returning: usize,
+}
+
+/// What a call does without its turn.
+#[derive(Debug, Clone, Copy)]
+enum Aside {
+    /// Its user is asked.
+    Asking,
+    /// A program runs for it.
+    Running,
 }
 
 impl TurnState {
     /// True where a call that has not begun may have a turn.
     fn is_free(&self, max: usize) -> bool {
         self.working + self.returning < max
+    }
+
+    /// How many calls do this.
+    fn aside(&mut self, what: Aside) -> &mut usize {
+        match what {
+            Aside::Asking => &mut self.asking,
+            Aside::Running => &mut self.running,
+        }
     }
 }
 
@@ -45,6 +69,7 @@ impl Turns {
         Self {
             state: Mutex::default(),
             freed: Condvar::new(),
+            ran: Condvar::new(),
             limits,
         }
     }
@@ -57,7 +82,14 @@ impl Turns {
     pub(super) fn take(&self, skill: &str, context: &CallContext) -> Result<Turn<'_>, CallError> {
         let busy = || CallError::Busy {
             skill: skill.to_owned(),
+            crowd: Crowd::Calls,
         };
+        let cancelled = || CallError::Cancelled {
+            skill: skill.to_owned(),
+        };
+        if context.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
         let since = Instant::now();
         let mut state = self.state();
         let max = self.limits.calls_concurrent;
@@ -67,13 +99,11 @@ impl Turns {
             }
             state.waiting += 1;
             while !state.is_free(max) {
-                let cancelled = context.cancel.is_cancelled();
-                if cancelled || since.elapsed() >= self.limits.turn_wait {
+                let is_cancelled = context.cancel.is_cancelled();
+                if is_cancelled || since.elapsed() >= self.limits.turn_wait {
                     state.waiting -= 1;
-                    return Err(match cancelled {
-                        true => CallError::Cancelled {
-                            skill: skill.to_owned(),
-                        },
+                    return Err(match is_cancelled {
+                        true => cancelled(),
                         false => busy(),
                     });
                 }
@@ -106,24 +136,59 @@ impl Turns {
     fn without<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, wait: impl FnOnce() -> R) -> Option<R> {
         let max = self.limits.asking_of_session;
         let _ours = Counted::below(ours, max)?;
-        {
-            let mut state = self.state();
-            if state.asking >= self.limits.calls_asking {
-                return None;
-            }
-            state.asking += 1;
-            state.working -= 1;
-            self.wake(&state);
-        }
-        // Also where `wait` panics: the turn that was given up is given back by its owner.
-        let _again = Again { turns: self, cancel };
+        let _again = self.aside(Aside::Asking, self.limits.calls_asking, cancel)?;
         Some(wait())
     }
 
-    /// Takes a turn again. The end of the session is not kept waiting: its call has only to end.
-    fn again(&self, cancel: &CancellationToken) {
+    /// Does without the turn that this thread's call has while `run` waits for a program, which may take a quarter of an
+    /// hour. The turn is given up before the run may begin: who waits for that keeps no other call waiting.
+    fn running<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
+        let max = self.limits.runs_concurrent + self.limits.runs_waiting;
+        let _again = self.aside(Aside::Running, max, cancel).ok_or(NoRun::Busy)?;
+        let _run = self.begin(cancel)?;
+        Ok(run())
+    }
+
+    /// Waits until one run more may be under way.
+    fn begin(&self, cancel: &CancellationToken) -> Result<Run<'_>, NoRun> {
+        let since = Instant::now();
         let mut state = self.state();
-        state.asking -= 1;
+        while state.runs >= self.limits.runs_concurrent {
+            if cancel.is_cancelled() {
+                return Err(NoRun::Cancelled);
+            }
+            if since.elapsed() >= self.limits.turn_wait {
+                return Err(NoRun::Busy);
+            }
+            let woken = self.ran.wait_timeout(state, TURN_SLICE);
+            (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.runs += 1;
+        Ok(Run(self))
+    }
+
+    /// Gives up the turn that this thread's call has, until what comes back is dropped: also where its owner panics, who
+    /// gives back the turn. Nothing where `max` do the same.
+    fn aside<'a>(&'a self, what: Aside, max: usize, cancel: &'a CancellationToken) -> Option<Again<'a>> {
+        let mut state = self.state();
+        let count = state.aside(what);
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        state.working -= 1;
+        self.wake(&state);
+        Some(Again {
+            turns: self,
+            what,
+            cancel,
+        })
+    }
+
+    /// Takes a turn again. The end of the session is not kept waiting: its call has only to end.
+    fn again(&self, what: Aside, cancel: &CancellationToken) {
+        let mut state = self.state();
+        *state.aside(what) -= 1;
         state.returning += 1;
         while state.working >= self.limits.calls_concurrent && !cancel.is_cancelled() {
             let woken = self.freed.wait_timeout(state, TURN_SLICE);
@@ -170,40 +235,92 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// A run under way.
+struct Run<'a>(&'a Turns);
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.0.state().runs -= 1;
+        self.0.ran.notify_one();
+    }
+}
+
+/// Why a run did not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoRun {
+    /// Too many are under way, or wait.
+    Busy,
+    /// The session ended before.
+    Cancelled,
+}
+
 /// Takes a turn again when it is dropped.
 struct Again<'a> {
     turns: &'a Turns,
+    what: Aside,
     cancel: &'a CancellationToken,
 }
 
 impl Drop for Again<'_> {
     fn drop(&mut self) {
-        self.turns.again(self.cancel);
+        self.turns.again(self.what, self.cancel);
+    }
+}
+
+/// The same context, for a call that holds one turn on each of its threads and does without while it waits for its user
+/// or for a program.
+pub(super) fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
+    let approver = AskingAside {
+        approver: Arc::clone(&context.approver),
+        conversation: Arc::clone(&context.conversation),
+        turns: Arc::clone(turns),
+        is_crowded: AtomicBool::new(false),
+    };
+    let turn = Held {
+        turns: Arc::clone(turns),
+        is_turned_away: AtomicBool::new(false),
+    };
+    Arc::new(CallContext {
+        approver: Arc::new(approver),
+        turn: HeldTurn(Some(Arc::new(turn))),
+        ..context.clone()
+    })
+}
+
+/// The turn that a call holds and gives up while a program runs for it. The default is none, as before a call has one.
+#[derive(Debug, Clone, Default)]
+pub struct HeldTurn(Option<Arc<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    turns: Arc<Turns>,
+    is_turned_away: AtomicBool,
+}
+
+impl HeldTurn {
+    /// Runs what waits for a program: eight suites of tests would stop every call of every session.
+    pub(super) fn run<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
+        let Some(held) = &self.0 else { return Ok(run()) };
+        let ran = held.turns.running(cancel, run);
+        if matches!(ran, Err(NoRun::Busy)) {
+            held.is_turned_away.store(true, Ordering::Relaxed);
+        }
+        ran
+    }
+
+    /// True where too many others ran for the call to go on. No answer of a skill says so.
+    pub(super) fn is_turned_away(&self) -> bool {
+        let held = self.0.as_ref();
+        held.is_some_and(|held| held.is_turned_away.load(Ordering::Relaxed))
     }
 }
 
 /// Asks without holding a turn: eight questions that nobody answers would stop every call of every session.
-pub(super) struct AskingAside {
+struct AskingAside {
     approver: Arc<dyn Approver>,
     conversation: Arc<Conversation>,
     turns: Arc<Turns>,
     is_crowded: AtomicBool,
-}
-
-impl AskingAside {
-    /// The same context, for a call that holds one turn on each of its threads.
-    pub(super) fn within(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
-        let approver = Self {
-            approver: Arc::clone(&context.approver),
-            conversation: Arc::clone(&context.conversation),
-            turns: Arc::clone(turns),
-            is_crowded: AtomicBool::new(false),
-        };
-        Arc::new(CallContext {
-            approver: Arc::new(approver),
-            ..context.clone()
-        })
-    }
 }
 
 impl Approver for AskingAside {
@@ -295,14 +412,14 @@ mod unit {
         std::thread::scope(|scope| {
             let asking = scope.spawn(|| {
                 let _turn = turns.take("one", &asked).expect("it is free");
-                let context = AskingAside::within(&asked, &turns);
+                let context = holding(&asked, &turns);
                 let answer = context.approver.ask(&question(), &context.cancel);
                 (answer, turns.state().working)
             });
             until("it asks", &|state| state.asking == 1);
             // Its turn is another's, who may not ask as well.
             let turn = turns.take("another", &alone).expect("nobody is at work");
-            let context = AskingAside::within(&asked, &turns);
+            let context = holding(&asked, &turns);
             assert!(!context.approver.ask(&question(), &context.cancel) && context.approver.is_crowded());
             // The answer is there, and the turn is not: it is waited for, before all that have not begun.
             say_yes.send(()).expect("somebody waits");
@@ -316,6 +433,99 @@ mod unit {
         });
         let state = turns.state();
         assert_eq!((state.working, state.asking, state.returning), (0, 0, 0));
+    }
+
+    /// Few turns and few runs, and a wait that is longer than the tests are.
+    fn few() -> Limits {
+        Limits {
+            calls_concurrent: 1,
+            runs_concurrent: 1,
+            runs_waiting: 1,
+            turn_wait: Duration::from_secs(30),
+            ..Limits::default()
+        }
+    }
+
+    #[track_caller]
+    fn until(turns: &Turns, what: &str, is: impl Fn(&TurnState) -> bool) {
+        let begun = Instant::now();
+        while !is(&turns.state()) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{what}: {:?}", turns.state());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_program_holds_no_turn_and_few_may() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let context = context(folder.path());
+        let turns = Arc::new(Turns::new(few()));
+        let run = |program: mpsc::Receiver<()>| {
+            let _turn = turns.take("run", &context).expect("nobody is at work");
+            let held = &holding(&context, &turns).turn;
+            // A test that has failed meanwhile is not to wait for ever.
+            let patience = Duration::from_secs(30);
+            let ran = held.run(&context.cancel, || program.recv_timeout(patience).is_ok());
+            (ran, held.is_turned_away())
+        };
+        let (end_first, first) = mpsc::channel();
+        let (end_second, second) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| run(first));
+            until(&turns, "a program runs", |state| state.runs == 1);
+            let second = scope.spawn(|| run(second));
+            until(&turns, "another is to run", |state| state.running == 2);
+            // Neither has a turn, and a third may not do as they do.
+            let turn = turns.take("another", &context).expect("nobody is at work");
+            let held = &holding(&context, &turns).turn;
+            let ran = held.run(&context.cancel, || unreachable!("it may not run"));
+            assert_eq!((ran, held.is_turned_away()), (Err::<(), _>(NoRun::Busy), true));
+            // The first one's end is the second one's beginning, though its own turn is not there yet.
+            end_first.send(()).expect("it runs");
+            until(&turns, "the first comes back", |state| state.returning == 1);
+            until(&turns, "the second runs", |state| (state.runs, state.running) == (1, 1));
+            end_second.send(()).expect("it runs");
+            until(&turns, "both come back", |state| state.returning == 2);
+            drop(turn);
+            for thread in [first, second] {
+                assert_eq!(thread.join().expect("no panic"), (Ok(true), false));
+            }
+        });
+        let state = turns.state();
+        assert_eq!(
+            (state.working, state.running, state.runs, state.returning),
+            (0, 0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn a_run_is_waited_for_for_a_bounded_time_and_no_longer_than_its_session_lasts() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (one, other) = (context(folder.path()), context(folder.path()));
+        let wait = Duration::from_millis(50);
+        for (turn_wait, why) in [(wait, NoRun::Busy), (few().turn_wait, NoRun::Cancelled)] {
+            let limits = Limits {
+                calls_concurrent: 2,
+                turn_wait,
+                ..few()
+            };
+            let turns = Turns::new(limits);
+            let _turns = [&one, &other].map(|context| turns.take("run", context).expect("it is free"));
+            let ran = turns.running(&one.cancel, || {
+                std::thread::scope(|scope| {
+                    let second = scope.spawn(|| turns.running(&other.cancel, || unreachable!("one runs already")));
+                    until(&turns, "it waits", |state| state.running == 2);
+                    if why == NoRun::Cancelled {
+                        other.cancel.cancel();
+                    }
+                    second.join().expect("no panic")
+                })
+            });
+            assert_eq!(ran, Ok(Err::<(), _>(why)));
+        }
+        // One that has ended begins nothing more.
+        let turns = Turns::new(few());
+        assert!(matches!(turns.take("late", &other), Err(CallError::Cancelled { .. })));
     }
 
     #[test]

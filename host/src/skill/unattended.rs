@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::policy::Policy;
-use super::{Approver, CallContext, ChangeJournal, PreparedChange, Question};
+use super::{Approver, CallContext, ChangeJournal, HeldTurn, PreparedChange, Question};
 use crate::repository::Repository;
 
 /// Nobody to ask.
@@ -57,6 +57,7 @@ impl CallContext {
             recorder: None,
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),
+            turn: HeldTurn::default(),
         }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! What looks like a key, and what stands for it, is `redaction`'s business; here is only where to look.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::Event;
 use crate::limits;
@@ -19,19 +21,42 @@ pub(super) struct Named<'a> {
     parsed: Option<Value>,
     files: BTreeMap<String, String>,
     redactor: &'a Redactor,
+    cancel: &'a CancellationToken,
 }
 
 impl<'a> Named<'a> {
-    /// Looks the files up, and has the redactor learn their keys: a result may show a part of one. Blocks.
-    pub(super) fn of(arguments: &'a str, repository: &Repository, redactor: &'a Redactor) -> Self {
+    /// Looks the files up, and has the redactor learn their keys: a result may show a part of one. Blocks, and ends early
+    /// with the session.
+    ///
+    /// Only so many files are learned, of so many bytes together, the one that is written to before all others. In what
+    /// is left out a key is known where it stands whole, as in any text; half of one is not, and in the arguments none of
+    /// it is put back: a proposal gets it from the file that it replaces.
+    pub(super) fn of(
+        arguments: &'a str,
+        repository: &Repository,
+        redactor: &'a Redactor,
+        cancel: &'a CancellationToken,
+    ) -> Self {
         let parsed: Option<Value> = serde_json::from_str(arguments).ok();
         let mut strings = Vec::new();
-        parsed.iter().for_each(|value| collect(value, &mut strings));
-        let mut files = BTreeMap::new();
+        if let Some(value) = &parsed {
+            strings.extend(written(value).map(str::to_owned));
+            collect(value, &mut strings);
+        }
+        let (mut seen, mut files) = (BTreeSet::new(), BTreeMap::new());
+        strings.retain(|path| seen.insert(path.clone()));
+        let mut bytes_left = limits::REDACTION_LEARNED_BYTES_MAX;
         for path in strings.into_iter().take(limits::REDACTION_FILES_LEARNED_MAX) {
-            if let Ok(content) = repository.read(&path, limits::FILE_READ_BYTES_MAX) {
-                let content = String::from_utf8_lossy(&content).into_owned();
-                redactor.learn(&content);
+            if cancel.is_cancelled() {
+                break;
+            }
+            // One that is larger than what is left is none that is learned; a smaller one behind it may be.
+            let Ok(content) = repository.read(&path, bytes_left) else {
+                continue;
+            };
+            bytes_left = bytes_left.saturating_sub(content.len() as u64);
+            let content = String::from_utf8_lossy(&content).into_owned();
+            if redactor.learn(&content, &|| !cancel.is_cancelled()) {
                 files.insert(path, content);
             }
         }
@@ -40,6 +65,7 @@ impl<'a> Named<'a> {
             parsed,
             files,
             redactor,
+            cancel,
         }
     }
 
@@ -51,12 +77,18 @@ impl<'a> Named<'a> {
         };
         let restored = self.parsed.filter(|_| writes).map(|mut value| {
             // Of the names in the arguments only the one that is written to counts: a key of another file stays there.
-            let written = value.get("path").and_then(Value::as_str).or(one.as_deref());
+            let written = written(&value).or(one.as_deref());
             let content = written
                 .and_then(|path| self.files.get(path))
                 .cloned()
                 .unwrap_or_default();
-            let holds = |key: &str| content.contains(key);
+            let known = RefCell::new(BTreeMap::new());
+            // Each key is looked for once, however often it is written; and a call whose session has ended goes nowhere.
+            let holds = |key: &str| {
+                let mut known = known.borrow_mut();
+                let look = || !self.cancel.is_cancelled() && content.contains(key);
+                *known.entry(key.to_owned()).or_insert_with(look)
+            };
             rewrite(&mut value, &|text| self.redactor.restore_where(text, &holds));
             value.to_string()
         });
@@ -64,12 +96,20 @@ impl<'a> Named<'a> {
     }
 }
 
+/// The file that a call writes to, where it names one.
+fn written(arguments: &Value) -> Option<&str> {
+    let path = arguments.get("path").and_then(Value::as_str);
+    path.filter(|path| may_be_path(path))
+}
+
+fn may_be_path(text: &str) -> bool {
+    text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n')
+}
+
 /// Short strings, which may be paths.
 fn collect(value: &Value, into: &mut Vec<String>) {
     match value {
-        Value::String(text) if text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n') => {
-            into.push(text.clone());
-        }
+        Value::String(text) if may_be_path(text) => into.push(text.clone()),
         Value::Array(values) => values.iter().for_each(|value| collect(value, into)),
         Value::Object(fields) => fields.values().for_each(|value| collect(value, into)),
         _ => {}
@@ -167,6 +207,65 @@ mod tests {
         assert_eq!(cursor_of(&format!("src/{key}:3")), (None, true));
     }
 
+    /// A repository of these files, and a call that names them.
+    fn repository(files: &[(&str, &[u8])]) -> (tempfile::TempDir, std::sync::Arc<Repository>, String) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).expect("the folder is writable");
+        }
+        let repository = Repository::open(folder.path(), &crate::repository::Options::default()).expect("it opens");
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        let arguments = serde_json::json!({"paths": names}).to_string();
+        (folder, repository, arguments)
+    }
+
+    #[test]
+    fn of_the_files_that_a_call_names_so_many_bytes_are_learned() {
+        let max = usize::try_from(limits::REDACTION_LEARNED_BYTES_MAX).expect("it fits");
+        let line = b"nothing that looks like anything\n";
+        let (large, small) = (line.repeat(max / 2 / line.len()), b"x = 1\n".as_slice());
+        let whole = vec![b'\n'; max];
+        let files = [
+            ("a", large.as_slice()),
+            ("b", &large),
+            // There is no room for it any more, and for the smaller one behind it there is.
+            ("c", &large),
+            ("d", small),
+        ];
+        let (_folder, repository, arguments) = repository(&files);
+        let (redactor, cancel) = (Redactor::default(), CancellationToken::new());
+        let learned = |arguments: &str| {
+            let named = Named::of(arguments, &repository, &redactor, &cancel);
+            named.files.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(learned(&arguments), ["a", "b", "d"]);
+        // Often named is not often read; and the file that is written to comes before all others.
+        assert_eq!(learned(r#"{"paths": ["a", "a", "a", "b"]}"#), ["a", "b"]);
+        assert_eq!(learned(r#"{"also": ["a", "b", "d"], "path": "c"}"#), ["a", "c", "d"]);
+        std::fs::write(repository.root().join("e"), &whole).expect("the folder is writable");
+        assert_eq!(learned(r#"{"path": "e"}"#), ["e"]);
+        std::fs::write(repository.root().join("e"), [&whole, small].concat()).expect("the folder is writable");
+        assert_eq!(learned(r#"{"path": "e"}"#), [""; 0]);
+    }
+
+    #[test]
+    fn no_file_is_learned_any_more_once_the_session_has_ended() {
+        // Anchors without a key, each of which is looked at: minutes of work where nothing is optimised.
+        let text = b"://a: token = \"  ".repeat(7 * 1024 * 1024 / 17);
+        let (_folder, repository, arguments) = repository(&[("a", text.as_slice()), ("b", b"x = 1\n")]);
+        let (redactor, cancel) = (Redactor::default(), CancellationToken::new());
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| Named::of(&arguments, &repository, &redactor, &cancel).files.len());
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(!looking.is_finished(), "there is more to look at than that");
+            let begun = std::time::Instant::now();
+            cancel.cancel();
+            assert_eq!(looking.join().expect("no panic"), 0);
+            let took = begun.elapsed();
+            assert!(took < std::time::Duration::from_millis(500), "{took:?}");
+        });
+    }
+
     #[test]
     fn of_the_files_that_a_call_names_a_bounded_number_is_learned() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -179,7 +278,8 @@ mod tests {
         let repository = Repository::open(folder.path(), &crate::repository::Options::default()).expect("it opens");
         let redactor = Redactor::new(&[], []).expect("no rule is named");
         let arguments = serde_json::to_string(&serde_json::json!({"paths": names})).expect("it is JSON");
-        let named = Named::of(&arguments, &repository, &redactor);
+        let cancel = CancellationToken::new();
+        let named = Named::of(&arguments, &repository, &redactor, &cancel);
         assert_eq!(named.files.len(), limits::REDACTION_FILES_LEARNED_MAX);
     }
 }

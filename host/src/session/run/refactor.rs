@@ -70,6 +70,7 @@ impl Refactor {
                 let missing = "the tests after the change did not finish";
                 Some(judge::out_of_time(desk.task, missing))
             }
+            (None, Some(Run::Busy(why))) => not_run(before, &why, &changed),
             (None, _) => None,
         };
         Next::End(Closing { text, problem })
@@ -85,6 +86,15 @@ impl Refactor {
             (Ok(_), _) => UNCHANGED.to_owned(),
         }
     }
+}
+
+/// A change after which the tests could not be run, though they were before it, is one that nobody has judged.
+fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
+    matches!(before, Run::Ran(_)).then(|| {
+        let message = format!("refactor is incomplete: the tests were not run after the change: {why}");
+        let hint = format!("run them yourself; {}", changed.undo_hint());
+        Problem::new("tests-not-run", message).with_hint(hint)
+    })
 }
 
 /// What the model is told of the run before it works.
@@ -172,6 +182,29 @@ mod tests {
         - Tests before the change: FAILED: timed out in 300 s
         - Tests after the change: not run again, because they take more than 300 s
         ");
+    }
+
+    #[test]
+    fn a_change_whose_tests_a_busy_host_did_not_run_is_incomplete_and_not_worse() {
+        let good = ran("PASSED: 5 passed in 1.0 s\n");
+        let why = "The skill `run_tests` was not called: too many calls are at work. Try again.";
+        let busy = Run::Busy(why.to_owned());
+        insta::assert_snapshot!(said(&good, &busy), @r"
+        - Tests before the change: PASSED: 5 passed in 1.0 s
+        - Tests after the change: not run: The skill `run_tests` was not called: too many calls are at work. Try again.
+        ");
+        let problem = not_run(&good, why, &Changed::default()).expect("nobody has judged it");
+        assert_eq!(problem.code, "tests-not-run");
+        assert_eq!(
+            problem.message,
+            format!("refactor is incomplete: the tests were not run after the change: {why}")
+        );
+        assert_eq!(
+            not_run(&busy, why, &Changed::default()),
+            None,
+            "nor was what was there before"
+        );
+        assert_eq!(said(&busy, &busy), format!("- Tests: not run: {why}\n"));
     }
 
     #[test]

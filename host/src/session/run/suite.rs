@@ -39,6 +39,8 @@ pub(super) enum Run {
         message: String,
         hint: Option<String>,
     },
+    /// Too many other calls, or runs, were under way: the sentence that says so. It says nothing of the tests.
+    Busy(String),
     /// They were run, or at least the runner was.
     Ran(Results),
 }
@@ -106,6 +108,7 @@ fn judge(result: Result<CallOutcome, CallError>) -> Run {
         Ok(outcome) => Run::Ran(read(outcome.text)),
         Err(CallError::Cancelled { .. }) => Run::Stopped,
         Err(error) if error.is_a_users_no() => Run::Refused,
+        Err(error @ CallError::Busy { .. }) => Run::Busy(error.to_string()),
         Err(CallError::Failure { code, .. }) if code == "not-found" => Run::None,
         Err(CallError::Failure { code, .. }) if code == "denied" => Run::NotAllowed,
         Err(error) => Run::Impossible {
@@ -185,7 +188,7 @@ pub(super) fn worse(before: &Run, after: &Run) -> Option<String> {
         Run::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
         Run::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
         Run::None => return Some("the tests are not found any more".to_owned()),
-        Run::NotAllowed | Run::Refused | Run::Stopped => return None,
+        Run::NotAllowed | Run::Refused | Run::Stopped | Run::Busy(_) => return None,
     };
     let fresh: Vec<&String> = after.failing.difference(&before.failing).collect();
     if let Some(first) = fresh.first() {
@@ -242,6 +245,7 @@ impl Run {
                 Some(hint) => format!("not run: {message}; {hint}"),
                 None => format!("not run: {message}"),
             },
+            Self::Busy(message) => format!("not run: {message}"),
             Self::Ran(results) => results.verdict.clone(),
         }
     }
@@ -250,6 +254,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skill::Crowd;
 
     #[test]
     fn a_report_is_read_by_its_form() {
@@ -329,6 +334,14 @@ mod tests {
             "the tests do not run any more (No module named pytest)"
         );
         assert_eq!(say(&passed, &Run::Stopped), "", "that is no verdict");
+        let crowds = [Crowd::Calls, Crowd::Runs];
+        for (crowd, why) in crowds.into_iter().zip(["too many calls", "too many test runs"]) {
+            let skill = SKILL.to_owned();
+            let busy = judge(Err(CallError::Busy { skill, crowd }));
+            assert_eq!(say(&passed, &busy), "", "the tests were not run, and nobody knows");
+            assert!(busy.line().starts_with("not run: The skill `run_tests` "), "{busy:?}");
+            assert!(busy.line().contains(why), "{busy:?}");
+        }
         assert_eq!(say(&Run::NotAllowed, &failing(&["a"])), "", "nobody knows");
     }
 

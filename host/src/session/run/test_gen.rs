@@ -129,7 +129,7 @@ fn not_run(run: &Run, changed: &Changed) -> Option<Problem> {
             hint: Some(hint),
             ..
         } => ("tests-not-run", message.as_str(), hint.clone()),
-        Run::Impossible { message, .. } => ("tests-not-run", message.as_str(), hint()),
+        Run::Impossible { message, .. } | Run::Busy(message) => ("tests-not-run", message.as_str(), hint()),
         Run::Ran(results) if results.is_pytest && results.passed.is_none() => {
             ("tests-not-run", "the runner does not say that it ran any", hint())
         }

@@ -24,7 +24,7 @@ use crate::skill::policy::Effect;
 use crate::skill::taint::{self, Taint};
 use crate::skill::text::clean_line;
 use crate::skill::{
-    Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, NOTHING_TO_COMMIT, SessionFiles,
+    Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, NOTHING_TO_COMMIT, SessionFiles,
 };
 use crate::turn::{Observer, Step, Tools, until};
 
@@ -56,6 +56,7 @@ impl Job {
             cancel: self.cancel.child_token(),
             environment: self.environment.clone(),
             progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
+            turn: HeldTurn::default(),
         })
     }
 
@@ -260,11 +261,11 @@ impl<'a> SessionTools<'a> {
     async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
         let writes = Kind::of(&self.effects(&call.name)) == Kind::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
-        let repository = Arc::clone(&self.job.repository);
+        let (repository, cancel) = (Arc::clone(&self.job.repository), context.cancel.clone());
         let about = Arc::new(OnceLock::new());
         let (prepared, redacts) = (Arc::clone(&about), Arc::clone(&redactor));
         let restored = move || {
-            let (arguments, file) = Named::of(&arguments, &repository, &redactor).arguments(writes);
+            let (arguments, file) = Named::of(&arguments, &repository, &redactor, &cancel).arguments(writes);
             // Set here and nowhere else.
             let _ = prepared.set(file);
             OwnedArguments::Text(arguments)

@@ -18,6 +18,7 @@ use crate::repository::ConcealError;
 use crate::skill::bindings::tool::skill::tests::Report;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::Effect;
+use crate::skill::turns::NoRun;
 use crate::skill::{CallContext, Question};
 
 /// A run that needs only a yes.
@@ -78,14 +79,16 @@ impl Recipe {
     pub(super) fn run(&self, context: &CallContext, sandbox: Sandbox) -> Result<RunOutput, Failure> {
         let limits = RunLimits::within(self.time);
         let progress = |line: &str| (context.progress)(line);
+        let (command, cancel) = (&self.command, &context.cancel);
         let run = if sandbox == Sandbox::None {
-            process::run(&self.command, &limits, &context.cancel, &progress)
+            without_turn(context, || process::run(command, &limits, cancel, &progress))?
         } else {
             if sandbox == Sandbox::Landlock {
                 progress(&fallback());
             }
             let enclosure = enclosure(context, sandbox)?;
-            process::run_contained(&self.command, &enclosure, &limits, &context.cancel, &progress)
+            let run = || process::run_contained(command, &enclosure, &limits, cancel, &progress);
+            without_turn(context, run)?
         };
         run.map_err(|error| not_run(&error))
     }
@@ -111,6 +114,16 @@ impl Recipe {
             detail,
         }
     }
+}
+
+/// Runs a program without the call's turn, which others work with meanwhile. What interpreters and installers are asked
+/// about themselves keeps it: that takes no longer than a call may ([`limits::PROBE_SECONDS_MAX`]).
+pub(super) fn without_turn<R>(context: &CallContext, run: impl FnOnce() -> R) -> Result<R, Failure> {
+    context.turn.run(&context.cancel, run).map_err(|no_run| match no_run {
+        NoRun::Cancelled => cancelled(),
+        // The call ends by this; its guest never reads it.
+        NoRun::Busy => failure("unavailable", "Too many test runs and installations are under way."),
+    })
 }
 
 /// The repository as a run in this sandbox sees it.

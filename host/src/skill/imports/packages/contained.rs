@@ -50,8 +50,8 @@ impl Job<'_> {
         command.environment.extend(self.sources.settings);
         let limits = RunLimits::within(self.recipe.time);
         let progress = |line: &str| (context.progress)(line);
-        let ended = process::run_installation(&command, &enclosure, &limits, &context.cancel, &progress)
-            .map_err(|error| recipe::not_run(&error))?;
+        let run = || process::run_installation(&command, &enclosure, &limits, &context.cancel, &progress);
+        let ended = recipe::without_turn(context, run)?.map_err(|error| recipe::not_run(&error))?;
         let mut report = self.recipe.report(ended.run, Sandbox::Namespaces)?;
         let mut notes = ended.refused;
         match ended.left {
