@@ -35,10 +35,10 @@ impl Spec {
 }
 
 /// Copies the repository into the folder of a run in the fallback, beside a home and a place for temporary files, and
-/// makes the spec mean the copy.
-pub(super) fn stand_in(spec: &mut Spec, folder: &Path) -> io::Result<()> {
+/// makes the spec mean the copy. Nothing runs yet, and `is_wanted` tells whether anything is still to.
+pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     let place = folder.join("tree");
-    tree(&spec.tree(), &place, &LINKED)?;
+    tree(&spec.tree(), &place, &LINKED, is_wanted)?;
     let linked = LINKED.map(|name| spec.root.join(name));
     // One that is a link itself was copied as that, and may lead anywhere.
     let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
@@ -66,7 +66,7 @@ pub(super) fn stand_in(spec: &mut Spec, folder: &Path) -> io::Result<()> {
 
 /// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
 /// links to the real ones.
-pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str]) -> io::Result<()> {
+pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     let from = tree.root;
     let hidden = tree.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
     let mut room = Room {
@@ -88,6 +88,9 @@ pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str]) -> io::Result<()
             let (real, place, kind) = (entry.path(), target.join(entry.file_name()), entry.file_type()?);
             if hidden.contains(&real) && defence::on(Defence::HiddenEntries) {
                 continue;
+            }
+            if !is_wanted() {
+                return Err(io::Error::other("the run was stopped"));
             }
             room.take(0)?;
             let is_linked = source == from && linked.iter().any(|name| entry.file_name() == *name);
@@ -160,7 +163,10 @@ mod tests {
             hidden: &["a/.env".into()],
             bounds: Bounds::default(),
         };
-        tree(&from, &to, &LINKED).expect("it is small");
+        let refused = tree(&from, &to, &LINKED, &|| false).expect_err("nobody wants it");
+        assert_eq!(refused.to_string(), "the run was stopped");
+        crate::scratch::remove(&to);
+        tree(&from, &to, &LINKED, &|| true).expect("it is small");
         assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");
         assert!(!to.join("a/.env").exists());
         assert_eq!(

@@ -80,7 +80,7 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
         }
         (Sandbox::Landlock, Some(folder)) if spec.installation.is_none() => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
-            let followed = copy::stand_in(&mut spec, &folder)
+            let followed = copy::stand_in(&mut spec, &folder, &|| !is_ordered(daemon))
                 .at("copying the repository")
                 .and_then(|()| start_and_follow(daemon, &spec, Some(&folder)));
             members::end_descendants();
@@ -144,6 +144,13 @@ fn still_there(starter: &UnixStream) -> io::Result<()> {
         true => Err(gone()),
         false => Ok(()),
     }
+}
+
+/// True where an order waits, or the end: whichever it is, nothing more is to begin.
+fn is_ordered(daemon: &UnixStream) -> bool {
+    let mut polled = [PollFd::new(daemon, PollFlags::IN)];
+    let looked = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+    looked.is_ok() && !polled[0].revents().is_empty()
 }
 
 /// What is said where nobody listens any more.

@@ -26,7 +26,7 @@ pub(super) fn cover(tree: &Tree<'_>, place: &Path, work: &Path) -> Step<()> {
     if overlay(tree, place, work).is_err() {
         // Kernels before 6.6 cannot note on this file system that a directory was replaced.
         let all = work.join("all");
-        copy::tree(tree, &all, &[]).at("copying the repository")?;
+        copy::tree(tree, &all, &[], &|| true).at("copying the repository")?;
         rustix::mount::mount_bind(&all, place).at(step)?;
     }
     rustix::mount::unmount(work, UnmountFlags::DETACH).at(step)?;
