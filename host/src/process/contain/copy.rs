@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -89,9 +89,7 @@ pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn 
             if hidden.contains(&real) && defence::on(Defence::HiddenEntries) {
                 continue;
             }
-            if !is_wanted() {
-                return Err(io::Error::other("the run was stopped"));
-            }
+            check(is_wanted)?;
             room.take(0)?;
             let is_linked = source == from && linked.iter().any(|name| entry.file_name() == *name);
             if kind.is_dir() && is_linked {
@@ -103,7 +101,7 @@ pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn 
                 symlink(fs::read_link(&real)?, place)?;
             } else if kind.is_file() {
                 room.take(entry.metadata()?.len())?;
-                copy_file(&real, &place)?;
+                copy_file(&real, &place, is_wanted)?;
             }
         }
     }
@@ -115,16 +113,29 @@ pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn 
 }
 
 /// A file that the user cannot read the run cannot read either.
-fn copy_file(real: &Path, place: &Path) -> io::Result<()> {
-    match fs::copy(real, place) {
+fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+    let from = match fs::File::open(real) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
-        other => other.map(|_| ())?,
+        opened => opened?,
+    };
+    let mut to = fs::File::create_new(place)?;
+    while io::copy(&mut (&from).take(PIECE_BYTES), &mut to)? > 0 {
+        check(is_wanted)?;
     }
-    // By its time an installation's file is known as one that it did not touch. The copy may be one that nobody may
-    // write, whose time then stays.
-    let modified = fs::metadata(real).and_then(|metadata| metadata.modified())?;
-    let _ = fs::File::open(place).and_then(|file| file.set_modified(modified));
-    Ok(())
+    let metadata = from.metadata()?;
+    to.set_permissions(metadata.permissions())?;
+    // By its time an installation's file is known as one that it did not touch.
+    to.set_modified(metadata.modified()?)
+}
+
+/// Bytes that are copied between two looks at whether anybody still waits: some tens of milliseconds.
+const PIECE_BYTES: u64 = 16 * 1024 * 1024;
+
+fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+    match is_wanted() {
+        true => Ok(()),
+        false => Err(io::Error::other("the run was stopped")),
+    }
 }
 
 /// What a copy may still take.
@@ -176,5 +187,32 @@ mod tests {
         let mode = fs::metadata(to.join("a/b")).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o555);
         crate::scratch::remove(folder.path());
+    }
+
+    #[test]
+    fn a_large_file_keeps_nobody_waiting_who_stopped_the_run() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let (root, to) = (folder.path().join("root"), folder.path().join("copy"));
+        fs::create_dir(&root).expect("folders can be made");
+        let file = fs::File::create(root.join("large")).expect("files can be written");
+        file.set_len(3 * PIECE_BYTES).expect("it takes no room");
+        let from = Tree {
+            root: &root,
+            hidden: &[],
+            bounds: Bounds::default(),
+        };
+        // Wanted before the file and after its first piece.
+        let looks = std::cell::Cell::new(0);
+        let is_wanted = || looks.replace(looks.get() + 1) < 2;
+        let stopped = tree(&from, &to, &LINKED, &is_wanted).expect_err("nobody wants it");
+        assert_eq!(stopped.to_string(), "the run was stopped");
+        let copied = fs::metadata(to.join("large")).expect("it was begun").len();
+        assert_eq!(copied, 2 * PIECE_BYTES);
+        fs::remove_dir_all(&to).expect("it can be removed");
+        tree(&from, &to, &LINKED, &|| true).expect("it is small enough");
+        assert_eq!(
+            fs::metadata(to.join("large")).expect("it is there").len(),
+            3 * PIECE_BYTES
+        );
     }
 }
