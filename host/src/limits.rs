@@ -150,6 +150,9 @@ pub const CALLS_RUNNING_MAX: usize = 8;
 /// are made for it and that their user has granted to run programs. All of them fit into the pool of instances.
 pub const CALLS_RUN_WAITING_MAX: usize = 8;
 
+/// Of both, calls of one session. An agent that starts one suite after the other leaves runs to everybody else.
+pub const SESSION_CALLS_RUNNING_MAX: usize = 4;
+
 /// How long a call waits for its turn: as long as the calls before it may take. A run is waited for as long.
 pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
 

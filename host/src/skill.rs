@@ -143,6 +143,8 @@ pub struct Limits {
     pub runs_concurrent: usize,
     /// Calls that wait for one of these to end, without a turn.
     pub runs_waiting: usize,
+    /// Of both, those of one session.
+    pub runs_of_session: usize,
     /// How long a call waits for its turn, or for its run.
     pub turn_wait: Duration,
     /// Parts of a sharded call.
@@ -179,6 +181,7 @@ impl Default for Limits {
             asking_of_session: limits::SESSION_CALLS_ASKING_MAX,
             runs_concurrent: limits::CALLS_RUNNING_MAX,
             runs_waiting: limits::CALLS_RUN_WAITING_MAX,
+            runs_of_session: limits::SESSION_CALLS_RUNNING_MAX,
             turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
             parts: limits::CALL_PARTS_MAX,
             compile: Duration::from_millis(limits::COMPILE_MS_MAX),
@@ -295,6 +298,8 @@ pub struct Conversation {
     pub(crate) taint: Taint,
     /// Calls of it that wait for a person's answer.
     pub(crate) asking: AtomicUsize,
+    /// Calls of it that wait for a program.
+    pub(crate) running: AtomicUsize,
 }
 
 impl CallContext {
@@ -649,6 +654,7 @@ mod unit {
             (bounds.asking_of_session as u64, limits::SESSION_CALLS_ASKING_MAX as u64),
             (bounds.runs_concurrent as u64, limits::CALLS_RUNNING_MAX as u64),
             (bounds.runs_waiting as u64, limits::CALLS_RUN_WAITING_MAX as u64),
+            (bounds.runs_of_session as u64, limits::SESSION_CALLS_RUNNING_MAX as u64),
             (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
             (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
         ];

@@ -141,8 +141,10 @@ impl Turns {
     }
 
     /// Does without the turn that this thread's call has while `run` waits for a program, which may take a quarter of an
-    /// hour. The turn is given up before the run may begin: who waits for that keeps no other call waiting.
-    fn running<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
+    /// hour. The turn is given up before the run may begin: who waits for that keeps no other call waiting. `ours` counts
+    /// those of its session.
+    fn running<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
+        let _ours = Counted::below(ours, self.limits.runs_of_session).ok_or(NoRun::Busy)?;
         let max = self.limits.runs_concurrent + self.limits.runs_waiting;
         let _again = self.aside(Aside::Running, max, cancel).ok_or(NoRun::Busy)?;
         let _run = self.begin(cancel)?;
@@ -278,6 +280,7 @@ pub(super) fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallCont
     };
     let turn = Held {
         turns: Arc::clone(turns),
+        conversation: Arc::clone(&context.conversation),
         is_turned_away: AtomicBool::new(false),
     };
     Arc::new(CallContext {
@@ -294,6 +297,7 @@ pub struct HeldTurn(Option<Arc<Held>>);
 #[derive(Debug)]
 struct Held {
     turns: Arc<Turns>,
+    conversation: Arc<Conversation>,
     is_turned_away: AtomicBool,
 }
 
@@ -301,7 +305,7 @@ impl HeldTurn {
     /// Runs what waits for a program: eight suites of tests would stop every call of every session.
     pub(super) fn run<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
         let Some(held) = &self.0 else { return Ok(run()) };
-        let ran = held.turns.running(cancel, run);
+        let ran = held.turns.running(&held.conversation.running, cancel, run);
         if matches!(ran, Err(NoRun::Busy)) {
             held.is_turned_away.store(true, Ordering::Relaxed);
         }
@@ -511,9 +515,11 @@ mod unit {
             };
             let turns = Turns::new(limits);
             let _turns = [&one, &other].map(|context| turns.take("run", context).expect("it is free"));
-            let ran = turns.running(&one.cancel, || {
+            let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
+            let ran = turns.running(&counts[0], &one.cancel, || {
                 std::thread::scope(|scope| {
-                    let second = scope.spawn(|| turns.running(&other.cancel, || unreachable!("one runs already")));
+                    let second =
+                        scope.spawn(|| turns.running(&counts[1], &other.cancel, || unreachable!("one runs already")));
                     until(&turns, "it waits", |state| state.running == 2);
                     if why == NoRun::Cancelled {
                         other.cancel.cancel();
@@ -549,6 +555,27 @@ mod unit {
             }) == Some(true)
         });
         assert_eq!(told, Some(true));
+        assert_eq!((ours.into_inner(), others.into_inner()), (0, 0));
+    }
+
+    #[test]
+    fn who_runs_many_programs_leaves_room_for_those_of_others() {
+        let turns = Turns::new(Limits {
+            runs_of_session: 2,
+            ..Limits::default()
+        });
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let context = context(folder.path());
+        let _turns = [(); 3].map(|()| turns.take("one", &context).expect("it is free"));
+        let (ours, others) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let run = |whose: &AtomicUsize, then: &dyn Fn() -> bool| turns.running(whose, &context.cancel, then);
+        let told = run(&ours, &|| {
+            run(&ours, &|| {
+                assert_eq!(run(&ours, &|| true), Err(NoRun::Busy), "it has two under way");
+                run(&others, &|| true) == Ok(true)
+            }) == Ok(true)
+        });
+        assert_eq!(told, Ok(true));
         assert_eq!((ours.into_inner(), others.into_inner()), (0, 0));
     }
 
