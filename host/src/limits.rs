@@ -374,8 +374,8 @@ pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// held in memory and written to the journal; a deletion may concern a larger file than a model writes.
 pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Longest path of a proposal, in bytes: what Linux takes in one call.
-pub const PROPOSAL_PATH_BYTES_MAX: usize = 4095;
+/// Longest path of a proposal, and of any name that a call gives, in bytes: what Linux takes in one call.
+pub const PATH_BYTES_MAX: usize = 4095;
 
 // ---- process, git and recipes ----
 

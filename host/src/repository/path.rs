@@ -25,7 +25,7 @@ pub enum PathError {
 /// `..` is resolved in the text. Where `b` is a symbolic link the kernel would go elsewhere, but what is opened in the
 /// end is still checked as what it is.
 pub fn normalise(path: &str) -> Result<String, PathError> {
-    if path.len() > limits::PROPOSAL_PATH_BYTES_MAX {
+    if path.len() > limits::PATH_BYTES_MAX {
         return Err(PathError::TooLong);
     }
     if path.starts_with('/') {
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_is_longer_than_any_path_is_none() {
-        let longest = "a/".repeat(limits::PROPOSAL_PATH_BYTES_MAX / 2);
+        let longest = "a/".repeat(limits::PATH_BYTES_MAX / 2);
         assert!(normalise(&longest).is_ok());
         assert_eq!(normalise(&format!("{longest}bc")), Err(PathError::TooLong));
     }

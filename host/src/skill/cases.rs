@@ -448,7 +448,11 @@ impl Case {
         let policy = policy.map_err(|problem| no_repository(in_one(&problem)))?;
         let mut context = CallContext::unattended(repository, policy);
         // As with `tool skill call`: what the author names, nobody has to read first.
-        context.files = Arc::new(Mutex::new(SessionFiles::named_in(&self.arguments, &context.repository)));
+        context.files = Arc::new(Mutex::new(SessionFiles::named_in(
+            &self.arguments,
+            &context.repository,
+            &context.cancel,
+        )));
         let context = Arc::new(context);
         let report = host.try_out(&context, trial, Arguments::Value(&self.arguments));
         let came = Came::new(&report, copy.root());

@@ -32,7 +32,7 @@ use super::policy::Effect;
 use super::sandbox::{Call, State, Stop};
 use super::wasi::{Input, Output};
 use crate::defence::{self, Defence, bound};
-use crate::limits::PROPOSAL_PATH_BYTES_MAX;
+use crate::limits::PATH_BYTES_MAX;
 use crate::repository::path::{join, split};
 use crate::repository::{EntryKind, Identity, OpenError, Repository};
 
@@ -194,7 +194,7 @@ struct Asked {
 impl Asked {
     /// Refuses what is absolute or climbs, before anything is touched.
     fn new(base: &str, path: &str) -> FsResult<Self> {
-        if path.len() > PROPOSAL_PATH_BYTES_MAX {
+        if path.len() > PATH_BYTES_MAX {
             return refuse(ErrorCode::NameTooLong);
         }
         if path.contains('\0') {

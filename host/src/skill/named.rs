@@ -3,6 +3,7 @@
 //! Which texts of the arguments are paths is not known; one that opens a file counts as its name.
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::SessionFiles;
 use super::stage::digest;
@@ -10,8 +11,9 @@ use crate::limits;
 use crate::repository::{EntryKind, Repository};
 
 impl SessionFiles {
-    /// The files that arguments of the user's name count as seen, as they are now. Blocks.
-    pub(crate) fn named_in(arguments: &Value, repository: &Repository) -> Self {
+    /// The files that arguments of the user's name count as seen, as they are now. Blocks, and ends early with the
+    /// session, whose call then begins with nothing seen and ends at once.
+    pub(crate) fn named_in(arguments: &Value, repository: &Repository, cancel: &CancellationToken) -> Self {
         let mut named = Vec::new();
         name_paths(arguments, &mut named);
         let digest_of = |path: String| {
@@ -21,7 +23,11 @@ impl SessionFiles {
             Some((opened.path, digest(&content)))
         };
         Self {
-            seen: named.into_iter().filter_map(digest_of).collect(),
+            seen: named
+                .into_iter()
+                .take_while(|_| !cancel.is_cancelled())
+                .filter_map(digest_of)
+                .collect(),
             ..Self::default()
         }
     }
@@ -33,7 +39,7 @@ fn name_paths(arguments: &Value, named: &mut Vec<String>) {
         return;
     }
     match arguments {
-        Value::String(text) if text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n') => {
+        Value::String(text) if text.len() <= limits::PATH_BYTES_MAX && !text.contains('\n') => {
             named.push(text.clone());
         }
         Value::Array(list) => list.iter().for_each(|value| name_paths(value, named)),

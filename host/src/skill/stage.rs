@@ -20,7 +20,7 @@ use super::policy::{Decision, Effect, Writes};
 use super::runner;
 use super::{CallContext, ChangeKind, ContentsFull, FileChange, FileState, PreparedChange, SessionFiles};
 use crate::defence::{self, Defence};
-use crate::limits::{PROPOSAL_PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
+use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use crate::repository::{self, path};
 use crate::room::Disk;
 use crate::waiting;
@@ -234,8 +234,8 @@ fn check_name(path: &str) -> Result<(), Failure> {
     if path.is_empty() {
         return Err(failure("invalid-arguments", "The repository root is no file", None));
     }
-    if path.len() > PROPOSAL_PATH_BYTES_MAX {
-        let message = format!("A path of the proposal has more than {PROPOSAL_PATH_BYTES_MAX} bytes");
+    if path.len() > PATH_BYTES_MAX {
+        let message = format!("A path of the proposal has more than {PATH_BYTES_MAX} bytes");
         return Err(failure("limit", message, None));
     }
     if path.chars().any(is_unfit) && defence::on(Defence::VisibleNames) {

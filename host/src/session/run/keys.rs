@@ -103,7 +103,7 @@ fn written(arguments: &Value) -> Option<&str> {
 }
 
 fn may_be_path(text: &str) -> bool {
-    text.len() <= limits::PROPOSAL_PATH_BYTES_MAX && !text.contains('\n')
+    text.len() <= limits::PATH_BYTES_MAX && !text.contains('\n')
 }
 
 /// Short strings, which may be paths.

@@ -76,8 +76,8 @@ async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
     if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
         return SessionFiles::default();
     }
-    let (repository, arguments) = (Arc::clone(&job.repository), arguments.clone());
-    let read = move || SessionFiles::named_in(&arguments, &repository);
+    let (repository, arguments, cancel) = (Arc::clone(&job.repository), arguments.clone(), job.cancel.clone());
+    let read = move || SessionFiles::named_in(&arguments, &repository, &cancel);
     tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }
 

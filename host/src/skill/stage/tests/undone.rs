@@ -336,8 +336,8 @@ fn what_a_proposal_replaces_is_bounded() {
 
 #[test]
 fn a_path_of_a_proposal_is_of_bounded_length() {
-    use crate::limits::PROPOSAL_PATH_BYTES_MAX;
-    assert!(check_name(&"x".repeat(PROPOSAL_PATH_BYTES_MAX)).is_ok());
-    let refused = check_name(&"x".repeat(PROPOSAL_PATH_BYTES_MAX + 1)).expect_err("it is longer");
+    use crate::limits::PATH_BYTES_MAX;
+    assert!(check_name(&"x".repeat(PATH_BYTES_MAX)).is_ok());
+    let refused = check_name(&"x".repeat(PATH_BYTES_MAX + 1)).expect_err("it is longer");
     assert_eq!(refused.message, "A path of the proposal has more than 4095 bytes");
 }
