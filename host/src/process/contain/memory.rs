@@ -1,9 +1,10 @@
 //! How much memory a run holds, as far as the kernel tells whose it is, and what is left of the machine's.
 //!
 //! A run's are the pages that no file backs, shared ones and those on a swap device included, the tables by which its
-//! processes find them, and the segments of its own namespace, attached or not. Files in memory without a place are refused by the filter: a handle of one can wait in a socket, where nobody
-//! counts it. Of shared memory of which nothing is mapped any more, and of the kernel's own buffers, nobody knows the
-//! holder; for these the machine as a whole is looked at. What lies in a file system in memory has that one's bound.
+//! processes find them, and the segments of its own namespace, attached or not. Files in memory without a place are
+//! refused by the filter: a handle of one can wait in a socket, where nobody counts it. Of shared memory of which
+//! nothing is mapped any more, and of the kernel's own buffers, nobody knows the holder; for these the machine as a
+//! whole is looked at. What lies in a file system in memory has that one's bound.
 
 use std::fs;
 

@@ -4,7 +4,9 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -25,12 +27,8 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Looks the files up, and has the redactor learn their keys: a result may show a part of one. Blocks, and ends early
-    /// with the session.
-    ///
-    /// Only so many files are learned, of so many bytes together, the one that is written to before all others. In what
-    /// is left out a key is known where it stands whole, as in any text; half of one is not, and in the arguments none of
-    /// it is put back: a proposal gets it from the file that it replaces.
+    /// Looks the files up, the one that is written to before all others. Blocks, and ends early with the session. What a
+    /// file holds that is left out is not put back into the arguments: a proposal gets it from the file that it replaces.
     pub(super) fn of(
         arguments: &'a str,
         repository: &Repository,
@@ -43,23 +41,7 @@ impl<'a> Named<'a> {
             strings.extend(written(value).map(str::to_owned));
             collect(value, &mut strings);
         }
-        let (mut seen, mut files) = (BTreeSet::new(), BTreeMap::new());
-        strings.retain(|path| seen.insert(path.clone()));
-        let mut bytes_left = limits::REDACTION_LEARNED_BYTES_MAX;
-        for path in strings.into_iter().take(limits::REDACTION_FILES_LEARNED_MAX) {
-            if cancel.is_cancelled() {
-                break;
-            }
-            // One that is larger than what is left is none that is learned; a smaller one behind it may be.
-            let Ok(content) = repository.read(&path, bytes_left) else {
-                continue;
-            };
-            bytes_left = bytes_left.saturating_sub(content.len() as u64);
-            let content = String::from_utf8_lossy(&content).into_owned();
-            if redactor.learn(&content, &|| !cancel.is_cancelled()) {
-                files.insert(path, content);
-            }
-        }
+        let files = learned(strings, repository, redactor, cancel);
         Self {
             arguments,
             parsed,
@@ -95,6 +77,77 @@ impl<'a> Named<'a> {
         (restored.unwrap_or_else(|| self.arguments.to_owned()), one)
     }
 }
+
+/// Has the redactor learn the keys of these files: a result may show a part of one.
+///
+/// Only so many files are learned, of so many bytes together. In what is left out a key is known where it stands whole, as
+/// in any text; half of one is not.
+fn learned(
+    mut paths: Vec<String>,
+    repository: &Repository,
+    redactor: &Redactor,
+    cancel: &CancellationToken,
+) -> BTreeMap<String, String> {
+    let (mut seen, mut files) = (BTreeSet::new(), BTreeMap::new());
+    paths.retain(|path| seen.insert(path.clone()));
+    let mut bytes_left = limits::REDACTION_LEARNED_BYTES_MAX;
+    for path in paths.into_iter().take(limits::REDACTION_FILES_LEARNED_MAX) {
+        if cancel.is_cancelled() {
+            break;
+        }
+        // One that is larger than what is left is none that is learned; a smaller one behind it may be.
+        let Ok(content) = repository.read(&path, bytes_left) else {
+            continue;
+        };
+        bytes_left = bytes_left.saturating_sub(content.len() as u64);
+        let content = String::from_utf8_lossy(&content).into_owned();
+        if redactor.learn(&content, &|| !cancel.is_cancelled()) {
+            files.insert(path, content);
+        }
+    }
+    files
+}
+
+/// Has the redactor learn the keys of the files that a result shows without the call having named them, where a line could
+/// be one of a private key: of a search for such lines alone, or of a diff around some, no rule finds any. Blocks, and ends
+/// early with the session.
+pub(super) fn learn_shown(
+    report: &CallReport,
+    repository: &Repository,
+    redactor: &Redactor,
+    cancel: &CancellationToken,
+) {
+    let Ok(outcome) = &report.result else { return };
+    let mut shown = Vec::new();
+    let mut heading = None;
+    for line in outcome.text.lines() {
+        if let Some(named) = HEADING.captures(line) {
+            heading = named.get(1).map(|path| path.as_str());
+            continue;
+        }
+        let located = LOCATED.captures(line);
+        // A long path looks like one as well.
+        let text = located.as_ref().map_or(line, |located| &line[located[0].len()..]);
+        if ARMOURED.is_match(text) {
+            let located = located.and_then(|located| located.get(1));
+            shown.extend(located.map(|path| path.as_str()).into_iter().chain(heading));
+        }
+    }
+    shown.retain(|path| may_be_path(path));
+    let paths = shown.into_iter().map(str::to_owned).collect();
+    learned(paths, repository, redactor, cancel);
+}
+
+/// What a line of a private key has, which usually has 64 or 70 letters.
+static ARMOURED: LazyLock<Regex> = LazyLock::new(|| Regex::new("[A-Za-z0-9+/]{40}").expect("the pattern is valid"));
+
+/// A line of a search: `path:line:text`, or `path-line-text` around one.
+static LOCATED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("^(.+?)(?::[0-9]+:|-[0-9]+-)").expect("the pattern is valid"));
+
+/// The line of a diff that names its file.
+static HEADING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(?:---|\+\+\+) [ab]/(.+)$").expect("the pattern is valid"));
 
 /// The file that a call writes to, where it names one.
 fn written(arguments: &Value) -> Option<&str> {
@@ -246,6 +299,50 @@ mod tests {
         assert_eq!(learned(r#"{"path": "e"}"#), ["e"]);
         std::fs::write(repository.root().join("e"), [&whole, small].concat()).expect("the folder is writable");
         assert_eq!(learned(r#"{"path": "e"}"#), [""; 0]);
+    }
+
+    #[test]
+    fn lines_of_a_key_are_known_where_a_result_names_their_file_and_the_call_did_not() {
+        let lines = ["b", "c", "d"].map(|letter| letter.repeat(64));
+        let armour = |word: &str| format!("-----{word} PRIVATE KEY-----");
+        let file = [&armour("BEGIN"), &lines.join("\n"), &armour("END")]
+            .map(String::as_str)
+            .join("\n");
+        let (_folder, repository, _) = repository(&[("deploy.py", format!("KEY = \"\"\"{file}\"\"\"").as_bytes())]);
+        let honest = "e".repeat(64);
+        for (text, left) in [
+            (
+                format!("deploy.py:3:{}\ndeploy.py-4-{}\n\n2 lines", lines[1], lines[2]),
+                "deploy.py:3:[",
+            ),
+            (
+                format!("+++ b/deploy.py\n@@ -3,1 +3,2 @@\n {}\n+{}", lines[1], lines[2]),
+                " [",
+            ),
+            (
+                format!("deploy.py:9:{honest}\nnone.py:1:{honest}\n/etc/passwd:1:{honest}"),
+                "deploy.py:9:e",
+            ),
+        ] {
+            let outcome = CallOutcome {
+                text,
+                truncated: false,
+                cursor: None,
+                files_modified: Vec::new(),
+            };
+            let mut report = CallReport {
+                result: Ok(outcome),
+                receipt: None,
+                foreign: Vec::new(),
+            };
+            let redactor = Redactor::default();
+            learn_shown(&report, &repository, &redactor, &CancellationToken::new());
+            redact(&mut report, &redactor, None);
+            let shown = report.result.expect("it is an answer").text;
+            assert!(lines.iter().all(|line| !shown.contains(line)), "{shown}");
+            assert!(shown.contains(left), "{shown}");
+            assert_eq!(shown.contains(&honest), left.ends_with('e'), "{shown}");
+        }
     }
 
     #[test]

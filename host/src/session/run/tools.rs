@@ -13,7 +13,7 @@ use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
 use super::Job;
-use super::keys::{Named, redact};
+use super::keys::{Named, learn_shown, redact};
 use super::missed::{self, Denial, Kind, Missed};
 use crate::api::{self, Event, Receipt, Timestamp};
 use crate::context::Packet;
@@ -264,6 +264,7 @@ impl<'a> SessionTools<'a> {
         let (repository, cancel) = (Arc::clone(&self.job.repository), context.cancel.clone());
         let about = Arc::new(OnceLock::new());
         let (prepared, redacts) = (Arc::clone(&about), Arc::clone(&redactor));
+        let (shown, ends) = (Arc::clone(&repository), cancel.clone());
         let restored = move || {
             let (arguments, file) = Named::of(&arguments, &repository, &redactor, &cancel).arguments(writes);
             // Set here and nowhere else.
@@ -272,6 +273,7 @@ impl<'a> SessionTools<'a> {
         };
         let redacted = move |report: &mut CallReport| {
             let file: Option<&String> = about.get().and_then(Option::as_ref);
+            learn_shown(report, &shown, &redacts, &ends);
             redact(report, &redacts, file.map(String::as_str));
         };
         let mut report = self.job.call_with(context, &call.name, restored, redacted).await;
