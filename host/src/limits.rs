@@ -683,19 +683,19 @@ pub const RECIPE_PACKAGES_MAX: usize = 50;
 /// Longest package name with its constraint. npm allows 214 bytes for the name alone.
 pub const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
 
-/// Manifests, lock files and packages of the repository's own that npm would read. The largest projects have some hundred
-/// workspaces.
+/// Manifests, lock files and other records of npm that a session has written to and that are compared with what they
+/// held; more count as changed. No session of an honest model writes to as many.
 pub const INSTALL_RECORDS_MAX: usize = 1000;
 
-/// All of them together. Lock files of thousands of packages have a few MiB, and what is read of them takes ten times as
-/// much memory for a moment.
-pub const INSTALL_RECORDS_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Largest record that is compared; a larger one counts as changed. Lock files of thousands of packages have a few MiB.
+pub const INSTALL_RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// Folders that are looked into for workspaces: those of a large tree whose pattern leaves it open where they lie.
-pub const INSTALL_FOLDERS_MAX: usize = 20_000;
+/// Largest `package.json` whose fields are looked at; a larger one counts as a whole. They have a few KiB, and what is
+/// parsed takes ten times as much memory for a moment.
+pub const INSTALL_MANIFEST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Packages that a question about an installation names beside those that were asked for. What a session added comes
-/// first, and longer lists are read by nobody.
+/// Packages that a question about an installation names beside those that were asked for. Longer lists are read by
+/// nobody.
 pub const INSTALL_LISTED_MAX: usize = 100;
 
 /// Longest name with its specifier in such a question: an address with a commit, and room.

@@ -45,9 +45,9 @@ fn what_a_model_put_into_package_json_stands_in_the_question() {
         holds(
             &asked.stdout,
             &[
-                "Install with npm: harmless, and 1 more that the repository lists",
-                "changed in this session: `package.json`",
-                "evil-typosquat 6.6.6 (package.json, dependencies; new in this session)",
+                "Install with npm: harmless, and 1 more that package.json lists",
+                "changed in this session, and npm installs what they say: `package.json`",
+                "evil-typosquat 6.6.6 (dependencies)",
             ],
         );
         let evil = repository.path().join("node_modules/evil-typosquat");
@@ -73,9 +73,7 @@ fn what_was_allowed_beforehand_does_not_cover_what_a_model_put_into_package_json
     for said in [&messages, &refused.stderr] {
         holds(
             said,
-            &[
-                "npm would also install what this session has put into `package.json`, which nobody was asked about: `evil-typosquat`.",
-            ],
+            &["npm would install what this session has written into `package.json`, which nobody was asked about."],
         );
     }
     assert!(!repository.path().join("node_modules").exists());

@@ -35,7 +35,7 @@ pub(crate) use git::talk::GitTask;
 pub(in crate::skill) use git::worker::{prepare as prepare_git, serve as serve_git};
 pub(crate) use git_commit::NOTHING_TO_COMMIT;
 pub use packages::attempts as installs;
-pub(crate) use packages::listed::{Listed, note_before};
+pub(crate) use packages::listed::{Records, note};
 pub(super) use repository::Globs;
 
 /// Adds the contract's imports.

@@ -323,7 +323,7 @@ impl Policy {
         let is_tainted_denied = self.tainted[effect as usize] == Some(Decision::Deny);
         match self.denied.contains(&effect) || is_tainted && is_tainted_denied {
             true => format!(
-                "it is denied by name: leave `--deny` out, or go over `deny` in the configuration with `--allow {grant}`"
+                "it is denied by name: `--deny` goes before `--allow`, and `--allow {grant}` before `deny` in the configuration"
             ),
             false => format!("the user can grant it{again} with `--allow {grant}`"),
         }
@@ -444,7 +444,7 @@ mod tests {
         ] {
             let said = remedy(&[deny], Effect::CommitGit, is_tainted);
             assert!(
-                said.starts_with("it is denied by name") && said.ends_with(grant),
+                said.starts_with("it is denied by name") && said.contains(&format!("`--allow {grant}")),
                 "{said}"
             );
         }

@@ -51,7 +51,7 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
     if context.cancel.is_cancelled() {
         return Err(cancelled());
     }
-    imports::note_before(context);
+    imports::note(context, &change.files);
     put_in_place(context, &change)?;
     Ok(noted(context, change))
 }

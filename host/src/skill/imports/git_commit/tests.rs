@@ -338,7 +338,7 @@ fn what_git_would_do_otherwise_is_refused() {
     signing: failed: The git configuration wants every commit signed (`commit.gpgsign`), which cannot be done here.
     LFS: failed: `a.txt` has the attribute `filter=lfs`: git would put a program in between.
     encoding: failed: `a.txt` has the attribute `working-tree-encoding=UTF-16`: git would put a program in between.
-    no author: unavailable: git knows no author: `user.name` or `user.email` is not set.
+    no author: unavailable: git's configuration names no author: `user.name` or `user.email` is not set.
     merge: failed: A merge is under way in this repository.
     rebase: failed: A rebase is under way in this repository.
     lock: failed: Another git process holds the repository's lock.

@@ -1,123 +1,137 @@
 //! What npm installs beside what it is asked for: whatever the repository's records of packages list.
 //!
-//! npm makes the folder of packages what `package.json`, those of its workspaces and a lock file say, and who wrote that
-//! there may be the model. So the records are read before the question, which names what is not there yet, and once more
-//! after it: an answer holds for what was read. What they held before the session's first change is kept, because an
-//! `install` that was allowed beforehand covers what a call names and what the user's own records list, and nothing
-//! that a session puts in between. pip and uv are given names alone and read no record. Nothing is installed here.
+//! npm makes the folder of packages what `package.json`, those of workspaces and of packages in the repository, lock files
+//! and the folder itself say, and who wrote that there may be the model. Which of them it reads is npm's business, and
+//! another with each version of it. So every file that could be one counts: what the session has written to any of them
+//! stands in the question, and takes a yes of its own, because an `install` that was allowed beforehand covers what a call
+//! names and what the user's own records list. An answer holds for the files as they were when it was asked.
+//!
+//! The question also names what the root's `package.json` lists and is not there yet. pip and uv are given names alone and
+//! read no record. Nothing is installed here.
 
-mod folders;
-mod records;
-
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::PoisonError;
 
+use serde_json::Value;
+
 use super::names;
 use crate::limits;
-use crate::repository::{EntryKind, path};
+use crate::repository::path;
 use crate::skill::bindings::tool::skill::types::Failure;
-use crate::skill::changes::{self, Obstacle};
-use crate::skill::imports::failure::{failure, hinted};
+use crate::skill::changes;
+use crate::skill::imports::failure::{cancelled, hinted};
 use crate::skill::imports::recipe;
-use crate::skill::policy::{Decision, Effect};
 use crate::skill::stage::digest;
 use crate::skill::{CallContext, FileChange};
-use records::Entry;
 
-/// Lock files that npm reads at the root; of a `yarn.lock` it takes versions and addresses, too.
-const LOCKS: [&str; 3] = ["package-lock.json", "npm-shrinkwrap.json", "yarn.lock"];
+/// Files that npm reads at the root, whoever wrote them; of a `yarn.lock` it takes versions and addresses, too.
+const OF_ROOT: [&str; 4] = [MANIFEST, "package-lock.json", "npm-shrinkwrap.json", "yarn.lock"];
+const MANIFEST: &str = "package.json";
 
-/// The records at one moment. Two are equal where nobody has written to any of them in between.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
-    records: BTreeMap<String, Record>,
-}
+/// Tables of packages that npm installs. Those of peers, too, since its seventh version.
+const TABLES: [&str; 4] = [
+    "dependencies",
+    "devDependencies",
+    "optionalDependencies",
+    "peerDependencies",
+];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Record {
-    digest: String,
-    bytes: u64,
-    /// Inode and time of the last change: what was written and taken back is not the same.
-    stamp: Option<(u64, i64, i64)>,
-    entries: BTreeSet<Entry>,
-}
+/// What of a manifest is nothing to an installation that runs no scripts, and is edited often.
+const OF_NO_INSTALLATION: [&str; 7] = [
+    "author",
+    "description",
+    "eslintConfig",
+    "jest",
+    "keywords",
+    "prettier",
+    "scripts",
+];
 
-impl Record {
-    fn of(record: &str, content: &[u8], stamp: Option<(u64, i64, i64)>) -> Result<Self, Failure> {
-        let unread = |error| {
-            // npm reads some of what is no JSON, such as the marks of a merge.
-            let message = format!("It is not known what `{record}` lists: it is not valid JSON ({error}).");
-            hinted("failed", message, "mend the file, or let npm make it anew")
-        };
-        Ok(Self {
-            digest: digest(content),
-            bytes: content.len() as u64,
-            stamp,
-            entries: records::entries(record, content).map_err(unread)?,
-        })
+/// Records that a session has written to, each with the digest of what it held before: before the session's first change
+/// of it, or when the user's yes to an installation covered it. Nothing where it was not there.
+pub(crate) type Records = BTreeMap<String, Option<String>>;
+
+/// Takes note of a change, before it is in place.
+pub(crate) fn note(context: &CallContext, files: &[FileChange]) {
+    let mut files: Vec<&FileChange> = files.iter().filter(|file| may_be_record(&file.path)).collect();
+    let mut session = lock(context);
+    files.retain(|file| !session.records.contains_key(&file.path));
+    for file in files {
+        let before = file.before.as_ref().map(|before| essence(&file.path, &before.content));
+        session.records.insert(file.path.clone(), before);
     }
-}
-
-/// Takes note of what the records hold before a session changes anything, where it might install later.
-pub(crate) fn note_before(context: &CallContext) {
-    // Somebody may come who can be asked.
-    let can_ask = true;
-    let may_install = context.policy.decide(Effect::Install, can_ask) != Decision::Deny;
-    if !may_install || lock(context).listed_before.is_some() {
-        return;
-    }
-    // Where they cannot be read, all that they hold counts as the session's.
-    let before = Listed::read(context).unwrap_or_default();
-    lock(context).listed_before.get_or_insert(before);
 }
 
 fn lock(context: &CallContext) -> std::sync::MutexGuard<'_, crate::skill::SessionFiles> {
     context.files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Listed {
-    fn read(context: &CallContext) -> Result<Self, Failure> {
-        let mut listed = Self::default();
-        let mut folders = folders::Folders::default();
-        let mut places = vec![String::new()];
-        while let Some(place) = places.pop() {
-            let Some(record) = record_of(context, &place) else {
-                continue;
-            };
-            if listed.add(context, &record)? {
-                let entries = &listed.records[&record].entries;
-                places.extend(folders.next(context.repository.root(), entries)?);
-            }
-        }
-        for lock in LOCKS {
-            listed.add(context, lock)?;
-        }
-        Ok(listed)
-    }
+/// True for whatever npm may take for a manifest, a lock file, a package in one file, or an installed package.
+fn may_be_record(path: &str) -> bool {
+    let path = path.to_lowercase();
+    let name = path::split(&path).1;
+    OF_ROOT.contains(&name)
+        || name == ".npmrc"
+        || [".tgz", ".tar", ".tar.gz"].iter().any(|end| name.ends_with(end))
+        || path.split('/').any(|part| part == "node_modules")
+}
 
-    /// True where the record is there and was not known.
-    fn add(&mut self, context: &CallContext, record: &str) -> Result<bool, Failure> {
-        if self.records.contains_key(record) {
-            return Ok(false);
-        }
-        let bytes: u64 = self.records.values().map(|record| record.bytes).sum();
-        let left = limits::INSTALL_RECORDS_BYTES_MAX - bytes;
-        let stamp = stamp(context, record);
-        let Some(state) = changes::current(context.repository.handle(), record, left).map_err(unreadable)? else {
-            return Ok(false);
-        };
-        if self.records.len() >= limits::INSTALL_RECORDS_MAX {
-            return Err(too_much(&format!("{} files", limits::INSTALL_RECORDS_MAX)));
-        }
-        let read = Record::of(record, &state.content, stamp)?;
-        self.records.insert(record.to_owned(), read);
-        Ok(true)
+/// The digest of what a record says of installations.
+fn essence(record: &str, content: &[u8]) -> String {
+    let is_manifest = path::split(record).1 == MANIFEST;
+    let parsed = Some(content).filter(|content| is_manifest && content.len() <= limits::INSTALL_MANIFEST_BYTES_MAX);
+    let parsed = parsed.and_then(|content| serde_json::from_slice::<serde_json::Map<_, _>>(content).ok());
+    let Some(mut manifest) = parsed else {
+        return digest(content);
+    };
+    manifest.retain(|key, _| !OF_NO_INSTALLATION.contains(&&**key));
+    digest(Value::Object(manifest).to_string().as_bytes())
+}
+
+/// The essence of what a record holds now; the error is one that cannot be read, or is too large.
+fn current(context: &CallContext, record: &str) -> Result<Option<String>, ()> {
+    let state = changes::current(context.repository.handle(), record, limits::INSTALL_RECORD_BYTES_MAX);
+    let state = state.map_err(|_| ())?;
+    Ok(state.map(|state| essence(record, &state.content)))
+}
+
+/// When a record was written last: its inode and the time of the last change. What was written and taken back is not the
+/// same. Nothing where it is not there.
+type Stamp = Option<(u64, i64, i64)>;
+
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_cast,
+    reason = "their types differ between systems"
+)]
+fn stamp(context: &CallContext, record: &str) -> Stamp {
+    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+    let stat = rustix::fs::statat(context.repository.directory(), record, flags).ok()?;
+    Some((stat.st_ino as u64, stat.st_ctime as i64, stat.st_ctime_nsec as i64))
+}
+
+/// The records as they are at one moment. Two are equal where nobody has written to any of them in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Listed(BTreeMap<String, Stamp>);
+
+impl Listed {
+    fn read(context: &CallContext) -> Self {
+        let written: Vec<String> = lock(context).records.keys().cloned().collect();
+        let records = OF_ROOT.map(str::to_owned).into_iter().chain(written);
+        Self(
+            records
+                .map(|record| {
+                    let stamp = stamp(context, &record);
+                    (record, stamp)
+                })
+                .collect(),
+        )
     }
 
     /// Refuses where anything was written since.
     pub(super) fn is_still(&self, context: &CallContext) -> Result<(), Failure> {
-        match Self::read(context)? == *self {
+        match Self::read(context) == *self {
             true => Ok(()),
             false => Err(hinted(
                 "failed",
@@ -130,223 +144,162 @@ impl Listed {
 
     /// After an installation that went well, what it was about and what it recorded is nobody's addition any more.
     pub(super) fn settle(&self, context: &CallContext, changes: &[FileChange]) {
-        let mut settled = self.clone();
-        for FileChange { path, after, .. } in changes {
-            let after = after.as_ref().map(|after| Record::of(path, &after.content, None));
-            if let Some(Ok(record)) = after {
-                settled.records.insert(path.clone(), record);
+        let written: Vec<String> = lock(context).records.keys().cloned().collect();
+        for record in written {
+            let recorded = changes.iter().find(|change| change.path == record);
+            let settled = match recorded {
+                Some(change) => Ok(change.after.as_ref().map(|after| essence(&record, &after.content))),
+                None => current(context, &record),
+            };
+            let is_meant = || recorded.is_some() || self.0.get(&record) == Some(&stamp(context, &record));
+            if let Ok(settled) = settled
+                && is_meant()
+            {
+                lock(context).records.insert(record, settled);
             }
         }
-        if let Some(before) = &mut lock(context).listed_before {
-            *before = settled;
-        }
-    }
-
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.records.values().flat_map(|record| &record.entries)
-    }
-
-    /// Records that are another than they were.
-    fn differing(&self, before: &Self) -> Vec<String> {
-        let names: BTreeSet<&String> = self.records.keys().chain(before.records.keys()).collect();
-        let digest = |listed: &Self, name: &String| Some(listed.records.get(name)?.digest.clone());
-        let differing = names
-            .into_iter()
-            .filter(|name| digest(self, name) != digest(before, name));
-        differing.cloned().collect()
     }
 }
 
-fn unreadable(obstacle: Obstacle) -> Failure {
-    match obstacle {
-        Obstacle::TooLarge { .. } => {
-            let mebibytes = limits::INSTALL_RECORDS_BYTES_MAX / (1024 * 1024);
-            too_much(&format!("{mebibytes} MiB"))
-        }
-        obstacle => failure("denied", format!("{obstacle}.")),
-    }
-}
-
-fn too_much(what: &str) -> Failure {
-    let message = format!("The records of packages that npm reads here are more than {what}.");
-    hinted("limit", message, "the user has to install it with npm")
-}
-
-/// The record of a folder, or a package that lies in the repository as one file. What is hidden or outside is none: a
-/// session does not write there.
-fn record_of(context: &CallContext, place: &str) -> Option<String> {
-    if place.is_empty() {
-        return Some("package.json".to_owned());
-    }
-    let opened = context.repository.open_at(place).ok()?;
-    Some(match opened.kind {
-        EntryKind::Directory => path::join(&opened.path, "package.json"),
-        _ => opened.path,
-    })
-}
-
-#[allow(
-    clippy::useless_conversion,
-    clippy::unnecessary_cast,
-    reason = "their types differ between systems"
-)]
-fn stamp(context: &CallContext, record: &str) -> Option<(u64, i64, i64)> {
-    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-    let stat = rustix::fs::statat(context.repository.directory(), record, flags).ok()?;
-    Some((stat.st_ino as u64, stat.st_ctime as i64, stat.st_ctime_nsec as i64))
+/// One package that a manifest lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    /// Version, range or address, exactly as it is written.
+    specifier: String,
+    table: &'static str,
 }
 
 /// What an installation brings beside what its call names.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) listed: Listed,
-    /// What this session has put into the records.
-    added: Vec<Entry>,
-    /// What else is not there yet.
-    missing: Vec<Entry>,
-    /// Records that this session has changed.
+    /// Records that are by this session's hand what they are.
     changed: Vec<String>,
+    /// What the root's manifest lists and is not there yet; nothing where that cannot be read.
+    missing: Option<Vec<Entry>>,
 }
 
 impl Beside {
     pub(super) fn read(context: &CallContext, names: &[String]) -> Result<Self, Failure> {
-        let listed = Listed::read(context)?;
-        let before = lock(context).listed_before.clone();
-        Ok(Self::new(context.repository.root(), listed, before.as_ref(), names))
-    }
-
-    fn new(root: &Path, listed: Listed, before: Option<&Listed>, names: &[String]) -> Self {
-        let known: Option<HashSet<_>> = before.map(|before| before.entries().map(Entry::essence).collect());
-        let locked = Locked::of(&listed);
-        let (mut added, mut missing, mut told) = (Vec::new(), Vec::new(), HashSet::new());
-        // A manifest says more plainly what a lock file repeats.
-        let (manifests, locks): (Vec<&Entry>, _) = listed.entries().partition(|entry| entry.is_of_manifest());
-        for entry in manifests
-            .into_iter()
-            .chain(locks)
-            .filter(|entry| !is_named(entry, names))
-        {
-            let is_added = known.as_ref().is_some_and(|known| !known.contains(&entry.essence()));
-            let is_missing = || entry.is_of_manifest() && !(is_there(root, entry) && locked.agrees(entry));
-            if (is_added || is_missing()) && told.insert((&entry.name, &entry.specifier)) {
-                if is_added { &mut added } else { &mut missing }.push(entry.clone());
+        let listed = Listed::read(context);
+        let records = lock(context).records.clone();
+        let mut changed = Vec::new();
+        for (at, (record, before)) in records.into_iter().enumerate() {
+            if context.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            // Of so many nobody takes back each.
+            if at >= limits::INSTALL_RECORDS_MAX || current(context, &record) != Ok(before) {
+                changed.push(record);
             }
         }
-        Self {
-            added,
-            missing,
-            changed: before.map(|before| listed.differing(before)).unwrap_or_default(),
+        Ok(Self {
             listed,
-        }
+            changed,
+            missing: missing(context, names),
+        })
     }
 
     /// True where something would be installed that nobody has seen who allowed installations beforehand.
     pub(super) fn is_unseen(&self) -> bool {
-        !self.added.is_empty()
-    }
-
-    fn count(&self) -> usize {
-        self.added.len() + self.missing.len()
+        !self.changed.is_empty()
     }
 
     /// The end of the question's title.
     pub(super) fn title(&self) -> String {
-        match self.count() {
+        match self.missing.as_ref().map_or(0, Vec::len) {
             0 => String::new(),
-            count => format!(", and {count} more that the repository lists"),
+            count => format!(", and {count} more that package.json lists"),
         }
     }
 
-    /// For the user who is asked: what comes as well, what the session added first.
+    /// For the user who is asked: what the session has changed, and what comes as well.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.changed.is_empty() {
+            let changed = counted(&self.changed);
             notes.push(format!(
-                "changed in this session: {}",
-                counted(&self.changed, String::as_str)
+                "changed in this session, and npm installs what they say: {changed}"
             ));
         }
-        if self.count() == 0 {
-            notes.push("package.json lists nothing else that is not there yet".to_owned());
-            return notes;
+        match self.missing.as_deref() {
+            None => notes.push("package.json cannot be read, so that nobody knows what it lists".to_owned()),
+            Some([]) => notes.push("package.json itself lists nothing else that is not there yet".to_owned()),
+            Some(missing) => {
+                notes.push("installed as well, because package.json lists it and it is not there yet:".to_owned());
+                notes.extend(missing.iter().take(limits::INSTALL_LISTED_MAX).map(line));
+                if missing.len() > limits::INSTALL_LISTED_MAX {
+                    notes.push(format!("    and {} more", missing.len() - limits::INSTALL_LISTED_MAX));
+                }
+            }
         }
-        notes.push("installed as well, because the repository lists it and it is new or not there yet:".to_owned());
-        let added = self.added.iter().map(|entry| line(entry, "; new in this session"));
-        let lines = added.chain(self.missing.iter().map(|entry| line(entry, "")));
-        notes.extend(lines.take(limits::INSTALL_LISTED_MAX));
-        if self.count() > limits::INSTALL_LISTED_MAX {
-            notes.push(format!("    and {} more", self.count() - limits::INSTALL_LISTED_MAX));
-        }
+        notes.push("and what these packages, workspaces and lock files ask for".to_owned());
         notes
     }
 
     /// Where nobody can be asked.
     pub(super) fn refusal(&self) -> Failure {
         let message = format!(
-            "npm would also install what this session has put into {}, which nobody was asked about: {}.",
-            counted(&self.changed, String::as_str),
-            counted(&self.added, |entry| &entry.name),
+            "npm would install what this session has written into {}, which nobody was asked about.",
+            counted(&self.changed),
         );
         hinted(
             "denied",
             message,
-            "take the change back, or name each of them in the call, which counts where its version is the registry's; \
-             in a session on a terminal the user is asked",
+            "take the change back and name the packages in the call, which records them by itself; in a session on a \
+             terminal the user is asked",
         )
     }
 }
 
-/// True where the call names the package and the record asks for nothing but a version of it from the registry.
+/// What the root's manifest lists beside the packages that the call names, and is not in the folder of packages.
+fn missing(context: &CallContext, named: &[String]) -> Option<Vec<Entry>> {
+    let bound = limits::INSTALL_MANIFEST_BYTES_MAX as u64;
+    let state = changes::current(context.repository.handle(), MANIFEST, bound).ok()?;
+    let content = state.map(|state| state.content).unwrap_or_default();
+    let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
+    let manifest: Value = serde_json::from_slice(text).ok()?;
+    let is_optional = |name: &str| manifest["peerDependenciesMeta"][name]["optional"] == true;
+    let mut missing = Vec::new();
+    let mut told = BTreeSet::new();
+    for table in TABLES {
+        for (name, specifier) in manifest[table].as_object().into_iter().flatten() {
+            let specifier = specifier.as_str().map_or_else(|| specifier.to_string(), str::to_owned);
+            let is_wanted = table != "peerDependencies" || !is_optional(name);
+            let entry = Entry {
+                name: name.clone(),
+                specifier,
+                table,
+            };
+            let is_beside = is_wanted && !is_named(&entry, named) && !is_there(context.repository.root(), name);
+            if is_beside && told.insert((entry.name.clone(), entry.specifier.clone())) {
+                missing.push(entry);
+            }
+        }
+    }
+    Some(missing)
+}
+
+/// True where the call names the package and the manifest asks for nothing but a version of it from the registry.
 fn is_named(entry: &Entry, named: &[String]) -> bool {
     let is_it = |name: &String| name.rfind('@').filter(|&at| at > 0).map_or(&**name, |at| &name[..at]) == entry.name;
-    entry.is_dependency() && named.iter().any(is_it) && names::is_npm(&format!("{}@{}", entry.name, entry.specifier))
+    named.iter().any(is_it) && names::is_npm(&format!("{}@{}", entry.name, entry.specifier))
 }
 
 /// True where a package of that name lies in the folder of packages.
-fn is_there(root: &Path, entry: &Entry) -> bool {
-    let name = entry.package();
-    let folders = [root.to_owned(), root.join(&entry.of)];
+fn is_there(root: &Path, name: &str) -> bool {
     // Any other name leads elsewhere.
-    names::is_npm(name)
-        && folders
-            .iter()
-            .any(|folder| folder.join("node_modules").join(name).is_dir())
-}
-
-/// What lock files note of manifests as they were when they were installed.
-struct Locked<'a> {
-    folders: HashSet<&'a str>,
-    noted: HashSet<(&'a str, &'a str, &'a str)>,
-}
-
-impl<'a> Locked<'a> {
-    fn of(listed: &'a Listed) -> Self {
-        let entries = listed.entries().filter(|entry| !entry.is_of_manifest());
-        let entries: Vec<&Entry> = entries.filter(|entry| entry.is_dependency()).collect();
-        Self {
-            folders: entries.iter().map(|entry| &*entry.of).collect(),
-            noted: entries
-                .iter()
-                .map(|entry| (&*entry.of, &*entry.name, &*entry.specifier))
-                .collect(),
-        }
-    }
-
-    /// True where the lock file notes the same, or nothing at all of this manifest; of overrides it never does.
-    fn agrees(&self, entry: &Entry) -> bool {
-        let is_noted = || self.noted.contains(&(&*entry.of, &*entry.name, &*entry.specifier));
-        !entry.is_dependency() || !self.folders.contains(&*entry.of) || is_noted()
-    }
+    names::is_npm(name) && root.join("node_modules").join(name).is_dir()
 }
 
 /// One line, on which nothing acts on a terminal or stands in another order.
-fn line(entry: &Entry, more: &str) -> String {
+fn line(entry: &Entry) -> String {
     let mut text = recipe::quoted(&entry.name);
     if !entry.specifier.is_empty() {
         text = format!("{text} {}", recipe::quoted(&entry.specifier));
     }
-    let place = bounded(&recipe::quoted(&entry.record));
-    format!("    {} ({place}, {}{more})", bounded(&text), entry.table)
+    format!("    {} ({})", bounded(&text), entry.table)
 }
 
 fn bounded(text: &str) -> String {
@@ -360,14 +313,14 @@ fn bounded(text: &str) -> String {
 }
 
 /// Names in a sentence: the first few, and how many more.
-fn counted<T>(items: &[T], name: impl Fn(&T) -> &str) -> String {
+fn counted(names: &[String]) -> String {
     const SHOWN: usize = 5;
-    let shown: Vec<String> = items
+    let shown: Vec<String> = names
         .iter()
         .take(SHOWN)
-        .map(|item| format!("`{}`", bounded(&recipe::quoted(name(item)))))
+        .map(|name| format!("`{}`", bounded(&recipe::quoted(name))))
         .collect();
-    match items.len().saturating_sub(SHOWN) {
+    match names.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

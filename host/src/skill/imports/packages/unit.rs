@@ -111,7 +111,8 @@ fn npm_installs_without_scripts_and_in_this_project() {
     no install script runs
     recorded in package.json and package-lock.json
     the repository has an `.npmrc`, which may name another registry
-    package.json lists nothing else that is not there yet
+    package.json itself lists nothing else that is not there yet
+    and what these packages, workspaces and lock files ask for
     ");
     assert!(
         !attempt(false)

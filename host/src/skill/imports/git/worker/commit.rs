@@ -227,8 +227,9 @@ impl<'a> Making<'a> {
         let author = self.git.repository.signature().map_err(|error| match error.code() {
             ErrorCode::NotFound => hinted(
                 "unavailable",
-                "git knows no author: `user.name` or `user.email` is not set.",
-                "the user has to set them: git config user.name \"…\" and git config user.email \"…\"",
+                "git's configuration names no author: `user.name` or `user.email` is not set.",
+                "the user has to set them: git config user.name \"…\" and git config user.email \"…\"; variables such as \
+                 GIT_AUTHOR_NAME do not count",
             ),
             _ => git_failure(&error),
         })?;

@@ -66,43 +66,19 @@ fn the_question_names_all_that_package_json_lists_and_that_is_not_there() {
             "devDependencies": {"../here": "1", "line\nbreak\u202e": "\u001b[2J1"},
             "optionalDependencies": {"left": "file:../left"},
             "peerDependencies": {"peer": ">=1 || 2", "perhaps": "1"},
-            "peerDependenciesMeta": {"perhaps": {"optional": true}},
-            "overrides": {"deep": {".": "1", "within@2": "npm:evil@1"}, "here": "2"}
+            "peerDependenciesMeta": {"perhaps": {"optional": true}}
         }"#,
     );
     project.write("node_modules/here/package.json", "{}");
     npm(&project.context(&[]), &["lodash"]).expect("the user agrees");
     insta::assert_snapshot!(beside(&project), @r"
-    Install with npm: lodash, and 7 more that the repository lists
-    installed as well, because the repository lists it and it is new or not there yet:
-        other 'git+https://evil.example/x.git#main' (package.json, dependencies)
-        ../here 1 (package.json, devDependencies)
-        'line\u{a}break\u{202e}' '\u{1b}[2J1' (package.json, devDependencies)
-        left file:../left (package.json, optionalDependencies)
-        'deep > .' 1 (package.json, overrides)
-        'deep > within@2' npm:evil@1 (package.json, overrides)
-        peer '>=1 || 2' (package.json, peerDependencies)
-    ");
-}
-
-#[test]
-fn what_a_lock_file_notes_otherwise_is_named_although_a_package_of_that_name_is_there() {
-    let project = project(r#"{"dependencies": {"a": "https://evil.example/a.tgz", "b": "^1"}}"#);
-    for name in ["a", "b"] {
-        project.write(&format!("node_modules/{name}/package.json"), "{}");
-    }
-    let attempt = || npm(&project.context(&[]), &["lodash"]).expect("the user agrees");
-    attempt();
-    assert_eq!(beside(&project), "Install with npm: lodash\n");
-    project.write(
-        "package-lock.json",
-        r#"{"packages": {"": {"dependencies": {"a": "^1", "b": "^1"}}, "node_modules/a": {"version": "1.0.0"}}}"#,
-    );
-    attempt();
-    insta::assert_snapshot!(beside(&project), @r"
-    Install with npm: lodash, and 1 more that the repository lists
-    installed as well, because the repository lists it and it is new or not there yet:
-        a https://evil.example/a.tgz (package.json, dependencies)
+    Install with npm: lodash, and 5 more that package.json lists
+    installed as well, because package.json lists it and it is not there yet:
+        other 'git+https://evil.example/x.git#main' (dependencies)
+        ../here 1 (devDependencies)
+        'line\u{a}break\u{202e}' '\u{1b}[2J1' (devDependencies)
+        left file:../left (optionalDependencies)
+        peer '>=1 || 2' (peerDependencies)
     ");
 }
 
@@ -116,83 +92,60 @@ fn what_a_session_put_into_package_json_takes_a_yes_although_installing_is_allow
     // Whoever puts a package in its place by hand hides nothing.
     project.write("node_modules/evil-typosquat/package.json", "{}");
     npm(&context, &["lodash"]).expect("the user agrees");
-    insta::assert_snapshot!(beside(&project), @r"
-    Install with npm: lodash, and 1 more that the repository lists
-    changed in this session: `package.json`
-    installed as well, because the repository lists it and it is new or not there yet:
-        evil-typosquat 6.6.6 (package.json, dependencies; new in this session)
-    ");
+    assert_eq!(
+        beside(&project),
+        "Install with npm: lodash\nchanged in this session, and npm installs what they say: `package.json`"
+    );
     npm(&context, &["lodash"]).expect("it is allowed");
     assert_eq!(project.user.questions().len(), 1, "that was answered");
+    write(&context, "package.json", PLAIN);
+    npm(&context, &["lodash"]).expect("the user agrees");
+    assert_eq!(project.user.questions().len(), 2, "that is another one");
 }
 
 #[test]
-fn where_nobody_can_be_asked_it_is_refused_unless_the_call_names_it() {
+fn where_nobody_can_be_asked_it_is_refused_until_it_is_taken_back() {
     let project = project(PLAIN);
     let mut context = project.context(ALLOWED);
     context.approver = Arc::new(Nobody);
     write(&context, "package.json", EVIL);
     let refused = npm(&context, &["lodash"]).expect_err("nobody has seen it");
     insta::assert_snapshot!(format!("{}: {}\n{}", refused.code, refused.message, refused.hint.unwrap_or_default()), @r"
-    denied: npm would also install what this session has put into `package.json`, which nobody was asked about: `evil-typosquat`.
-    take the change back, or name each of them in the call, which counts where its version is the registry's; in a session on a terminal the user is asked
+    denied: npm would install what this session has written into `package.json`, which nobody was asked about.
+    take the change back and name the packages in the call, which records them by itself; in a session on a terminal the user is asked
     ");
+    npm(&context, &["lodash", "evil-typosquat"]).expect_err("a name says nothing of what a record asks for");
     assert!(!ran(&project));
-    npm(&context, &["lodash", "evil-typosquat"]).expect("it is named");
+    // What installations have nothing of is nobody's concern.
+    let scripts = PLAIN.replace('}', r#", "scripts": {"test": "jest"}, "jest": {}}"#);
+    write(&context, "package.json", &scripts);
+    npm(&context, &["lodash"]).expect("it is as it was");
     assert!(ran(&project));
-    // A name says nothing of an address.
-    write(
-        &context,
-        "package.json",
-        &EVIL.replace("6.6.6", "https://evil.example/x.tgz"),
-    );
-    npm(&context, &["evil-typosquat@6.6.6"]).expect_err("that is another package");
-    write(
-        &context,
-        "package.json",
-        &EVIL.replace("dependencies", "devDependencies"),
-    );
-    npm(&context, &["lodash"]).expect("it only moved");
 }
 
 #[test]
-fn what_a_session_put_into_a_lock_file_is_seen_by_somebody() {
-    let locks = [
-        (
-            "package-lock.json",
-            r#"{"packages": {"node_modules/lodash": {"version": "4.0.0", "resolved": "https://registry.example/evil/-/evil-1.tgz"}}}"#,
-        ),
-        (
-            "package-lock.json",
-            r#"{"packages": {"node_modules/old": {"version": "1.0.0", "dependencies": {"evil": "1"}}}}"#,
-        ),
-        (
-            "npm-shrinkwrap.json",
-            r#"{"dependencies": {"old": {"version": "1.0.0", "requires": {"evil": "1"}}}}"#,
-        ),
-        (
-            "yarn.lock",
-            "lodash@^4:\n  version \"4.0.0\"\n  resolved \"https://registry.example/evil/-/evil-1.tgz\"\n",
-        ),
-    ];
-    for (path, content) in locks {
-        let project = project(PLAIN);
-        let context = project.context(ALLOWED);
-        project.write(
-            "package-lock.json",
-            r#"{"packages": {"node_modules/old": {"version": "1.0.0"}}}"#,
-        );
-        write(&context, "app.js", "1\n");
-        npm(&context, &["lodash"]).expect("it is allowed");
-        assert!(project.user.questions().is_empty());
-        write(&context, path, content);
-        npm(&context, &["lodash"]).expect("the user agrees");
-        let said = beside(&project);
-        assert!(said.contains(&format!("changed in this session: `{path}`")), "{said}");
-        assert!(
-            said.contains("evil") && said.contains("; new in this session)"),
-            "{said}"
-        );
+fn whatever_npm_may_read_is_seen_by_somebody_where_the_session_wrote_it() {
+    for (path, is_record) in [
+        ("package-lock.json", true),
+        ("npm-shrinkwrap.json", true),
+        ("yarn.lock", true),
+        ("packages/deep/package.json", true),
+        ("a/b/Package.JSON", true),
+        ("lib/x.tgz", true),
+        ("node_modules/here/package.json", true),
+        ("node_modules/.package-lock.json", true),
+        ("app.js", false),
+        ("lib/package.json.md", false),
+    ] {
+        let project = project(r#"{"workspaces": ["**/**"], "dependencies": {"mine": "a/b/mine"}}"#);
+        let mut context = project.context(ALLOWED);
+        context.approver = Arc::new(Nobody);
+        write(&context, path, r#"{"dependencies": {"evil": "1"}}"#);
+        let refused = npm(&context, &["lodash"]).err().map(|refused| refused.message);
+        let expected = format!("written into `{path}`");
+        assert_eq!(refused.is_some(), is_record, "{path}: {refused:?}");
+        assert!(refused.is_none_or(|message| message.contains(&expected)), "{path}");
+        assert_eq!(ran(&project), !is_record, "{path}");
     }
 }
 
@@ -200,42 +153,18 @@ fn what_a_session_put_into_a_lock_file_is_seen_by_somebody() {
 fn what_installations_record_is_no_addition_of_the_sessions() {
     let project = project(PLAIN);
     let recorded = EVIL.replace("evil-typosquat", "lodash");
-    project.tool("npm", &format!("echo '{recorded}' > package.json; echo '{{\"packages\": {{\"node_modules/x\": {{}}}}}}' > package-lock.json"));
+    project.tool(
+        "npm",
+        &format!("echo '{recorded}' > package.json; echo '{{}}' > package-lock.json"),
+    );
     let context = project.context(ALLOWED);
-    write(&context, "app.js", "1\n");
-    for _ in 0..2 {
+    // The user says yes to what the session put there, and what npm makes of it is covered.
+    write(&context, "package.json", EVIL);
+    write(&context, "package-lock.json", "{\"lockfileVersion\": 3}");
+    for _ in 0..3 {
         npm(&context, &["lodash"]).expect("it is allowed");
     }
-    assert!(project.user.questions().is_empty());
-}
-
-#[test]
-fn workspaces_and_packages_of_the_repository_count_as_well() {
-    let manifest = |more: &str| format!(r#"{{"dependencies": {{{more}}}}}"#);
-    let project = project(r#"{"workspaces": ["packages/*", "apps/**"], "dependencies": {"mine": "file:lib/mine"}}"#);
-    for path in ["packages/a", "apps/deep/b", "lib/mine", "lib/further", "unrelated"] {
-        project.write(&format!("{path}/package.json"), &manifest(""));
-        let context = project.context(ALLOWED);
-        write(&context, "app.js", path);
-        let more = match path {
-            "lib/mine" => r#""further": "../further""#.to_owned(),
-            path => format!(r#""evil-{}": "1""#, path.replace('/', "-")),
-        };
-        write(&context, &format!("{path}/package.json"), &manifest(&more));
-        let before = project.user.questions().len();
-        npm(&context, &["lodash"]).expect("the user agrees");
-        assert_eq!(project.user.questions().len() > before, path != "unrelated", "{path}");
-    }
-    insta::assert_snapshot!(beside(&project), @r"
-    Install with npm: lodash, and 5 more that the repository lists
-    changed in this session: `lib/further/package.json`
-    installed as well, because the repository lists it and it is new or not there yet:
-        evil-lib-further 1 (lib/further/package.json, dependencies; new in this session)
-        evil-apps-deep-b 1 (apps/deep/b/package.json, dependencies)
-        further ../further (lib/mine/package.json, dependencies)
-        mine file:lib/mine (package.json, dependencies)
-        evil-packages-a 1 (packages/a/package.json, dependencies)
-    ");
+    assert_eq!(project.user.questions().len(), 1);
 }
 
 #[test]
@@ -261,69 +190,67 @@ fn an_answer_holds_for_what_was_read() {
 }
 
 #[test]
-fn a_record_that_only_npm_can_read_is_refused() {
-    let project = project(PLAIN);
-    project.write("package-lock.json", "<<<<<<< ours\n{}\n");
-    let refused = npm(&project.context(ALLOWED), &["lodash"]).expect_err("nobody knows what it lists");
-    insta::assert_snapshot!(refused.message, @"It is not known what `package-lock.json` lists: it is not valid JSON (expected value at line 1 column 1).");
-    assert!(!ran(&project));
+fn a_manifest_that_only_npm_can_read_is_said_to_be_one() {
+    let project = project("<<<<<<< ours\n{}\n");
+    let context = project.context(&[]);
+    let beside = Beside::read(&context, &[]).expect("nobody cancels");
+    assert_eq!(
+        beside.notes()[0],
+        "package.json cannot be read, so that nobody knows what it lists"
+    );
 }
 
 /// `INSTALL_LISTED_MAX` and `INSTALL_LISTED_CHARS_MAX`.
 #[test]
-fn a_question_names_so_many_packages_and_the_sessions_first() {
-    let project = project(PLAIN);
+fn a_question_names_so_many_packages() {
     let many: Vec<String> = (0..limits::INSTALL_LISTED_MAX + 2)
         .map(|index| format!(r#""p{index}": "1""#))
         .collect();
-    let manifest = |more: &str| format!(r#"{{"dependencies": {{{}{more}}}}}"#, many.join(", "));
-    project.write("package.json", &manifest(""));
-    let context = project.context(&[]);
     let long = "x".repeat(limits::INSTALL_LISTED_CHARS_MAX);
-    write(&context, "package.json", &manifest(&format!(r#", "zz": "{long}""#)));
-    npm(&context, &["lodash"]).expect("the user agrees");
+    let project = project(&format!(
+        r#"{{"dependencies": {{"a": "{long}", {}}}}}"#,
+        many.join(", ")
+    ));
+    npm(&project.context(&[]), &["lodash"]).expect("the user agrees");
     let said = beside(&project);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(
         lines[0],
-        "Install with npm: lodash, and 103 more that the repository lists"
+        "Install with npm: lodash, and 103 more that package.json lists"
     );
     assert!(
-        lines[3].starts_with("    zz x") && lines[3].contains("x… (403 characters) ("),
+        lines[2].starts_with("    a x") && lines[2].contains("x… (402 characters) ("),
         "{}",
-        lines[3]
+        lines[2]
     );
-    assert_eq!(lines.len(), 3 + limits::INSTALL_LISTED_MAX + 1);
+    assert_eq!(lines.len(), 2 + limits::INSTALL_LISTED_MAX + 1);
     assert_eq!(lines.last(), Some(&"    and 3 more"));
 }
 
-/// `INSTALL_RECORDS_MAX` and `INSTALL_RECORDS_BYTES_MAX`.
+/// `INSTALL_RECORDS_MAX`, `INSTALL_RECORD_BYTES_MAX` and `INSTALL_MANIFEST_BYTES_MAX`.
 #[test]
-fn records_are_bounded_in_number_and_size() {
-    let project = project(r#"{"workspaces": ["packages/*"]}"#);
+fn records_are_compared_up_to_a_bound() {
+    let project = project(PLAIN);
     let context = project.context(ALLOWED);
-    let lock = std::fs::File::create(project.root().join("package-lock.json")).expect("files can be made");
-    // Together with the manifest.
-    lock.set_len(limits::INSTALL_RECORDS_BYTES_MAX).expect("it is sparse");
-    let refused = npm(&context, &["lodash"]).expect_err("they are too large");
-    assert_eq!(
-        (&*refused.code, &*refused.message),
-        (
-            "limit",
-            "The records of packages that npm reads here are more than 32 MiB."
-        )
-    );
-    std::fs::remove_file(project.root().join("package-lock.json")).expect("it is there");
-    for index in 0..limits::INSTALL_RECORDS_MAX {
-        project.write(&format!("packages/{index}/package.json"), "{}");
-    }
-    let refused = npm(&context, &["lodash"]).expect_err("they are too many");
-    assert_eq!(
-        (&*refused.code, &*refused.message),
-        (
-            "limit",
-            "The records of packages that npm reads here are more than 1000 files."
-        )
-    );
-    assert!(!ran(&project));
+    let lock_file = std::fs::File::create(project.root().join("package-lock.json")).expect("files can be made");
+    lock(&context)
+        .records
+        .insert("package-lock.json".to_owned(), Some(digest(b"")));
+    let changed = || Beside::read(&context, &[]).expect("nobody cancels").changed;
+    assert!(changed().is_empty());
+    lock_file
+        .set_len(limits::INSTALL_RECORD_BYTES_MAX + 1)
+        .expect("it is sparse");
+    assert_eq!(changed(), ["package-lock.json"]);
+    let records: Records = (0..limits::INSTALL_RECORDS_MAX + 2)
+        .map(|index| (format!("p/{index:05}/package.json"), None))
+        .collect();
+    lock(&context).records = records;
+    assert_eq!(changed(), ["p/01000/package.json", "p/01001/package.json"]);
+    // A field that is nothing to installations is something where the manifest is too large to be taken apart.
+    let manifest = |spaces: usize| format!("{{\"scripts\": {{}}{}}}", " ".repeat(spaces)).into_bytes();
+    let bound = limits::INSTALL_MANIFEST_BYTES_MAX;
+    assert_eq!(essence(MANIFEST, &manifest(0)), essence(MANIFEST, b"{}"));
+    assert_eq!(essence(MANIFEST, &manifest(bound - 16)), essence(MANIFEST, b"{}"));
+    assert_ne!(essence(MANIFEST, &manifest(bound)), essence(MANIFEST, b"{}"));
 }
