@@ -122,83 +122,94 @@ pub(crate) fn remove(path: &Path) {
 /// Removes a folder that a run may still be changing, and in which it may have nested its directories deeper than a path
 /// or a process's handles reach. So nothing is reached by a path, no link is followed, and what lies deep is brought up to
 /// a level of its own before it is removed in turn.
+///
+/// What cannot be removed stays, and the rest goes: a full disk is full of just that, and has no room for the level. So a
+/// pass over it all is made once more as long as the last one has removed anything.
 fn remove_folder(folder: &Path) -> io::Result<()> {
-    let (beside, name) = folder
+    remove_beside(folder, folder.parent().ok_or(io::ErrorKind::InvalidInput)?)
+}
+
+/// The same, with the place where the level is made.
+fn remove_beside(folder: &Path, place: &Path) -> io::Result<()> {
+    let (above, name) = folder
         .parent()
         .zip(folder.file_name())
         .ok_or(io::ErrorKind::InvalidInput)?;
-    let level = tempfile::Builder::new().prefix("tool-end-").tempdir_in(beside)?;
-    let open = |path: &Path| rustix::fs::open(path, OFlags::RDONLY | DIRECTORY, Mode::empty());
-    let (beside, handle) = (open(beside)?, open(level.path())?);
+    let handle = open_directory(above)?;
     let mut removal = Removal {
-        level: handle.as_fd(),
+        place,
+        level: None,
         found: 0,
+        removed: 0,
         failed: None,
     };
-    removal.remove(beside.as_fd(), name.as_bytes(), HANDLES_MAX);
-    let mut done = 0;
-    while done < removal.found {
-        removal.remove(handle.as_fd(), done.to_string().as_bytes(), HANDLES_MAX);
-        done += 1;
+    for _ in 0..PASSES_MAX {
+        (removal.removed, removal.failed) = (0, None);
+        removal.remove(handle.as_fd(), name.as_bytes(), HANDLES_MAX);
+        removal.remove_found()?;
+        if removal.failed.is_none() || removal.removed == 0 {
+            break;
+        }
     }
-    match removal.failed {
-        Some(errno) => Err(errno.into()),
-        None => level.close(),
+    match (removal.failed, removal.level) {
+        (Some(errno), _) => Err(errno.into()),
+        (None, Some((level, _))) => fs::remove_dir(level),
+        (None, None) => Ok(()),
     }
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::RDONLY | DIRECTORY, Mode::empty())
 }
 
 /// Flags of a directory that is no link.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Directories that are open at a time, each in the one before.
-const HANDLES_MAX: usize = 64;
+const HANDLES_MAX: usize = 16;
 
-/// How often a directory is emptied in which something appears meanwhile.
-const ROUNDS_MAX: usize = 4;
+/// How often all of it is gone through. Each time goes deeper on a full disk, and sees what appeared meanwhile.
+const PASSES_MAX: usize = 4;
 
 /// A folder being removed.
 struct Removal<'a> {
-    /// Holds directories that lay too deep, by their numbers. No run may write here.
-    level: BorrowedFd<'a>,
+    /// Where the level is made.
+    place: &'a Path,
+    /// Holds directories that lay too deep, by their numbers; made for the first one. No run may write here.
+    level: Option<(PathBuf, OwnedFd)>,
     found: u64,
-    /// What could not be done first. The rest is done all the same.
+    /// Files and directories that are gone since the pass began.
+    removed: u64,
+    /// What could not be done first in it. The rest is done all the same.
     failed: Option<Errno>,
 }
 
 impl Removal<'_> {
     /// Removes a directory with all that is in it. What has its name by then and is none is removed as well.
     fn remove(&mut self, at: BorrowedFd<'_>, name: &[u8], handles: usize) {
-        for _ in 0..ROUNDS_MAX {
-            let emptied = open_up(at, name).and_then(|folder| self.empty(&folder, handles - 1));
-            let flags = match emptied {
-                Ok(()) => AtFlags::REMOVEDIR,
-                Err(Errno::NOTDIR | Errno::LOOP) => AtFlags::empty(),
-                Err(Errno::NOENT) => return,
-                Err(errno) => return self.fail(errno),
-            };
-            match rustix::fs::unlinkat(at, name, flags) {
-                // It is not empty any more, or was exchanged.
-                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR | Errno::ISDIR | Errno::PERM) => {}
-                Ok(()) | Err(Errno::NOENT) => return,
-                Err(errno) => return self.fail(errno),
-            }
-        }
-        self.fail(Errno::NOTEMPTY);
+        let emptied = open_up(at, name).and_then(|folder| self.empty(folder, handles - 1));
+        let flags = match emptied {
+            Ok(()) => AtFlags::REMOVEDIR,
+            Err(Errno::NOTDIR | Errno::LOOP) => AtFlags::empty(),
+            Err(errno) => return self.gone(Err(errno)),
+        };
+        self.gone(rustix::fs::unlinkat(at, name, flags));
     }
 
-    fn empty(&mut self, folder: &OwnedFd, handles: usize) -> Result<(), Errno> {
-        for entry in Dir::read_from(folder)? {
+    fn empty(&mut self, folder: OwnedFd, handles: usize) -> Result<(), Errno> {
+        let mut entries = Dir::new(folder)?;
+        while let Some(entry) = entries.read() {
             let entry = entry?;
+            let folder = entries.fd()?;
             let name = entry.file_name().to_bytes();
             if matches!(name, b"." | b"..") {
                 continue;
             }
             match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
                 // How systems say that it is a directory.
-                Err(Errno::ISDIR | Errno::PERM) if handles > 0 => self.remove(folder.as_fd(), name, handles),
-                Err(Errno::ISDIR | Errno::PERM) => self.bring_up(folder.as_fd(), name),
-                Err(errno) => self.fail(errno),
+                Err(Errno::ISDIR | Errno::PERM) if handles > 0 => self.remove(folder, name, handles),
+                Err(Errno::ISDIR | Errno::PERM) => self.bring_up(folder, name),
+                unlinked => self.gone(unlinked),
             }
         }
         Ok(())
@@ -206,19 +217,53 @@ impl Removal<'_> {
 
     /// Moves what has this name to the level.
     fn bring_up(&mut self, from: BorrowedFd<'_>, name: &[u8]) {
-        let place = self.found.to_string();
         // To move a directory is to write to it.
-        let moved = open_up(from, name).and_then(|_| rustix::fs::renameat(from, name, self.level, place.as_str()));
+        let moved = open_up(from, name).and_then(|_| {
+            let place = self.found.to_string();
+            rustix::fs::renameat(from, name, self.level()?, place.as_str())
+        });
         match moved {
             Ok(()) => self.found += 1,
-            // It is gone, or no directory any more, and looked at once more where its folder is not empty.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(errno) => self.fail(errno),
+            // It is no directory any more: the next pass sees what it is.
+            Err(errno) => self.gone(Err(errno)),
         }
     }
 
-    fn fail(&mut self, errno: Errno) {
-        self.failed.get_or_insert(errno);
+    fn level(&mut self) -> Result<BorrowedFd<'_>, Errno> {
+        if self.level.is_none() {
+            let made = tempfile::Builder::new().prefix("tool-end-").tempdir_in(self.place);
+            let made = made
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?
+                .keep();
+            let handle = open_directory(&made)?;
+            self.level = Some((made, handle));
+        }
+        self.level
+            .as_ref()
+            .map(|(_, handle)| handle.as_fd())
+            .ok_or(Errno::NOENT)
+    }
+
+    /// Removes what was brought up, which brings up more.
+    fn remove_found(&mut self) -> io::Result<()> {
+        let Some((_, level)) = &self.level else { return Ok(()) };
+        let level = level.try_clone()?;
+        let mut next = 0;
+        while next < self.found {
+            self.remove(level.as_fd(), next.to_string().as_bytes(), HANDLES_MAX);
+            next += 1;
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self, removed: Result<(), Errno>) {
+        match removed {
+            Ok(()) => self.removed += 1,
+            Err(Errno::NOENT) => {}
+            Err(errno) => {
+                self.failed.get_or_insert(errno);
+            }
+        }
     }
 }
 
@@ -289,6 +334,50 @@ mod tests {
         let left = fs::read_dir(home.path().join(NAME)).expect("it is there").count();
         assert_eq!(left, 0);
         unlinkat(&deep, "f", AtFlags::empty()).expect_err("it is gone");
+    }
+
+    /// In the fallback a run's copy lies on the user's disk, which the run may fill.
+    #[test]
+    fn a_folder_is_removed_where_there_is_no_room_for_anything_beside_it() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        open(home.path()).expect("it can be made");
+        let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+        fs::create_dir_all(made.path().join("a/b/c")).expect("folders can be made");
+        fs::write(made.path().join("a/b/c/file"), "").expect("files can be written");
+        fs::create_dir_all(made.path().join("deep/".repeat(HANDLES_MAX + 1))).expect("folders can be made");
+        remove_beside(made.path(), &home.path().join("full")).expect_err("what lies too deep has no place to go to");
+        let left = fs::read_dir(made.path()).expect("it is there").flatten();
+        assert_eq!(left.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["deep"]);
+    }
+
+    /// Who cannot be removed keeps all above it, and each of them was tried again for each below it.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_cannot_be_removed_deep_inside_costs_no_more_than_a_few_passes() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        open(home.path()).expect("it can be made");
+        let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+        let deep = made.path().join("d/".repeat(HANDLES_MAX - 2));
+        fs::create_dir_all(&deep).expect("folders can be made");
+        let begun = std::time::Instant::now();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // Something always appears in the deepest one.
+            scope.spawn(|| {
+                let mut number = 0_u64;
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = fs::write(deep.join(number.to_string()), "");
+                    number += 1;
+                }
+            });
+            let _ = remove_folder(made.path());
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     /// Who still runs there exchanges directories for links to a folder of the user's.
