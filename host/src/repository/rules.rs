@@ -323,13 +323,14 @@ impl Rules {
         self.has_aliases = has_aliases;
     }
 
-    /// The one form of a normal path that it is judged by.
-    fn judged<'p>(&self, path: &'p str) -> Cow<'p, str> {
-        let folded = fold(path);
-        match self.has_aliases {
-            true => Cow::Owned(folded.split('/').map(without_tail).collect::<Vec<_>>().join("/")),
-            false => folded,
-        }
+    /// The first reason that `judge` finds against a folded path, or against what the path may mean besides: what stands
+    /// behind a name belongs to it on one file system and not on another, and which of them lies below nobody tells.
+    fn judged(&self, folded: &str, judge: impl Fn(&str) -> Option<&'static str>) -> Option<&'static str> {
+        judge(folded).or_else(|| {
+            let meant = || folded.split('/').map(without_tail).collect::<Vec<_>>().join("/");
+            let meant = self.has_aliases.then(meant).filter(|meant| meant != folded)?;
+            judge(&meant)
+        })
     }
 
     /// Adds what the repository itself asks for. What the user reveals stays revealed. `below` is where the root lies in the
@@ -363,7 +364,7 @@ impl Rules {
             Ok(path) => path,
             Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
         };
-        let folded = self.judged(&path);
+        let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
             let is_directory = is_directory || prefix.len() < folded.len();
             self.hidden_entry(prefix, is_directory)
@@ -372,15 +373,17 @@ impl Rules {
 
     /// Why one entry is hidden whose directory is known not to be. `folded` is its path after [`fold`].
     pub(crate) fn hidden_entry(&self, folded: &str, is_directory: bool) -> Option<&'static str> {
-        let user = || reason_of(&self.hide, folded);
-        let table = || HIDDEN_TABLE.find_copy(folded, is_directory);
-        let may_be_short = self.has_aliases && is_short(path::split(folded).1);
-        let reason = defence::on(Defence::HiddenNames)
-            .then(table)
-            .flatten()
-            .or_else(user)
-            .or(may_be_short.then_some(SHORT))?;
-        (!self.revealed(folded)).then_some(reason)
+        self.judged(folded, |folded| {
+            let user = || reason_of(&self.hide, folded);
+            let table = || HIDDEN_TABLE.find_copy(folded, is_directory);
+            let may_be_short = self.has_aliases && is_short(path::split(folded).1);
+            let reason = defence::on(Defence::HiddenNames)
+                .then(table)
+                .flatten()
+                .or_else(user)
+                .or(may_be_short.then_some(SHORT))?;
+            (!self.revealed(folded)).then_some(reason)
+        })
     }
 
     /// True where the user's configuration takes this entry out of the tables. `folded` is a path after [`fold`].
@@ -399,14 +402,17 @@ impl Rules {
         if !defence::on(Defence::ProtectedNames) {
             return None;
         }
-        let folded = self.judged(&path);
+        let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
             let is_directory = prefix.len() < folded.len();
-            HIDDEN_TABLE
-                .find_copy(prefix, is_directory)
-                .or_else(|| PROTECTED_TABLE.find(prefix, is_directory))
-                .or_else(|| self.hidden_entry(prefix, is_directory))
-                .or_else(|| reason_of(&self.protect, prefix))
+            self.hidden_entry(prefix, is_directory).or_else(|| {
+                self.judged(prefix, |prefix| {
+                    HIDDEN_TABLE
+                        .find_copy(prefix, is_directory)
+                        .or_else(|| PROTECTED_TABLE.find(prefix, is_directory))
+                        .or_else(|| reason_of(&self.protect, prefix))
+                })
+            })
         })
     }
 }
@@ -655,6 +661,20 @@ mod tests {
         for path in aliases {
             assert!(rules.hidden(path, false).is_some(), "{path}");
             assert!(rules.protected(path).is_some(), "{path}");
+        }
+        // Below such a mount may lie a file system on which all of it is the name.
+        let own = ["A:b.txt".to_owned(), "odd. ".to_owned()];
+        let mut mounted = Rules::new(&own, &[], &own).expect("they are globs");
+        mounted.on_file_system(true);
+        for path in [
+            "localhost:8443.p12",
+            "db:prod.tfstate",
+            "sub/a:b.keystore",
+            "a:B.txt",
+            "odd. ",
+        ] {
+            assert!(mounted.hidden(path, false).is_some(), "{path}");
+            assert!(mounted.protected(path).is_some(), "{path}");
         }
         for path in [".github./workflows/ci.yml", ".gitmodules.", "GITHUB~1/workflows/ci.yml"] {
             assert!(rules.protected(path).is_some(), "{path}");
