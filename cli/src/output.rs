@@ -184,7 +184,8 @@ fn indented(text: &str) -> String {
 /// Columns of the terminal.
 fn columns() -> usize {
     let size = terminal_size::terminal_size();
-    size.map_or(COLUMNS, |(terminal_size::Width(columns), _)| columns.into())
+    let told = size.map(|(terminal_size::Width(columns), _)| columns.into());
+    told.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
 /// Writes to standard output what is clean already.

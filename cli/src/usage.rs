@@ -86,11 +86,18 @@ fn problem(text: &str, command: &str) -> Problem {
     for paragraph in paragraphs.iter().skip(1) {
         for line in paragraph.lines().map(str::trim) {
             if let Some(tip) = line.strip_prefix("tip: ") {
-                hints.push(tip.to_owned());
+                // A number below zero is no value of any option.
+                let is_number = tip
+                    .strip_prefix("to pass '-")
+                    .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+                hints.extend((!is_number).then(|| tip.to_owned()));
             } else if let Some(usage) = line.strip_prefix("Usage: ") {
                 hints.push(format!("the usage is `{usage}`"));
             }
         }
+    }
+    if message.contains("invalid UTF-8") {
+        hints = vec!["names that are not UTF-8 cannot be given; the scan leaves such files out, too".to_owned()];
     }
     let lines: Vec<&str> = message.lines().map(str::trim).collect();
     let problem = Problem::new("usage", lines.join(" "));

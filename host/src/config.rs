@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Problem;
+use crate::repository;
 
 mod edit;
 #[cfg(any(test, fuzzing))]
@@ -303,6 +304,22 @@ pub struct PolicySettings {
     pub require_sandbox: bool,
     /// No repository is trusted: every conversation is tainted from the start.
     pub untrusted: bool,
+    /// A repository may hold the whole home directory.
+    pub home: bool,
+}
+
+impl PolicySettings {
+    /// How repositories are opened under this policy. `state_directory` is the program's own directory.
+    pub fn repository_options(&self, state_directory: &Path) -> repository::Options {
+        repository::Options {
+            state_directory: Some(state_directory.to_owned()),
+            hide: self.hide.clone(),
+            reveal: self.reveal.clone(),
+            protect: self.protect.clone(),
+            home_confirmed: self.home,
+            ..repository::Options::default()
+        }
+    }
 }
 
 /// `[skills]`.

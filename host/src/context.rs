@@ -186,6 +186,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
         selection.notices.insert(0, notice);
     }
     selection.notices.extend(unnamed(list));
+    selection.notices.extend(empty_target(request.target, list));
     if let Target::Task(task) = request.target
         && looks_like_path(task)
     {
@@ -227,6 +228,21 @@ fn unnamed(list: &FileList) -> Option<String> {
             "{count} files and directories are left out: their names are not UTF-8"
         )),
     }
+}
+
+/// What is said where nothing of the directory that was asked about can be chosen.
+fn empty_target(target: &Target, list: &FileList) -> Option<String> {
+    let (Target::Directory(path) | Target::TaskIn { path, .. }) = target else {
+        return None;
+    };
+    let prefix = format!("{path}/");
+    let at = list.files.partition_point(|file| file.path.as_str() < prefix.as_str());
+    let next = list.files.get(at).map(|file| file.path.as_str());
+    let is_listed = next.is_some_and(|next| next.starts_with(&prefix));
+    // A task may be about one file.
+    let is_file = list.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok();
+    (!is_listed && !is_file)
+        .then(|| format!("Nothing below `{path}` was chosen: it holds no files, or they are ignored by git or hidden"))
 }
 
 /// True for a task that is probably a mistyped path.

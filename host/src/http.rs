@@ -221,7 +221,7 @@ pub fn description() -> Bytes {
 
 async fn no_route(uri: Uri) -> ApiError {
     let message = format!("There is nothing at `{}`", uri.path());
-    ApiError(Problem::new("not-found", message).with_hint("GET /openapi.json describes every route"))
+    ApiError(Problem::new("not-found", message).with_hint("GET /openapi.json describes the routes"))
 }
 
 /// For a method that a path does not take; the router adds those that it takes as `Allow`.

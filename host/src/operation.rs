@@ -170,9 +170,16 @@ fn missing(typed: &str, inside: &[String]) -> Problem {
         [] => {
             "the path lies outside the repository; use a path relative to its root, or choose another root with --repo DIR"
         }
+        _ if has_line(typed) => "leave the line out: a file is named without it",
         _ => "use a path relative to the repository root",
     };
     Problem::new(codes::FILE_NOT_FOUND, format!("File not found: {typed}")).with_hint(hint)
+}
+
+/// True for `src/a.py:12`, the form in which answers cite.
+fn has_line(typed: &str) -> bool {
+    let line = typed.rsplit_once(':').map_or("", |(_, line)| line);
+    !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_one_word(text: &str) -> bool {

@@ -106,7 +106,7 @@ pub enum RepositoryError {
         root: PathBuf,
     },
     /// The home directory or one above it, without a yes.
-    #[error("`{}` holds your whole home directory and is refused without your confirmation", root.display())]
+    #[error("`{}` holds your whole home directory, which is no repository without your yes", root.display())]
     Home {
         /// The real path.
         root: PathBuf,

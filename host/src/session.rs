@@ -598,13 +598,9 @@ impl Sessions {
 
     fn repository_options(&self, settings: &PolicySettings) -> repository::Options {
         repository::Options {
-            state_directory: Some(self.home.clone()),
-            hide: settings.hide.clone(),
-            reveal: settings.reveal.clone(),
-            protect: settings.protect.clone(),
             scan_time: self.scan_time,
             scans: Some(Arc::clone(&self.scans)),
-            ..repository::Options::default()
+            ..settings.repository_options(&self.home)
         }
     }
 

@@ -345,8 +345,8 @@ pub struct SessionFiles {
     pub changed: BTreeMap<String, ChangeKind>,
     /// Places outside the root that the user lets git read: a worktree's repository, and what it borrows objects from.
     pub git_elsewhere: BTreeSet<PathBuf>,
-    /// What npm would have installed before the first change; none where nothing was changed, or nothing can be installed.
-    pub(crate) listed_before: Option<imports::Listed>,
+    /// What npm may read and the session has written to.
+    pub(crate) records: imports::Records,
 }
 
 /// What a session did to a file, compared with its start.

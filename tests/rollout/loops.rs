@@ -50,12 +50,12 @@ fn a_model_is_offered_the_teams_skills_named_apart_and_calls_them() {
 #[test]
 fn a_denied_effect_of_a_teams_skill_is_an_error_of_the_tool() {
     let root = folder(&[("a.py", "def a():\n    return 1\n")]);
-    let call = ScriptedCall::new("summing", json!({"numbers": [1], "mischief": "list"}));
+    let call = ScriptedCall::new("bundle", json!({"files": {"a.py": "def a():\n    return 2\n"}}));
     let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
-    add(&home, "summing");
-    home.run(root.path(), &["explain", ".", "--deny", "read-repository"]);
+    add(&home, "bundle");
+    home.run(root.path(), &["explain", "."]).expect(0);
     let messages = server.requests()[1].body["messages"].to_string();
-    holds(&messages, &["summing", "read-repository", "not granted"]);
+    holds(&messages, &["bundle", "write-repository", "not granted"]);
 }
 
 #[test]

@@ -147,7 +147,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
             Finding::Wrong(problem) => Check::failed(name, problem),
         })?;
     }
-    for check in surroundings(context)? {
+    for check in surroundings(context, found.refused)? {
         checks.add(check)?;
     }
     let report = match &settings {
@@ -502,13 +502,14 @@ fn skills(home: &Path) -> Check {
     }
 }
 
-/// The repository here, and what would run its tests.
-fn surroundings(context: &Context) -> Result<Vec<Check>, Error> {
+/// The repository here, unless it is `refused` as one, and what would run its tests.
+fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check>, Error> {
     let (root, _) = context.places()?;
     let environment = context.backend.environment.forwarded();
-    let repository = match root.join(".git").exists() {
-        true => Check::ok("repository", format!("{}, a git work tree", root.display())),
-        false => Check::warn(
+    let repository = match (refused, root.join(".git").exists()) {
+        (Some(refused), _) => Check::failed("repository", refused),
+        (None, true) => Check::ok("repository", format!("{}, a git work tree", root.display())),
+        (None, false) => Check::warn(
             "repository",
             format!(
                 "{} is not in a git work tree: `git_diff` and `git_commit` do not work",

@@ -250,9 +250,9 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
         [id] => Ok(std::mem::take(id)),
         [] => Err(Problem::new(
             "not-found",
-            format!("No session's identifier begins with `{beginning}`"),
+            format!("The history has no session whose identifier begins with `{beginning}`"),
         )
-        .with_hint("`tool history` shows them")
+        .with_hint("`tool history` shows them; the identifier of an undo has to be given whole")
         .into()),
         [first, second, ..] => Err(Problem::new(
             "usage",

@@ -37,11 +37,13 @@ pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode,
         ))?;
     }
     if let Some(url) = &written.dropped {
-        let message = format!("The URL {url} stood there for another wire or server and was dropped.");
-        context.output.notice(
-            &message,
-            Some("`--url URL` sets one; `--url default` is the provider's own"),
-        );
+        match init.url {
+            Some(_) => context.output.notice(&format!("It replaces the URL {url}."), None),
+            None => context.output.notice(
+                &format!("The URL {url} stood there for another wire or server and was dropped."),
+                Some("`--url URL` sets one; `--url default` is the provider's own"),
+            ),
+        }
     }
     // A configuration that cannot work yet is worth a word now rather than at the first command.
     if let Err(problem) = config::load(&context.backend.home, &context.backend.environment) {
@@ -67,9 +69,11 @@ fn say_port(place: &Path, port: u16, context: &Context) -> Result<ExitCode, Erro
     }
     if context.backend.running()?.is_some_and(|record| record.port != port) {
         let message = "The running backend keeps its port.";
-        context
-            .output
-            .notice(message, Some("`tool service restart` takes the new one"));
+        let hint = match context.backend.environment.get("TOOL_BACKEND_PORT") {
+            Some(_) => "TOOL_BACKEND_PORT is set and goes before the file: unset it, then `tool service restart`",
+            None => "`tool service restart` takes the new one",
+        };
+        context.output.notice(message, Some(hint));
     }
     Ok(ExitCode::SUCCESS)
 }

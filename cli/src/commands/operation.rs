@@ -51,6 +51,13 @@ impl Task {
         if !matches!(self.operation, Operation::Explain | Operation::TestGen) {
             return Ok(());
         }
+        // A variable that is not set, more often than a wish.
+        if self.target.trim().is_empty() {
+            let problem = Problem::new("usage", "The path is empty");
+            return Err(problem
+                .with_hint("name a file or a directory; `.` is the whole repository")
+                .into());
+        }
         let (root, here) = context.places()?;
         let root = root.canonicalize().unwrap_or(root);
         Ok(check_place(self.operation, &self.target, &root, &here)?)

@@ -17,10 +17,20 @@ enum Sink {
     Pipe {
         /// Whether what was written so far ends within a line: progress must not stand on it.
         open_line: bool,
-        /// On a terminal that knows nothing but lines progress comes between the pieces.
-        is_terminal: bool,
+        /// Progress comes between the pieces: on a terminal that knows nothing but lines, and in one file for both.
+        is_shared: bool,
     },
     File(AnswerFile),
+}
+
+/// True where both outputs go to the same file or pipe (`2>&1`).
+fn is_one_file() -> bool {
+    let place = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let (out, errors) = (
+        rustix::fs::fstat(std::io::stdout()),
+        rustix::fs::fstat(std::io::stderr()),
+    );
+    out.map(place).is_ok_and(|out| errors.map(place) == Ok(out))
 }
 
 impl Answer {
@@ -30,7 +40,7 @@ impl Answer {
             Some(look) => Sink::Terminal(Box::new(Markdown::new(look))),
             None => Sink::Pipe {
                 open_line: false,
-                is_terminal: std::io::stdout().is_terminal(),
+                is_shared: std::io::stdout().is_terminal() || is_one_file(),
             },
         };
         Self { sink }
@@ -41,7 +51,7 @@ impl Answer {
         Self {
             sink: Sink::Pipe {
                 open_line: false,
-                is_terminal: false,
+                is_shared: false,
             },
         }
     }
@@ -83,7 +93,7 @@ impl Answer {
         match &mut self.sink {
             Sink::Pipe {
                 open_line: open_line @ true,
-                is_terminal: true,
+                is_shared: true,
             } => {
                 *open_line = false;
                 write_out("\n")

@@ -230,6 +230,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
         deny,
         require_sandbox,
         untrusted,
+        home: home_is_repository,
     } = policy;
     let SkillsSettings {
         require_signature,
@@ -283,6 +284,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
             json!(false),
         ),
         lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
+        lists.written("policy.home", home_is_repository.then(|| json!(true)), json!(false)),
         lists.written(
             "skills.require_signature",
             require_signature.then(|| json!(true)),

@@ -27,8 +27,8 @@ pub struct Citation {
     pub is_doubtful: bool,
     /// Where it stands in the text, in bytes.
     pub at: Range<usize>,
-    /// The same path with words before it, longest first, each with where it begins: a path with spaces can be told
-    /// from a sentence only by whether such a file exists.
+    /// The same path with what stands before it, longest first, each with where it begins: a path with spaces or signs
+    /// (`it's.py`, `(1).ts`) can be told from a sentence only by whether such a file exists.
     pub wider: Vec<(String, usize)>,
 }
 
@@ -162,7 +162,8 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
 /// Words before a path that may belong to it. More are not part of a name that anybody writes.
 const WIDER_WORDS_MAX: usize = 6;
 
-/// The paths that a path may be the end of, longest first: from each word of its line up to a mark that no path holds.
+/// The paths that a path may be the end of, longest first: from each word of its line, back to a mark that hardly any
+/// path holds.
 fn wider(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
     let line = text[..path.start]
         .rfind(['\n', '`', '"', '<', '>', '|', '*'])
@@ -170,16 +171,12 @@ fn wider(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
     let before = &text[line..path.start];
     let is_beginning = |at: usize| {
         let (head, tail) = before.split_at(at);
-        let opens = head
-            .chars()
-            .next_back()
-            .is_none_or(|last| last == ' ' || "([{'".contains(last));
-        opens && tail.starts_with(|first: char| !first.is_whitespace() && !"([{'".contains(first))
+        let Some(last) = head.chars().next_back() else {
+            return !tail.starts_with(char::is_whitespace);
+        };
+        let is_opened = "([{'".contains(last) && !tail.starts_with(['(', '[', '{', '\'']);
+        (last == ' ' || is_opened) && !tail.starts_with(char::is_whitespace)
     };
-    // The path itself goes on without a gap only behind a space.
-    if !before.ends_with(' ') {
-        return Vec::new();
-    }
     let places = before
         .char_indices()
         .rev()

@@ -91,6 +91,12 @@ pub(super) async fn policy(cause: Cause, all: &PolicyRequest, request: &PolicyRe
     blocking(move || policy.contained(contain::available)).await
 }
 
+/// Code of a directory that no session works in.
+pub(super) const REFUSED: &str = "refused-repository";
+
+const HOME_HINT: &str = "go to a project in it, or name one with `--repo DIR`; or say yes for every time with \
+    `home = true` below `[policy]` in config.toml";
+
 pub(super) fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {
     let root = Path::new(path);
     if !root.is_absolute() {
@@ -102,6 +108,7 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
         let hint = match &error {
             _ if of_root_file => Some(repository::ROOT_FILE_HINT.to_owned()),
             RepositoryError::RootFile(_) => Some(repository::ROOT_FILE_HINT.to_owned()),
+            RepositoryError::Home { .. } => Some(HOME_HINT.to_owned()),
             error => std::error::Error::source(error).map(ToString::to_string),
         };
         let code = match &error {
@@ -109,7 +116,7 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
             RepositoryError::Open { .. } => "invalid-repository",
             RepositoryError::Pattern(_) => "config-invalid",
             RepositoryError::RootFile(_) => "config-repository",
-            _ => "refused-repository",
+            _ => REFUSED,
         };
         let problem = Problem::new(code, error.to_string());
         match hint {

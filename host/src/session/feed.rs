@@ -122,6 +122,8 @@ impl Recorder {
             (state.evicted, state.written) = (last, last);
             state.journal_bytes = extent.whole_bytes;
         }
+        let said = recorder.output();
+        recorder.lock().ending.follow(&said);
         Ok(Arc::new(recorder))
     }
 

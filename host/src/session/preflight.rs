@@ -1,12 +1,12 @@
 //! What would keep every operation from starting, found without starting one: values of the user's configuration that
-//! only their users understand, and the repository's own `.tool.toml`.
+//! only their users understand, a directory that is no repository, and the repository's own `.tool.toml`.
 //!
 //! Starts nothing and asks nobody. Whether the file itself can be understood is `config`'s business; the same words are
 //! said by the start of a session, which does not know the file.
 
 use std::path::{Path, PathBuf};
 
-use super::checks::open_repository;
+use super::checks::{REFUSED, open_repository};
 use crate::api::Problem;
 use crate::config::{self, Environment, PolicySettings};
 use crate::redaction::Redactor;
@@ -20,6 +20,8 @@ pub struct Preflight {
     pub configuration: Option<Problem>,
     /// What is odd about it and stops nothing.
     pub warnings: Vec<Problem>,
+    /// Why no session works in the directory.
+    pub refused: Option<Problem>,
     /// What the repository's own file asks for, where there is one, or what is wrong with it.
     pub root_file: Option<(PathBuf, Result<Narrowing, Problem>)>,
 }
@@ -39,10 +41,18 @@ pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflig
     let text = config::text(home);
     let configuration = check_policy(&common.policy, &text).err();
     let place = root.join(repository::ROOT_FILE);
-    // With patterns that are none no repository can be opened, and the file is not to blame.
-    let is_there = configuration.is_none() && place.symlink_metadata().is_ok();
-    let root_file = is_there.then(|| (place.clone(), narrowing(home, &common.policy, root, &place)));
+    // With patterns that are none no repository can be opened, and neither it nor its file is to blame.
+    let narrowing = configuration
+        .is_none()
+        .then(|| narrowing(home, &common.policy, root, &place));
+    let refused = match &narrowing {
+        Some(Err(problem)) if problem.code == REFUSED => Some(problem.clone()),
+        _ => None,
+    };
+    let is_there = refused.is_none() && place.symlink_metadata().is_ok();
+    let root_file = narrowing.filter(|_| is_there).map(|narrowing| (place, narrowing));
     Preflight {
+        refused,
         configuration,
         warnings: common
             .vault
@@ -55,15 +65,9 @@ pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflig
 }
 
 fn narrowing(home: &Path, policy: &PolicySettings, root: &Path, place: &Path) -> Result<Narrowing, Problem> {
-    let options = repository::Options {
-        state_directory: Some(home.to_owned()),
-        hide: policy.hide.clone(),
-        reveal: policy.reveal.clone(),
-        protect: policy.protect.clone(),
-        ..repository::Options::default()
-    };
     let root = root.to_string_lossy();
-    let narrowing = open_repository(&root, &options).map(|repository| repository.narrowing().clone());
+    let narrowing =
+        open_repository(&root, &policy.repository_options(home)).map(|repository| repository.narrowing().clone());
     narrowing.map_err(|problem| with_line(problem, &std::fs::read_to_string(place).unwrap_or_default()))
 }
 

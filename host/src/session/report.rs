@@ -467,8 +467,13 @@ fn point_at(folder: &OwnedFd, name: &str, markdown: &str) -> io::Result<()> {
 pub fn problem_of(error: &io::Error) -> Problem {
     let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     if denied.contains(&error.kind()) {
-        return Problem::new("report-denied", "Permission denied: session-reports/")
-            .with_hint("create the folder `session-reports` with write rights for you");
+        let hint = match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "the file system is read-only; the session itself is kept, and `tool results SESSION` shows it"
+            }
+            _ => "create the folder `session-reports` with write rights for you",
+        };
+        return Problem::new("report-denied", "Permission denied: session-reports/").with_hint(hint);
     }
     Problem::new(
         "report-failed",

@@ -45,7 +45,7 @@ pub(super) fn say_changed(recorder: &Recorder) {
     if changed.is_empty() || recorder.summary().start.work.operation().is_none() {
         return;
     }
-    let text = changed.summary("Changed");
+    let text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
     // A file may be named like a key.
     let text = Redactor::default().text(&text, None).into_owned();
     let content = format!("{}---\n\n{text}\n", recorder.paragraph());

@@ -154,7 +154,11 @@ fn explained(
             is_here && later.files.get(&path).is_some_and(|file| file.after == current)
         };
         if let Some(later) = summaries.values().rev().find(is_its) {
-            reason.push_str(&format!(", by the session {}: undo that one first", later.id()));
+            reason.push_str(&match &later.start.work {
+                // To take that back would bring back what somebody did not want.
+                Work::Undo(of) => format!(", by the undo of the session {of}"),
+                _ => format!(", by the session {}: undo that one first", later.id()),
+            });
         }
     }
     LeftFile { path, reason, hint }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use host::api::{PolicyRequest, Problem};
-use host::repository::{Options, Repository};
+use host::repository::Repository;
 use host::session::replay::recent_calls;
 use host::skill::audit::{Audit, Recorder};
 use host::skill::cases;
@@ -136,15 +136,8 @@ fn of_cases(folder: &Path) -> Result<Calls, Error> {
 /// The repository as sessions see it.
 fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let settings = host::config::common(home, environment)?.policy;
-    let options = Options {
-        state_directory: Some(home.clone()),
-        hide: settings.hide,
-        reveal: settings.reveal,
-        protect: settings.protect,
-        ..Options::default()
-    };
-    Repository::open(root, &options).map_err(|error| Error::new("usage", error.to_string()))
+    let policy = host::config::common(home, environment)?.policy;
+    Repository::open(root, &policy.repository_options(home)).map_err(|error| Error::new("usage", error.to_string()))
 }
 
 /// Proposing is allowed, since nothing of it is kept; what would run or commit something is not.

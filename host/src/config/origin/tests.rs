@@ -92,6 +92,7 @@ deny = ["install"]
     policy.deny = ["install"] (from /h/config.toml)
     policy.require_sandbox = false (default)
     policy.untrusted = false (default)
+    policy.home = false (default)
     skills.require_signature = false (default)
     skills.identities = [] (default)
     "#);
@@ -141,6 +142,7 @@ fn defaults_are_shown_as_such() {
     policy.deny = [] (default)
     policy.require_sandbox = false (default)
     policy.untrusted = false (default)
+    policy.home = false (default)
     skills.require_signature = false (default)
     skills.identities = [] (default)
     "#);

@@ -13,7 +13,7 @@ fn found(text: &str) -> String {
 }
 
 #[test]
-fn words_before_a_path_may_belong_to_it() {
+fn what_stands_before_a_path_may_belong_to_it() {
     let wider = |text: &str| {
         let (citations, _) = parse(text);
         let wider = citations.into_iter().flat_map(|citation| citation.wider);
@@ -31,7 +31,16 @@ fn words_before_a_path_may_belong_to_it() {
     for (text, expected) in [
         ("src/a.py:1", ""),
         ("see `src/my file.py:1`", "src/my file.py"),
-        ("(see src/my file.py:1)", "see src/my file.py | src/my file.py"),
+        (
+            "(see src/my file.py:1)",
+            "(see src/my file.py | see src/my file.py | src/my file.py",
+        ),
+        ("`it's.py:1`", "it's.py"),
+        (
+            "`src copy/util (1).ts:1`, `{id}.py:1`",
+            "src copy/util (1).ts | copy/util (1).ts | (1).ts | 1).ts | {id}.py | id}.py",
+        ),
+        ("in @scope/a,b.ts:1", "in @scope/a,b.ts | @scope/a,b.ts"),
         ("one\ntwo file.py:1", "two file.py"),
         (
             "a b c d e f g h.py:1",

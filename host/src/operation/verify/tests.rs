@@ -62,6 +62,35 @@ fn a_path_with_spaces_is_the_file_of_that_name() {
 }
 
 #[test]
+fn a_path_with_signs_is_the_file_of_that_name() {
+    const NAMES: [&str; 12] = [
+        "src copy/util (1).ts",
+        "@scope/a,b.ts",
+        "it's.py",
+        "a#b.py",
+        "a+b=c.py",
+        "x:y.py",
+        "a!b.py",
+        "a~b.py",
+        "a;b.py",
+        "a&b.tsx",
+        "{id}.py",
+        "%5B.tsx",
+    ];
+    let files = NAMES.map(|name| (name, "1\n"));
+    for name in NAMES {
+        for text in [
+            format!("`{name}:1`"),
+            format!("`{name}`:1"),
+            format!("It is done in {name}:1."),
+        ] {
+            assert_eq!(line(&files, &text), "1 of 1 citations hold.", "{text}");
+        }
+    }
+    assert!(line(&files, "`isn't.py:1`").starts_with("0 of 1"));
+}
+
+#[test]
 fn a_line_holds_from_the_first_to_the_last() {
     for text in [
         "src/a.py:1",

@@ -94,7 +94,7 @@ fn the_home_directory_needs_a_yes() {
         ..Options::default()
     };
     for root in ["", "user"] {
-        assert!(refusal(&folder.path().join(root), &options).contains("without your confirmation"));
+        assert!(refusal(&folder.path().join(root), &options).contains("without your yes"));
     }
     open_with(&folder.path().join("user/project"), &options);
     options.home_confirmed = true;

@@ -22,12 +22,15 @@ use crate::provider::{Message, Provider, ProviderError, Usage, codes};
 use crate::redaction::Redactor;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
+use crate::skill::SessionFiles;
+use crate::skill::policy::{Decision, Effect};
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Runs an operation to its end. Everything in it shares the session's deadline.
 pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
     let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
+    check_may_read(job, task)?;
     let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
     let context_tokens = context_tokens(job, &*provider, deadline).await;
     let prepared = prepare(job, task, deadline, context_tokens).await?;
@@ -89,6 +92,22 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         job.recorder.notice(denial.sentence(), denial.hint.clone());
     }
     Ok(judge(job, task, &report, &missed, closing.problem))
+}
+
+/// Refuses to begin where nothing may be read: what the model is sent at first is read by the service, not by a skill.
+fn check_may_read(job: &Job, task: &OperationTask) -> Result<(), Problem> {
+    if job.policy.decide(Effect::ReadRepository, false) != Decision::Deny {
+        return Ok(());
+    }
+    let (message, hint) = job
+        .call_context_with(SessionFiles::default())
+        .denial(Effect::ReadRepository);
+    let message = format!(
+        "{} reads the repository. {}",
+        task.operation,
+        message.trim_end_matches('.')
+    );
+    Err(Problem::new("denied", message).with_hint(hint))
 }
 
 /// The first message: the request and the packet, and what the host found out before.

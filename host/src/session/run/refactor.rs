@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_was_not_run_is_said_once() {
-        assert_eq!(said(&Run::None, &Run::None), "- Tests: none were found\n");
+        assert_eq!(said(&Run::None, &Run::None), format!("- Tests: {}\n", suite::NONE));
         assert_eq!(
             said(&Run::NotAllowed, &Run::NotAllowed),
             "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n"

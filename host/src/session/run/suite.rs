@@ -22,6 +22,9 @@ pub(super) const SKILL: &str = "run_tests";
 /// How tests are allowed that the policy does not allow.
 pub(super) const ALLOW_HINT: &str = "allow it with `--allow run-process`";
 
+/// Said where the skill found no tests: those of other runners may be there all the same.
+pub(super) const NONE: &str = "not run: `run_tests` knows those of pytest and npm, and found none of either";
+
 /// What became of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Run {
@@ -29,7 +32,7 @@ pub(super) enum Run {
     NotAllowed,
     /// The user was asked and said no.
     Refused,
-    /// The project has no tests.
+    /// The project has no tests that the skill knows how to run.
     None,
     /// The session ended, or its time was up, before the run.
     Stopped,
@@ -239,7 +242,7 @@ impl Run {
         match self {
             Self::NotAllowed => format!("not run, because `run-process` is not allowed here: {ALLOW_HINT}"),
             Self::Refused => "not run, because you did not agree to it".to_owned(),
-            Self::None => "none were found".to_owned(),
+            Self::None => NONE.to_owned(),
             Self::Stopped => "not run to their end: the session ended before".to_owned(),
             Self::Impossible { message, hint, .. } => match hint {
                 Some(hint) => format!("not run: {message}; {hint}"),

@@ -243,7 +243,7 @@ mod tests {
             tests(ran("FAILED: 1 failed, 2 passed in 0.1 s\n"), false).line(),
             "2 passed, 1 failed; FAILED: 1 failed, 2 passed in 0.1 s"
         );
-        assert_eq!(tests(Run::None, false).line(), "none were found");
+        assert_eq!(tests(Run::None, false).line(), suite::NONE);
     }
 
     #[test]

@@ -315,8 +315,8 @@ impl<'a> SessionTools<'a> {
             }
             Kind::Reads => false,
         };
-        // What exceeds a bound is no mistake that the model could see coming.
-        let has_failed = matches!(code, "failed" | "limit") && is_lost;
+        // What exceeds a bound, or cannot be done here at all, is no mistake that the model could see coming.
+        let has_failed = matches!(code, "failed" | "limit" | "unavailable") && is_lost;
         if code != "denied" && !has_failed {
             return;
         }

@@ -554,7 +554,11 @@ fn test_commands<'l>(path: &str, lines: &'l [Line]) -> Vec<(&'static str, &'l Li
             ("`tox`", starting("commands")),
             ("`python -m pytest`", starting("[pytest]")),
         ],
-        "package.json" => [("`npm test`", starting("\"test\":")), ("", None)],
+        // It may stand in one line.
+        "package.json" => [
+            ("`npm test`", lines.iter().find(|line| line.text.contains("\"test\":"))),
+            ("", None),
+        ],
         "Makefile" => [("`make test`", starting("test:")), ("", None)],
         "Cargo.toml" => [
             ("`cargo test`", starting("[package]").or(starting("[workspace]"))),
