@@ -33,7 +33,7 @@ Examples:
   tool help explain              the same as `tool explain --help`"
 )]
 pub(crate) struct Arguments {
-    /// Repository root [default: the nearest git work tree, else the working directory; of lists, all]
+    /// Repository root [default: the nearest git work tree, else the working directory]
     #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub(crate) repo: Option<PathBuf>,
 
