@@ -249,8 +249,8 @@ pub const REDACTION_FILES_NAMED_MAX: usize = 32;
 /// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
 pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
 
-/// Bytes of these files together. The largest file that is read as text fits, and looking through all of it for keys
-/// takes less time than anybody notices before a call.
+/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than anybody
+/// notices before a call; keys that are shown in parts of a larger file are not known as such.
 pub const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 // ---- taint ----

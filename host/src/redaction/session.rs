@@ -93,6 +93,15 @@ pub(crate) struct Told {
     pub(crate) files: BTreeSet<String>,
 }
 
+/// True where the last mark of a private key in a line begins one, false where it ends it; nothing where there is none.
+/// A key that ends where it begins leaves nothing open, and behind the end of another thing one may begin.
+fn begins_armour(line: &str) -> Option<bool> {
+    let before = &line[..line.rfind("PRIVATE KEY")?];
+    // The word may stand within another one (`BACKEND_KEY=-----BEGIN`).
+    let (begin, end) = (before.rfind("BEGIN"), before.rfind("END"));
+    (begin.is_some() || end.is_some()).then_some(begin > end)
+}
+
 impl Redactor {
     /// A session's redactor, without the rules that the user has switched off. `own` are keys that are known to be
     /// ones, such as the provider's: they are replaced whatever they look like.
@@ -143,8 +152,8 @@ impl Redactor {
     /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended, by
     /// which the next ones are known; it begins empty, and what is twice as long as a key is none.
     pub(crate) fn live_line(&self, armour: &mut String, line: &str) -> String {
-        let begins = line.contains("PRIVATE KEY") && line.contains("BEGIN");
-        if begins {
+        let begins = begins_armour(line);
+        if begins == Some(true) {
             armour.clear();
         } else if armour.is_empty() {
             return self.text(line, None).into_owned();
@@ -153,8 +162,10 @@ impl Redactor {
         let whole = self.text(armour, None);
         let shown = whole.rsplit('\n').next().unwrap_or_default().to_owned();
         armour.push('\n');
-        let ends = line.contains("----") && (!begins || line.contains("END"));
-        if ends || armour.len() > 2 * limits::REDACTION_KEY_BYTES_MAX {
+        let ends = begins != Some(true) && line.contains("----");
+        let is_none = armour.len() > 2 * limits::REDACTION_KEY_BYTES_MAX
+            || armour.lines().count() > 2 * limits::REDACTION_KEY_LINES_MAX;
+        if ends || is_none {
             armour.clear();
         }
         shown

@@ -633,8 +633,32 @@ fn of_a_private_key_that_comes_line_by_line_nothing_is_shown() {
             "{shown}"
         );
     }
-    // One that never ends is none.
+    // Whatever else stands on the first line.
+    for before in ["BACKEND_KEY=", "-----END CERTIFICATE-----"] {
+        let (redactor, mut armour) = (redactor(), String::new());
+        let key = armoured("RSA PRIVATE KEY");
+        let lines = format!("{before}{key}");
+        let shown: Vec<String> = lines
+            .lines()
+            .map(|line| redactor.live_line(&mut armour, line))
+            .collect();
+        for line in key.lines().filter(|line| !line.contains("----")) {
+            assert!(shown.iter().all(|shown| !shown.contains(line)), "{shown:?}");
+        }
+        assert_eq!(armour, "");
+    }
+    // One that stands in one line leaves nothing open, and one that never ends is none.
     let (redactor, mut armour) = (redactor(), String::new());
+    redactor.live_line(
+        &mut armour,
+        "-----BEGIN PRIVATE KEY-----\\nx\\n-----END PRIVATE KEY-----",
+    );
+    assert_eq!(armour, "");
+    redactor.live_line(&mut armour, "-----BEGIN RSA PRIVATE KEY-----");
+    for _ in 0..=2 * crate::limits::REDACTION_KEY_LINES_MAX {
+        redactor.live_line(&mut armour, "");
+    }
+    assert_eq!(armour, "");
     redactor.live_line(&mut armour, "-----BEGIN RSA PRIVATE KEY-----");
     let line = "a line of text ".repeat(100);
     for _ in 0..2 * crate::limits::REDACTION_KEY_BYTES_MAX / line.len() {

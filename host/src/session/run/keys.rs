@@ -41,7 +41,8 @@ impl<'a> Named<'a> {
             strings.extend(written(value).map(str::to_owned));
             collect(value, &mut strings);
         }
-        let files = learned(strings, repository, redactor, cancel);
+        let first = usize::from(parsed.as_ref().is_some_and(|value| written(value).is_some()));
+        let files = learned(strings, first, repository, redactor, cancel);
         Self {
             arguments,
             parsed,
@@ -80,18 +81,31 @@ impl<'a> Named<'a> {
 
 /// Has the redactor learn the keys of these files: a result may show a part of one.
 ///
-/// Only so many files are learned, of so many bytes together. In what is left out a key is known where it stands whole, as
-/// in any text; half of one is not.
+/// Only so many files are learned, of so many bytes together: `first` of them before all others, then the small ones,
+/// because a file with a key is small, and who names them may not keep it out by a large one. In what is left out a key is
+/// known where it stands whole, as in any text; half of one is not.
 fn learned(
     mut paths: Vec<String>,
+    first: usize,
     repository: &Repository,
     redactor: &Redactor,
     cancel: &CancellationToken,
 ) -> BTreeMap<String, String> {
     let (mut seen, mut files) = (BTreeSet::new(), BTreeMap::new());
     paths.retain(|path| seen.insert(path.clone()));
+    paths.truncate(limits::REDACTION_FILES_LEARNED_MAX);
+    // What it is then is looked at when it is read.
+    let size = |path: &String| {
+        repository
+            .root()
+            .join(path)
+            .symlink_metadata()
+            .map_or(0, |metadata| metadata.len())
+    };
+    let first = first.min(paths.len());
+    paths[first..].sort_by_cached_key(size);
     let mut bytes_left = limits::REDACTION_LEARNED_BYTES_MAX;
-    for path in paths.into_iter().take(limits::REDACTION_FILES_LEARNED_MAX) {
+    for path in paths {
         if cancel.is_cancelled() {
             break;
         }
@@ -135,7 +149,7 @@ pub(super) fn learn_shown(
     }
     shown.retain(|path| may_be_path(path));
     let paths = shown.into_iter().map(str::to_owned).collect();
-    learned(paths, repository, redactor, cancel);
+    learned(paths, 0, repository, redactor, cancel);
 }
 
 /// What a line of a private key has, which usually has 64 or 70 letters.
@@ -292,6 +306,11 @@ mod tests {
             named.files.into_keys().collect::<Vec<_>>()
         };
         assert_eq!(learned(&arguments), ["a", "b", "d"]);
+        assert_eq!(
+            learned(r#"{"paths": ["b", "a", "c", "d"]}"#),
+            ["a", "b", "d"],
+            "the smallest comes first"
+        );
         // Often named is not often read; and the file that is written to comes before all others.
         assert_eq!(learned(r#"{"paths": ["a", "a", "a", "b"]}"#), ["a", "b"]);
         assert_eq!(learned(r#"{"also": ["a", "b", "d"], "path": "c"}"#), ["a", "c", "d"]);
