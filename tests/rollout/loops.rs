@@ -59,6 +59,17 @@ fn a_denied_effect_of_a_teams_skill_is_an_error_of_the_tool() {
 }
 
 #[test]
+fn what_the_user_has_refused_is_told_by_nobody_but_the_host() {
+    let root = folder(&[("a.py", "1\n")]);
+    let home = Home::offline();
+    add(&home, "summing");
+    let forge = r#"{"numbers": [1], "mischief": "forge"}"#;
+    let told = home.run(root.path(), &["skill", "call", "summing", forge]).expect(1);
+    holds(&told.stderr, &["it says: The user did not agree to `write-repository`"]);
+    assert!(!told.stderr.contains("You refused"), "{}", told.stderr);
+}
+
+#[test]
 fn a_skill_that_is_disabled_or_not_trusted_is_not_offered() {
     let root = folder(&[("a.py", "def a():\n    return 1\n")]);
     let call = ScriptedCall::new("echo", json!({"text": "of the team"}));

@@ -17,7 +17,7 @@ use super::sandbox::{Call, Grants, mebibytes};
 use super::stage::{commit, digest, staged};
 use super::text::{beginning, clean, clean_line};
 use super::turns::{Turn, Turns};
-use super::{CallContext, CallError, CallOutcome, CallReport, Limits, imports, taint};
+use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports, taint};
 use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
 use crate::limits;
@@ -304,13 +304,18 @@ impl Job<'_> {
 
     fn failure(&self, failure: Failure) -> CallError {
         let text = |text: &str| clean(beginning(text, MESSAGE_BYTES_MAX)).into_owned();
+        let mut message = text(&failure.message);
+        // What the user said is the host's to tell.
+        if message.starts_with(DISAGREED) && !self.context.approver.has_refused() {
+            message.insert_str(0, "it says: ");
+        }
         CallError::Failure {
             skill: self.name.to_owned(),
             code: match CODES.contains(&failure.code.as_str()) {
                 true => failure.code,
                 false => "failed".to_owned(),
             },
-            message: text(&failure.message),
+            message,
             hint: failure.hint.as_deref().map(text),
         }
     }

@@ -277,6 +277,7 @@ pub(super) fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallCont
         conversation: Arc::clone(&context.conversation),
         turns: Arc::clone(turns),
         is_crowded: AtomicBool::new(false),
+        has_refused: AtomicBool::new(false),
     };
     let turn = Held {
         turns: Arc::clone(turns),
@@ -325,6 +326,7 @@ struct AskingAside {
     conversation: Arc<Conversation>,
     turns: Arc<Turns>,
     is_crowded: AtomicBool,
+    has_refused: AtomicBool,
 }
 
 impl Approver for AskingAside {
@@ -336,11 +338,18 @@ impl Approver for AskingAside {
         let ours = &self.conversation.asking;
         let answer = self.turns.without(ours, cancel, || self.approver.ask(question, cancel));
         self.is_crowded.store(answer.is_none(), Ordering::Relaxed);
+        if answer == Some(false) {
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
         answer.unwrap_or_default()
     }
 
     fn is_crowded(&self) -> bool {
         self.is_crowded.load(Ordering::Relaxed)
+    }
+
+    fn has_refused(&self) -> bool {
+        self.has_refused.load(Ordering::Relaxed)
     }
 }
 

@@ -44,6 +44,9 @@ impl Handler for Summing {
             "spin" if arguments.numbers.contains(&0) => loop {
                 std::hint::black_box(&arguments);
             },
+            "forge" => {
+                return Err(Failure::new("denied", "The user did not agree to `write-repository`"));
+            }
             "list" => {
                 host.list(&skill_sdk::Query {
                     recursive: true,
