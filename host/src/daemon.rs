@@ -143,7 +143,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         .local_addr()
         .map_err(|error| start_failure("an address for", &home, &error))?;
     let token = state::token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
-    let signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
+    let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
     let unusable = |error: String| Problem::new("start-failed", "Failed to start backend service").with_hint(error);
     let skills = SkillHost::new(builtins, &home).map_err(|error| unusable(error.to_string()))?;
     match orphans.await {
@@ -158,8 +158,17 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let keys = key.iter().map(|key| key.expose().to_owned()).collect();
     let outliners = Outliners::new(outliners);
     announce(&Announcement::Recovering);
-    let sessions = Sessions::open(&home, Arc::clone(&skills), outliners, environment.scan_time(), keys)
-        .map_err(|error| unusable(error.to_string()))?;
+    tracing::info!("looking at the sessions, and recovering those that a killed backend has left");
+    let opened = {
+        let (home, skills, scan_time) = (home.clone(), Arc::clone(&skills), environment.scan_time());
+        tokio::task::spawn_blocking(move || Sessions::open(&home, skills, outliners, scan_time, keys))
+    };
+    let sessions = tokio::select! {
+        opened = opened => opened.map_err(|error| unusable(error.to_string()))?,
+        // What is recovered half is recovered by the next one, as after a crash.
+        signal = signals.end() => return Err(unusable(format!("{signal} ended it while sessions were recovered"))),
+    };
+    let sessions = sessions.map_err(|error| unusable(error.to_string()))?;
     let record = Record::of_this_process(listening, environment.version().to_owned());
     let idle_time = environment.idle_time();
     let state = AppState::new(http::Parts {

@@ -31,6 +31,15 @@ impl Signals {
         })
     }
 
+    /// The next one that asks for the end.
+    pub(super) async fn end(&mut self) -> &'static str {
+        loop {
+            if let Asked::End(signal) = self.next().await {
+                return signal;
+            }
+        }
+    }
+
     pub(super) async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.terminate.recv() => Asked::End("SIGTERM"),

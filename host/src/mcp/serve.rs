@@ -26,8 +26,10 @@ use crate::skill::lock;
 pub(crate) struct Mcp {
     sessions: Arc<Sessions>,
     places: Arc<Semaphore>,
-    /// Connections over HTTP of the revisions that make some.
+    /// Connections over HTTP of the revisions that make some. Whoever has the token opens others than who has none, and
+    /// nobody else reaches those: answers to questions count there.
     http: Arc<LocalSessionManager>,
+    http_with_token: Arc<LocalSessionManager>,
     /// Sessions of clients that make no connections, by repository and client. Held for a look, never while one opens.
     shared: std::sync::Mutex<HashMap<Key, Seat>>,
     closing: CancellationToken,
@@ -156,12 +158,16 @@ fn marks(root: &Path) -> Marks {
 impl Mcp {
     /// None yet.
     pub(crate) fn new(sessions: Arc<Sessions>) -> Arc<Self> {
-        let mut http = LocalSessionManager::default();
-        http.session_config.keep_alive = Some(limits::seconds(limits::MCP_IDLE_SECONDS_MAX));
+        let http = || {
+            let mut http = LocalSessionManager::default();
+            http.session_config.keep_alive = Some(limits::seconds(limits::MCP_IDLE_SECONDS_MAX));
+            Arc::new(http)
+        };
         Arc::new(Self {
             sessions,
             places: Arc::new(Semaphore::new(limits::MCP_CONNECTIONS_MAX)),
-            http: Arc::new(http),
+            http: http(),
+            http_with_token: http(),
             shared: std::sync::Mutex::default(),
             closing: CancellationToken::new(),
         })
@@ -200,13 +206,17 @@ impl Mcp {
         connecting: Arc<Connecting>,
     ) -> StreamableHttpService<Server, LocalSessionManager> {
         let sessions = Arc::clone(&self.sessions);
+        let http = match connecting.may_ask {
+            true => Arc::clone(&self.http_with_token),
+            false => Arc::clone(&self.http),
+        };
         let server = move || Ok(Server::to_connect(Arc::clone(&sessions), Arc::clone(&connecting)));
         let config = StreamableHttpServerConfig::default()
             // Host and Origin have passed our own gate, which knows the port and the configured names.
             .disable_allowed_hosts()
             .with_max_request_body_bytes(limits::MCP_MESSAGE_BYTES_MAX)
             .with_cancellation_token(self.closing.child_token());
-        StreamableHttpService::new(server, Arc::clone(&self.http), config)
+        StreamableHttpService::new(server, http, config)
     }
 
     /// Where the session of these requests stands, or will.
