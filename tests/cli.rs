@@ -63,15 +63,21 @@ fn what_makes_no_sense_or_is_not_there_is_exit_code_2_and_no_operation_begins() 
             &["skill", "remove", "nosuch"],
             "there is no added or waiting skill named `nosuch`",
         ),
-        (&["undo", "deadbeef"], "No session's identifier begins with `deadbeef`"),
-        (&["diff", "deadbeef"], "No session's identifier begins with `deadbeef`"),
+        (
+            &["undo", "deadbeef"],
+            "The history has no session whose identifier begins with `deadbeef`",
+        ),
+        (
+            &["diff", "deadbeef"],
+            "The history has no session whose identifier begins with `deadbeef`",
+        ),
         (
             &["results", "deadbeef"],
-            "No session's identifier begins with `deadbeef`",
+            "The history has no session whose identifier begins with `deadbeef`",
         ),
         (
             &["cancel", "deadbeef"],
-            "No session's identifier begins with `deadbeef`",
+            "The history has no session whose identifier begins with `deadbeef`",
         ),
     ] {
         let said = said(arguments);

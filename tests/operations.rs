@@ -598,7 +598,7 @@ fn a_commit_that_fails_fails_the_refactor_and_one_of_nothing_does_not() {
             Round::text("Done."),
         ]
     };
-    let (_server, home) = scripted(rounds().into_iter().chain(rounds()));
+    let (_server, home) = scripted(rounds().into_iter().chain(rounds()).chain(rounds()));
     let repository = committed(&[("a.py", "print()\n")]);
     let root = repository.path();
     let refactor = ["refactor", "a.py", "--allow", "commit-git", "--deny", "run-process"];
@@ -614,6 +614,15 @@ fn a_commit_that_fails_fails_the_refactor_and_one_of_nothing_does_not() {
     // The second commit has nothing left to do.
     home.run(root, &refactor).expect(0);
     assert_eq!(git(root, &["log", "--format=%s", "-1"]).trim(), "Print one");
+    // What cannot be done here at all is no mistake of the model's either.
+    home.run(root, &["undo"]).expect(0);
+    git(root, &["config", "gpg.format", "ssh"]);
+    git(root, &["config", "commit.gpgsign", "true"]);
+    let finished = home.run(root, &refactor).expect(1);
+    holds(
+        &finished.stderr,
+        &["[error] refactor is incomplete: `git_commit` failed: "],
+    );
 }
 
 #[test]

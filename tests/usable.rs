@@ -133,10 +133,7 @@ fn init_says_where_requests_go_and_which_address_it_dropped() {
     holds(&init(&local).stdout, &["at http://10.0.0.5:9999/v1."]);
     let reset = init(&[&local[..], &["--url", "default"]].concat());
     holds(&reset.stdout, &["at http://127.0.0.1:1234/v1."]);
-    holds(
-        &reset.stderr,
-        &["The URL http://10.0.0.5:9999/v1 stood there", "`--url default`"],
-    );
+    holds(&reset.stderr, &["It replaces the URL http://10.0.0.5:9999/v1."]);
     let hosted = ["--provider", "hosted", "--model", "m"];
     init(&[&hosted[..], &["--url", "https://proxy.example"]].concat());
     let other_wire = init(&[&hosted[..], &["--api", "chat"]].concat());

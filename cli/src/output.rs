@@ -114,7 +114,7 @@ impl Output {
     /// A line that the user should not miss, though nothing failed.
     pub(crate) fn notice(self, message: &str, hint: Option<&str>) {
         if !self.quiet {
-            self.error_line(&clean(message));
+            self.error_line(&clean(&indented(message)));
             hint.into_iter().for_each(|hint| self.hint(hint));
         }
     }

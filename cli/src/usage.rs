@@ -64,8 +64,12 @@ fn print(error: &clap::Error) -> Result<(), Error> {
 fn command_of(arguments: &[String]) -> String {
     let mut command = &Arguments::command();
     let mut name = command.get_name().to_owned();
-    for argument in arguments {
-        if let Some(called) = command.get_subcommands().find(|known| known.get_name() == argument) {
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        // The one option before a command that takes a value, which may be called like a command.
+        if argument == "--repo" {
+            arguments.next();
+        } else if let Some(called) = command.get_subcommands().find(|known| known.get_name() == argument) {
             command = called;
             name = format!("{name} {argument}");
         }

@@ -372,6 +372,11 @@ pub trait Approver: Send + Sync {
     fn is_crowded(&self) -> bool {
         false
     }
+
+    /// True once somebody has said no: who else says so is a skill.
+    fn has_refused(&self) -> bool {
+        false
+    }
 }
 
 /// What is asked: exactly what will happen.

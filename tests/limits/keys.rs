@@ -65,8 +65,32 @@ fn policy_allows_and_denies() {
     assert_ne!(code, 0, "a denial wins");
     holds(
         &text,
-        &["go over `deny` in the configuration with `--allow write-repository`"],
+        &["`--allow write-repository` before `deny` in the configuration"],
     );
+}
+
+#[test]
+fn the_home_directory_is_a_repository_only_where_the_user_says_so() {
+    let directory = folder(&[("a.py", "x = 1\n")]);
+    let explain = |policy: &str| {
+        let home = Home::configured(&format!("{PROVIDER}\n{policy}"));
+        let mut command = home.tool(directory.path(), &["explain", "."]);
+        let output = command.env("HOME", directory.path()).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), text)
+    };
+    let (code, text) = explain("");
+    assert_eq!(code, Some(2), "{text}");
+    holds(
+        &text,
+        &[
+            "holds your whole home directory, which is no repository without your yes",
+            "`--repo DIR`",
+            "`home = true` below `[policy]`",
+        ],
+    );
+    let (code, text) = explain("[policy]\nhome = true\n");
+    assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]

@@ -469,7 +469,8 @@ pub fn problem_of(error: &io::Error) -> Problem {
     if denied.contains(&error.kind()) {
         let hint = match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem => {
-                "the file system is read-only; the session itself is kept, and `tool results SESSION` shows it"
+                "create the folder `session-reports` with write rights for you; here the file system is read-only, and \
+                 `tool results SESSION` shows the report"
             }
             _ => "create the folder `session-reports` with write rights for you",
         };

@@ -45,6 +45,10 @@ pub(super) fn say_changed(recorder: &Recorder) {
     if changed.is_empty() || recorder.summary().start.work.operation().is_none() {
         return;
     }
+    // It was killed behind its closing words, or so was whoever said them in its place.
+    if recorder.output().contains(&changed.undo_command()) {
+        return;
+    }
     let text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
     // A file may be named like a key.
     let text = Redactor::default().text(&text, None).into_owned();

@@ -203,6 +203,20 @@ fn a_prepared_change_is_on_disk_before_prepare_returns() {
     assert_eq!(recorder.summary().files_modified(), ["a"]);
 }
 
+#[test]
+fn who_goes_on_with_a_journal_knows_how_its_answer_ends() {
+    for (said, missing) in [("one two", "\n\n"), ("- one\n", "\n"), ("", "")] {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let first = recorder(&place);
+        first.event(Event::Token { content: said.into() });
+        first.flush().expect("it can be written");
+        let folder = first.folder().clone();
+        let (summary, extent) = folder.view(|lines| Summary::of(lines)).expect("it can be read");
+        let second = Recorder::resume(folder, summary.expect("it begins as a session"), extent);
+        assert_eq!(second.expect("it can go on").paragraph(), missing, "{said:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
     let place = tempfile::tempdir().expect("a temporary folder");

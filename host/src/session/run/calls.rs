@@ -104,8 +104,10 @@ impl Serving<'_> {
             false => None,
         };
         let mut report = self.tools.call_for_client(context, call).await;
-        let why = report.result.as_ref().err();
-        let why = why.and_then(|error| why_denied(&self.job.repository, error));
+        let why = match &report.result {
+            Err(error) => why_denied(&self.job.repository, error, &context.cancel).await,
+            Ok(_) => None,
+        };
         if let Err(CallError::Failure { hint: hint @ None, .. }) = &mut report.result {
             *hint = why;
         }

@@ -65,7 +65,12 @@ impl Changed {
 
     /// The command that takes it all back.
     pub(super) fn undo_hint(&self) -> String {
-        format!("`tool undo {}` brings the old state back", self.session)
+        format!("{} brings the old state back", self.undo_command())
+    }
+
+    /// That alone, in backticks.
+    pub(super) fn undo_command(&self) -> String {
+        format!("`tool undo {}`", self.session)
     }
 
     /// `Changed 2 files: …`, with the commands that show them and take them back.
@@ -76,10 +81,11 @@ impl Changed {
             let _ = write!(names, " and {more} more");
         }
         let files = if self.files.len() == 1 { "file" } else { "files" };
-        let id = &self.session;
         format!(
-            "{verb} {} {files}: {names}. `tool diff {id}` shows the changes, `tool undo {id}` takes them back{}.",
+            "{verb} {} {files}: {names}. `tool diff {}` shows the changes, {} takes them back{}.",
             self.files.len(),
+            self.session,
+            self.undo_command(),
             self.what_stays()
         )
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::tools::{OwnedArguments, cut_receipt, elapsed_ms, hint_of, summary, verdict};
 use super::{Job, Outcome};
@@ -62,7 +63,11 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
         }
         Err(error) => {
             let problem = Problem::new(&verdict, error.to_string());
-            Err(match hint_of(&error).or_else(|| why_denied(&job.repository, &error)) {
+            let hint = match hint_of(&error) {
+                None => why_denied(&job.repository, &error, &job.cancel).await,
+                hint => hint,
+            };
+            Err(match hint {
                 Some(hint) => problem.with_hint(hint),
                 None => problem,
             })
@@ -82,12 +87,25 @@ async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
 }
 
 /// Why a path may not be opened, as the rules for names have it: a skill learns only that it may not.
-pub(super) fn why_denied(repository: &Repository, error: &CallError) -> Option<String> {
-    let CallError::Failure { code, message, .. } = error else {
+pub(super) async fn why_denied(
+    repository: &Arc<Repository>,
+    error: &CallError,
+    cancel: &CancellationToken,
+) -> Option<String> {
+    let CallError::Failure {
+        code,
+        message,
+        hint: None,
+        ..
+    } = error
+    else {
         return None;
     };
-    let path = message.split('`').nth(1).filter(|_| code == "denied")?;
-    match repository.open_at(path) {
+    let path = message.split('`').nth(1).filter(|_| code == "denied")?.to_owned();
+    let (repository, cancel) = (Arc::clone(repository), cancel.clone());
+    // What has several names may take a walk through everything.
+    let opened = tokio::task::spawn_blocking(move || repository.open_within(&path, &cancel));
+    match opened.await.ok()? {
         Err(OpenError::Denied { reason, .. }) => Some(format!("it {reason}")),
         Err(OpenError::NotRegular { .. }) => Some("it is neither a file nor a directory".to_owned()),
         _ => None,

@@ -97,6 +97,25 @@ async fn undos_go_back_session_by_session_also_after_a_restart() {
     }
 }
 
+/// To undo an undo would bring back what somebody did not want.
+#[tokio::test]
+async fn nobody_is_sent_to_undo_an_undo() {
+    let world = refactors(vec![
+        vec![write("src/main.py", "print(1)\n")],
+        vec![write("src/main.py", "print(2)\n")],
+        vec![write("src/main.py", "print(3)\n")],
+    ]);
+    let (_, second) = (refactor(&world).await, refactor(&world).await);
+    fs::write(world.repository().join("src/main.py"), "print()\n").expect("it can be written");
+    let third = refactor(&world).await;
+    world.sessions.undo(&third).await.expect("it can be undone");
+    let left = world.sessions.undo(&second).await.expect("it answers");
+    assert_eq!(
+        left.left[0].reason,
+        format!("`src/main.py` has been changed since, by the undo of the session {third}")
+    );
+}
+
 #[tokio::test]
 async fn what_the_user_has_changed_since_is_left_and_can_be_undone_later() {
     let world = refactors(vec![vec![write("src/main.py", "print(1)\n"), write("src/b.py", "b\n")]]);
