@@ -367,8 +367,9 @@ mod tests {
     #[test]
     fn no_file_is_learned_any_more_once_the_session_has_ended() {
         // Anchors without a key, each of which is looked at: minutes of work where nothing is optimised.
-        let text = b"://a: token = \"  ".repeat(7 * 1024 * 1024 / 17);
-        let (_folder, repository, arguments) = repository(&[("a", text.as_slice()), ("b", b"x = 1\n")]);
+        let text = b"://a: token = \"  ".repeat(3 * 1024 * 1024 / 17);
+        let longer = [&text, b"x = 1\n".as_slice()].concat();
+        let (_folder, repository, arguments) = repository(&[("a", text.as_slice()), ("b", &longer)]);
         let (redactor, cancel) = (Redactor::default(), CancellationToken::new());
         std::thread::scope(|scope| {
             let looking = scope.spawn(|| Named::of(&arguments, &repository, &redactor, &cancel).files.len());
