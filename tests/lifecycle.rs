@@ -338,6 +338,35 @@ fn a_working_directory_that_is_gone_stops_nothing_but_what_needs_it() {
     gone("service stop").expect(0);
 }
 
+#[test]
+fn a_signal_to_end_is_heeded_while_sessions_are_recovered() {
+    let (home, repository) = (Home::offline(), folder(&[("a.py", "x = 1\n")]));
+    home.run(repository.path(), &["explain", "."]).expect(0);
+    tool(&home, &["service", "stop"]).expect(0);
+    // A disk that does not answer.
+    let sessions = fs::read_dir(home.path().join("sessions"))
+        .expect("it is there")
+        .flatten();
+    let mut summaries = sessions.map(|session| session.path().join("summary.json"));
+    let summary = summaries.find(|summary| summary.exists()).expect("there is one");
+    fs::remove_file(&summary).expect("it is ours");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &summary, rustix::fs::FileType::Fifo, mode, 0).expect("it can be made");
+    let mut daemon = home.tool(Path::new(NOWHERE), &["__daemon", "--port", "0"]);
+    let daemon = daemon.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut daemon = daemon.spawn().expect("the binary runs");
+    let mut said = String::new();
+    let stdout = daemon.stdout.as_mut().expect("it is piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut said).expect("it says how it is");
+    assert_eq!(said.trim(), "\"recovering\"");
+    signal(Pid::from_child(&daemon), Signal::TERM);
+    let begun = Instant::now();
+    assert_eq!(daemon.wait().expect("it is ours").code(), Some(3));
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    fs::remove_file(&summary).expect("it is ours");
+    holds(&tool(&home, &["history"]).expect(0).stdout, &["  complete "]);
+}
+
 /// What is under way is closed, and told to whoever reads; its report is written; nothing stays behind.
 #[test]
 fn a_signal_to_end_closes_what_is_under_way() {

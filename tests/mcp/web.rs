@@ -187,6 +187,26 @@ fn requests_of_the_newest_revision_share_a_session() {
     assert_eq!(listed.matches("  mcp        running").count(), 2, "{listed}");
 }
 
+/// Answers to questions count there: whoever only knows the identifier of a connection is not its client.
+#[test]
+fn a_connection_that_was_opened_with_the_token_is_reached_with_it_alone() {
+    let (home, repository) = (Home::offline(), folder(FILES));
+    let mut web = Web::new(&home.serve(), repository.path());
+    let token = std::fs::read_to_string(home.path().join("token")).expect("the daemon wrote it");
+    let bearer = format!("Bearer {}", token.trim());
+    let with = [("authorization", bearer.as_str())];
+    let hello = web.post_with(&request(1, "initialize", initialize(&json!({}))), &with);
+    web.session = Some(hello.expect(200).headers["mcp-session-id"].clone());
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let list = request(2, "tools/list", json!({}));
+    web.post(&ready).expect(404);
+    web.post_with(&ready, &with).expect(202);
+    web.post(&list).expect(404);
+    web.post(&json!({"jsonrpc": "2.0", "id": 0, "result": {"action": "accept", "content": {}}}))
+        .expect(404);
+    web.post_with(&list, &with).expect(200);
+}
+
 #[test]
 fn who_may_ask_is_the_gates_business_here_as_elsewhere() {
     let (home, repository) = (Home::offline(), folder(FILES));
