@@ -23,6 +23,7 @@ mod mcp;
 mod openapi;
 mod operations;
 mod overview;
+mod protected;
 mod providers;
 mod rest;
 mod rollout;

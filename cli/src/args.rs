@@ -593,7 +593,7 @@ pub(crate) struct PolicyFlags {
     /// Take the repository for somebody else's: commits and installations need a fresh yes
     #[arg(long)]
     pub(crate) untrusted: bool,
-    /// Allow changing one protected path, exact and relative to the root
+    /// Allow one protected path, relative to the root, or one new dot folder
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,
     /// Fail where your team's skills differ from the repository's skills.lock, and ask nothing

@@ -367,7 +367,7 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<crate::skill::policy::Grant>)]
     pub deny: Vec<String>,
-    /// Protected paths that this session may propose, each exact and relative to the root.
+    /// Protected paths that this session may propose, each exact and relative to the root, and new dot folders by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_paths: Vec<String>,
     /// Nothing runs outside of a full sandbox: where this machine does not allow one, that is an error.

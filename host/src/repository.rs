@@ -367,6 +367,22 @@ impl Repository {
         &self.rules
     }
 
+    /// The dot name at the top level that writing to `path` would create, unless it is on the list of harmless ones.
+    ///
+    /// Tools take their settings from such names, often without a question, and no table can know them all. A folder
+    /// that replaces a file counts as new, and so does a name that the system does not let us look at.
+    pub(crate) fn new_dot_name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let name = rules::unlisted_dot_name(path)?;
+        let needs_directory = name.len() < path.len();
+        let found = rustix::fs::statat(self.directory(), name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_there = found.is_ok_and(|stat| {
+            // No proposal goes through a link, so a link stays what it is.
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            !(is_file && needs_directory)
+        });
+        (!is_there).then_some(name)
+    }
+
     /// The handle of the root with the ways to open beneath it.
     pub(crate) fn handle(&self) -> &Root {
         &self.root

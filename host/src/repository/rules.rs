@@ -111,6 +111,10 @@ pub const HIDDEN: &[Rule] = &[
     file(".npmrc", CREDENTIALS),
     file(".pypirc", CREDENTIALS),
     file(".git-credentials", CREDENTIALS),
+    // The settings of a Mercurial or Sapling work tree: addresses with passwords, and what `[auth]` holds.
+    file(".hg/hgrc", CREDENTIALS),
+    file(".hg/hgrc-not-shared", CREDENTIALS),
+    file(".sl/config", CREDENTIALS),
     file(".pgpass", CREDENTIALS),
     file(".my.cnf", CREDENTIALS),
     file(".htpasswd", CREDENTIALS),
@@ -150,6 +154,7 @@ pub const HIDDEN: &[Rule] = &[
     all(".tool-proposal-*", TEMPORARY),
 ];
 
+const VERSION_CONTROL: &str = "belongs to a version-control system, which runs commands that its settings name";
 const GIT_FILES: &str = "changes how git acts";
 const CI: &str = "defines what continuous integration runs";
 const HOOKS: &str = "defines hooks that run code";
@@ -157,21 +162,56 @@ const REVIEW: &str = "says who has to agree to a change";
 const BOT: &str = "configures a robot that changes the repository";
 const PACKAGES: &str = "can make a package manager or a build tool run code";
 const SETTINGS: &str = "configures an editor or an agent, which can make it run code";
+const ENTERING: &str = "configures a tool that runs code when a shell enters the folder";
+const STARTING: &str = "is run by a shell, an interpreter or a debugger when it starts";
 
 /// Protected beside everything hidden: never proposed without an exact path in `--allow-path`.
+///
+/// The table holds names by which other programs run code although the user only enters or opens a folder, starts a
+/// shell, or commits. Source and build files that the user runs on purpose (`Makefile`, `package.json`, `build.rs`,
+/// `conftest.py`, `eslint.config.js`) are what a refactor is for, and are not in it.
 pub const PROTECTED: &[Rule] = &[
+    // Version control. `.git` is hidden.
+    all(".hg", VERSION_CONTROL),
+    all(".hgrc", VERSION_CONTROL),
+    all(".sl", VERSION_CONTROL),
+    all(".jj", VERSION_CONTROL),
+    all(".svn", VERSION_CONTROL),
+    all(".bzr", VERSION_CONTROL),
+    all("_darcs", VERSION_CONTROL),
+    all(".pijul", VERSION_CONTROL),
+    all("_mtn", VERSION_CONTROL),
+    all(".got", VERSION_CONTROL),
+    all(".repo", VERSION_CONTROL),
+    all(".gclient*", VERSION_CONTROL),
+    all(".p4config*", VERSION_CONTROL),
+    // Fossil's databases, and the journals that SQLite plays back into them.
+    all(".fslckout*", VERSION_CONTROL),
+    all("_fossil_", VERSION_CONTROL),
+    all("_fossil_-*", VERSION_CONTROL),
+    all(".fossil-settings", VERSION_CONTROL),
+    // Not the folder: `cvs` may hold anything.
+    all("cvs/root", VERSION_CONTROL),
+    all("cvs/entries", VERSION_CONTROL),
+    all("cvs/repository", VERSION_CONTROL),
+    all("cvs/checkin.prog", VERSION_CONTROL),
+    all("cvs/update.prog", VERSION_CONTROL),
     all(".gitattributes", GIT_FILES),
     all(".gitmodules", GIT_FILES),
+    all(".gitconfig", GIT_FILES),
+    all(".config/git", GIT_FILES),
+    all(".lfsconfig", GIT_FILES),
+    all(".gitreview", GIT_FILES),
+    // Continuous integration.
     all(".github", CI),
     all(".gitea", CI),
     all(".forgejo", CI),
     all(".gitlab", CI),
-    all(".gitlab-ci.yml", CI),
+    all(".gitlab-ci*", CI),
     all(".circleci", CI),
     all("jenkinsfile*", CI),
-    all("azure-pipelines.yml", CI),
-    all("azure-pipelines.yaml", CI),
-    all(".azure-pipelines", CI),
+    all("azure-pipelines*", CI),
+    all(".azure-pipelines*", CI),
     all("bitbucket-pipelines.yml", CI),
     all(".travis.yml", CI),
     all(".drone.*", CI),
@@ -190,82 +230,316 @@ pub const PROTECTED: &[Rule] = &[
     all("cloudbuild.yaml", CI),
     all("cloudbuild.yml", CI),
     all("codefresh.yml", CI),
+    all("wercker.yml", CI),
+    all("screwdriver.yaml", CI),
+    all("screwdriver.yml", CI),
+    all(".scrutinizer.yml", CI),
+    all("shippable.yml", CI),
+    all("codeship-steps.*", CI),
+    all("codeship-services.*", CI),
+    all("bitrise.yml", CI),
+    all("codemagic.yaml", CI),
+    all(".buddy", CI),
+    all("buddy.yml", CI),
+    all(".vela.*", CI),
+    all(".zuul.*", CI),
+    all(".packit.*", CI),
+    all(".copr", CI),
+    all(".onedev-buildspec.yml", CI),
     all(".ci", CI),
+    // Review, and robots.
     all("codeowners", REVIEW),
+    all(".policy.yml", REVIEW),
+    all(".pullapprove.yml", REVIEW),
     all("renovate.json", BOT),
     all("renovate.json5", BOT),
     all(".renovaterc*", BOT),
+    all(".dependabot", BOT),
+    all(".mergify*", BOT),
+    all(".kodiak.toml", BOT),
+    all(".bulldozer.yml", BOT),
+    all(".pr_agent.toml", BOT),
+    all(".coderabbit.*", BOT),
+    // Hooks.
     all(".husky", HOOKS),
     all(".huskyrc*", HOOKS),
     all(".githooks", HOOKS),
+    all(".git-hooks", HOOKS),
+    all("git-hooks", HOOKS),
+    all(".hooks", HOOKS),
+    // Git's own names for hooks: `core.hooksPath` can name any folder.
+    file("applypatch-msg", HOOKS),
+    file("pre-applypatch", HOOKS),
+    file("post-applypatch", HOOKS),
+    file("pre-commit", HOOKS),
+    file("pre-merge-commit", HOOKS),
+    file("prepare-commit-msg", HOOKS),
+    file("commit-msg", HOOKS),
+    file("post-commit", HOOKS),
+    file("pre-rebase", HOOKS),
+    file("post-checkout", HOOKS),
+    file("post-merge", HOOKS),
+    file("post-rewrite", HOOKS),
+    file("pre-push", HOOKS),
+    file("pre-receive", HOOKS),
+    file("post-receive", HOOKS),
+    file("proc-receive", HOOKS),
+    file("post-update", HOOKS),
+    file("push-to-checkout", HOOKS),
+    file("reference-transaction", HOOKS),
+    file("post-index-change", HOOKS),
+    file("pre-auto-gc", HOOKS),
+    file("fsmonitor-watchman", HOOKS),
+    file("sendemail-validate", HOOKS),
     all(".pre-commit-config.yaml", HOOKS),
     all(".pre-commit-config.yml", HOOKS),
     all(".pre-commit-hooks.yaml", HOOKS),
+    all("prek.toml", HOOKS),
+    all("hk.pkl", HOOKS),
     all("lefthook.*", HOOKS),
     all(".lefthook*", HOOKS),
     all("lefthook-local.*", HOOKS),
     all(".overcommit.yml", HOOKS),
     all(".lintstagedrc*", HOOKS),
     all("lint-staged.config.*", HOOKS),
+    all(".commitlintrc*", HOOKS),
+    all("commitlint.config.*", HOOKS),
+    all(".gitlint", HOOKS),
     all(".simple-git-hooks.*", HOOKS),
     all("captainhook.json", HOOKS),
     all("grumphp.yml", HOOKS),
+    all(".arcconfig", HOOKS),
+    all(".arclint", HOOKS),
+    all(".reviewboardrc", HOOKS),
+    // Package managers and build tools, which editors and prompts start by themselves.
     all(".yarnrc*", PACKAGES),
     all(".yarn", PACKAGES),
     all(".pnpmfile.*", PACKAGES),
+    all("pnpmfile.*", PACKAGES),
+    all("bunfig.toml", PACKAGES),
+    all(".bowerrc", PACKAGES),
     file(".cargo/config", PACKAGES),
     file(".cargo/config.toml", PACKAGES),
+    // Both can name a folder to take the compiler from, and prompts ask the compiler for its version.
+    all("rust-toolchain", PACKAGES),
+    all("rust-toolchain.toml", PACKAGES),
     all(".mvn", PACKAGES),
+    all("gradle-wrapper.properties", PACKAGES),
+    all("gradle-wrapper.jar", PACKAGES),
+    all(".jvmopts", PACKAGES),
+    all(".sbtopts", PACKAGES),
+    all(".bsp", PACKAGES),
+    all(".bundle", PACKAGES),
+    all(".bazelrc", PACKAGES),
+    all(".bazeliskrc", PACKAGES),
+    all(".buckconfig*", PACKAGES),
+    all(".swiftpm", PACKAGES),
+    // What a shell runs on entering a folder.
+    all(".envrc*", ENTERING),
+    all("mise.toml", ENTERING),
+    all("mise.*.toml", ENTERING),
+    all(".mise*", ENTERING),
+    all("mise", ENTERING),
+    all(".rtx*", ENTERING),
+    all(".tool-versions", ENTERING),
+    all(".prototools*", ENTERING),
+    all(".autoenv*", ENTERING),
+    all(".shadowenv.d", ENTERING),
+    all(".rvmrc", ENTERING),
+    all(".rbenv-vars", ENTERING),
+    all("devbox.json", ENTERING),
+    all(".devbox", ENTERING),
+    all("devenv.nix", ENTERING),
+    all("devenv.local.nix", ENTERING),
+    all("devenv.yaml", ENTERING),
+    all("devenv.local.yaml", ENTERING),
+    all(".devenv*", ENTERING),
+    all(".flox", ENTERING),
+    all(".pkgx*", ENTERING),
+    // What a shell, an interpreter or a debugger runs when it starts, in any folder or in a home directory.
+    all(".bash*", STARTING),
+    all(".zsh*", STARTING),
+    all(".zprofile", STARTING),
+    all(".zlogin", STARTING),
+    all(".zlogout", STARTING),
+    all(".profile", STARTING),
+    all(".kshrc", STARTING),
+    all(".mkshrc", STARTING),
+    all(".cshrc", STARTING),
+    all(".tcshrc", STARTING),
+    all(".login", STARTING),
+    all(".logout", STARTING),
+    all(".xinitrc", STARTING),
+    all(".xprofile", STARTING),
+    all(".xsession*", STARTING),
+    all(".tmux.conf", STARTING),
+    all(".config/fish", STARTING),
+    all(".config/nushell", STARTING),
+    all(".config/autostart", STARTING),
+    all(".config/systemd", STARTING),
+    all(".config/environment.d", STARTING),
+    all(".rprofile", STARTING),
+    all(".renviron", STARTING),
+    all(".rdata", STARTING),
+    all(".radian_profile", STARTING),
+    all(".irbrc", STARTING),
+    all(".pryrc", STARTING),
+    all(".byebugrc", STARTING),
+    all(".rdbgrc*", STARTING),
+    all(".iex.exs", STARTING),
+    all(".erlang", STARTING),
+    all(".ghci", STARTING),
+    all(".ghcid", STARTING),
+    all(".ocamlinit", STARTING),
+    all(".octaverc", STARTING),
+    all(".perldb", STARTING),
+    all(".psysh.php", STARTING),
+    all(".gdbinit*", STARTING),
+    all(".lldbinit*", STARTING),
+    all(".jdbrc", STARTING),
+    all(".pdbrc", STARTING),
+    all(".pythonrc*", STARTING),
+    all("sitecustomize.py", STARTING),
+    all("usercustomize.py", STARTING),
+    all("jupyter_config.*", STARTING),
+    all("jupyter_*_config.py", STARTING),
+    all("jupyter_*_config.json", STARTING),
+    // Editors and their language servers.
     all(".vscode", SETTINGS),
     all("*.code-workspace", SETTINGS),
+    all(".theia", SETTINGS),
     all(".idea", SETTINGS),
+    all("*.ipr", SETTINGS),
+    all(".run", SETTINGS),
+    all("*.run.xml", SETTINGS),
     all(".fleet", SETTINGS),
     all(".zed", SETTINGS),
     all(".vs", SETTINGS),
     all("*.sublime-project", SETTINGS),
+    all(".project", SETTINGS),
+    all(".cproject", SETTINGS),
+    all(".settings", SETTINGS),
+    all(".classpath", SETTINGS),
+    all(".factorypath", SETTINGS),
+    all(".externaltoolbuilders", SETTINGS),
+    all(".helix", SETTINGS),
+    all(".nova", SETTINGS),
+    all(".lapce", SETTINGS),
     all(".exrc", SETTINGS),
-    all(".vimrc", SETTINGS),
-    all(".nvimrc", SETTINGS),
-    all(".nvim.lua", SETTINGS),
+    all("_exrc", SETTINGS),
+    all(".vim*", SETTINGS),
+    all("_vimrc", SETTINGS),
+    all(".gvimrc", SETTINGS),
+    all(".lvimrc", SETTINGS),
+    all(".local.vimrc", SETTINGS),
+    all(".localvimrc", SETTINGS),
+    all(".nvim*", SETTINGS),
+    all(".lazy.lua", SETTINGS),
+    all(".neoconf.json", SETTINGS),
+    all(".nlsp-settings", SETTINGS),
+    all(".ycm_extra_conf.*", SETTINGS),
     all(".dir-locals*", SETTINGS),
+    all(".emacs*", SETTINGS),
+    all(".clangd", SETTINGS),
+    all(".ccls", SETTINGS),
+    all(".merlin", SETTINGS),
+    all("hie.yaml", SETTINGS),
+    all(".hie-bios", SETTINGS),
+    all(".lsp", SETTINGS),
+    all(".calva", SETTINGS),
+    all(".joyride", SETTINGS),
+    all(".tern-project", SETTINGS),
+    all(".luarc*", SETTINGS),
+    all(".phpactor.*", SETTINGS),
+    all(".solargraph.yml", SETTINGS),
+    all(".ruby-lsp", SETTINGS),
+    all(".ropeproject", SETTINGS),
+    all(".jedi", SETTINGS),
+    all(".pyre_configuration*", SETTINGS),
+    // Development containers and hosted editors.
     all(".devcontainer", SETTINGS),
     all(".devcontainer.json", SETTINGS),
     all(".gitpod*", SETTINGS),
     all(".idx", SETTINGS),
-    all(".envrc", SETTINGS),
-    all("mise.toml", SETTINGS),
-    all(".mise*", SETTINGS),
-    all(".mcp.json", SETTINGS),
+    all(".replit", SETTINGS),
+    all(".codesandbox", SETTINGS),
+    all(".stackblitzrc", SETTINGS),
+    // Agents.
+    all(".mcp*", SETTINGS),
     all("mcp.json", SETTINGS),
-    all(".claude", SETTINGS),
+    all(".claude*", SETTINGS),
     all("claude.md", SETTINGS),
     all("claude.local.md", SETTINGS),
-    all(".gemini", SETTINGS),
+    all(".gemini*", SETTINGS),
     all("gemini.md", SETTINGS),
+    all(".qwen*", SETTINGS),
+    all("qwen.md", SETTINGS),
     all("agents.md", SETTINGS),
+    all("agents.override.md", SETTINGS),
     all("agent.md", SETTINGS),
+    all(".agent", SETTINGS),
     all(".agents", SETTINGS),
-    all(".codex", SETTINGS),
-    all(".cursor", SETTINGS),
-    all(".cursorrules", SETTINGS),
-    all(".cursorignore", SETTINGS),
-    all(".windsurf", SETTINGS),
-    all(".windsurfrules", SETTINGS),
-    all(".clinerules", SETTINGS),
+    all(".codex*", SETTINGS),
+    all(".cursor*", SETTINGS),
+    all(".windsurf*", SETTINGS),
+    all(".cline*", SETTINGS),
     all(".roo*", SETTINGS),
+    all(".kilocode*", SETTINGS),
+    all(".trae*", SETTINGS),
+    all(".factory", SETTINGS),
+    all(".openhands*", SETTINGS),
     all(".kiro", SETTINGS),
     all(".junie", SETTINGS),
+    all(".aiassistant", SETTINGS),
     all(".continue", SETTINGS),
     all(".continuerc*", SETTINGS),
     all(".aider*", SETTINGS),
     all(".amazonq", SETTINGS),
     all(".augment*", SETTINGS),
-    all(".goosehints", SETTINGS),
-    all(".opencode", SETTINGS),
+    all(".goose*", SETTINGS),
+    all(".opencode*", SETTINGS),
     all("opencode.json*", SETTINGS),
+    all("opencode.md", SETTINGS),
+    all(".crush*", SETTINGS),
+    all("crush.json", SETTINGS),
+    all("crush.md", SETTINGS),
+    all(".warp", SETTINGS),
+    all("warp.md", SETTINGS),
+    all("replit.md", SETTINGS),
+    all(".serena", SETTINGS),
+    all(".rules", SETTINGS),
     all("copilot-instructions.md", SETTINGS),
     all(".tool.toml", SETTINGS),
     all("skills.lock", SETTINGS),
+];
+
+/// Dot files that a proposal may create at the top level of a repository without `--allow-path`: they are data of one
+/// program that can name neither a command nor code to load.
+///
+/// Every other new dot name there needs the user's yes, because tools that this program has never heard of take their
+/// settings from such names. Not on the list, and why: `.prettierrc*`, `.eslintrc*`, `.stylelintrc*`, `.babelrc` and
+/// `.markdownlint-cli2.*` load plug-ins, also in their data forms, and editors run them when a file is saved; `.flake8`,
+/// `.pylintrc` and `.coveragerc` load modules; `.nvmrc` and `.python-version` choose the program that a shell runs next.
+const HARMLESS_DOT_FILES: [&str; 19] = [
+    ".clang-format",
+    ".dockerignore",
+    ".editorconfig",
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".eslintignore",
+    ".git-blame-ignore-revs",
+    ".gitignore",
+    ".gitkeep",
+    ".ignore",
+    ".mailmap",
+    ".markdownlint.json",
+    ".markdownlint.yaml",
+    ".markdownlintignore",
+    ".nojekyll",
+    ".npmignore",
+    ".prettierignore",
+    ".rustfmt.toml",
 ];
 
 /// Directories that lists leave out because the specification says so. They are not hidden: a path in one can be read.
@@ -415,6 +689,15 @@ impl Rules {
             })
         })
     }
+}
+
+/// The first part of a path where that part starts with a dot and is not known to be harmless.
+///
+/// The path is one that [`path::normalise`] gives. `.gitignore` is harmless as a file; a folder of that name is not.
+pub(super) fn unlisted_dot_name(path: &str) -> Option<&str> {
+    let name = path.split('/').next()?;
+    let is_dot_name = defence::on(Defence::ProtectedNames) && fold(name).starts_with('.');
+    (is_dot_name && !HARMLESS_DOT_FILES.contains(&fold(path).as_ref())).then_some(name)
 }
 
 const SHORT: &str = "may be the short name of something hidden, on this file system";
@@ -940,6 +1223,60 @@ mod tests {
         ] {
             assert_eq!(rules.protected(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn version_control_folders_are_protected_at_any_depth_and_their_credentials_hidden() {
+        let rules = Rules::default();
+        for path in [
+            ".hg/requires",
+            "packages/a/.HG/requires",
+            ".jj/repo/config.toml",
+            ".svn/wc.db",
+            ".bzr/branch/branch.conf",
+            "_darcs/prefs/defaults",
+            "_MTN/monotonerc",
+            ".pijul/config",
+            ".sl/requires",
+            ".fslckout",
+            "_FOSSIL_",
+            "_FOSSIL_-journal",
+            "CVS/Root",
+            "src/CVS/Update.prog",
+            "scripts/hooks/pre-commit",
+        ] {
+            assert!(rules.protected(path).is_some(), "{path}");
+            assert_eq!(rules.hidden(path, false), None, "{path}");
+        }
+        for path in [
+            ".hg/hgrc",
+            "a/.hg/hgrc",
+            ".HG/HGRC",
+            ".hg/hgrc.bak",
+            ".hg/hgrc-not-shared",
+            ".sl/config",
+        ] {
+            assert!(rules.hidden(path, false).is_some(), "{path}");
+        }
+        for path in [
+            "cvs/ada.md",
+            "src/hg.rs",
+            "_fossil_fuel.scss",
+            "pre-commit.md",
+            "src/mise.rs",
+            "src/devenv.py",
+        ] {
+            assert_eq!(rules.protected(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn harmless_names_are_neither_hidden_nor_protected_and_stand_in_their_order() {
+        let rules = Rules::default();
+        for name in HARMLESS_DOT_FILES {
+            assert_eq!((rules.protected(name), unlisted_dot_name(name)), (None, None), "{name}");
+        }
+        assert!(HARMLESS_DOT_FILES.is_sorted());
     }
 
     #[test]

@@ -38,8 +38,11 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
     }
     let lock = changes::write_lock(&context.repository);
     let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
-    for path in proposal.files.keys() {
+    for (path, content) in &proposal.files {
         judge_path(context, path)?;
+        if content.is_some() {
+            judge_new_name(context, path)?;
+        }
         judge_role(context, path)?;
     }
     judge_shape(context, &proposal)?;
@@ -292,6 +295,23 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
         format!("`{path}` is {word}: it {reason}"),
         Some(&hint),
     ))
+}
+
+/// Refuses a path that would create a dot file or a dot folder at the top level, unless the user allowed this path or
+/// this name, or the name is known to be harmless.
+fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
+    let Some(name) = context.repository.new_dot_name(path) else {
+        return Ok(());
+    };
+    if is_allowed(context, path) || is_allowed(context, name) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{path}` is protected: it would create `{name}`, and tools run code from new dot files and dot folders at the \
+         top level of a repository"
+    );
+    let hint = format!("only the user can allow it, with `--allow-path {name}`");
+    Err(failure("denied", message, Some(&hint)))
 }
 
 /// Refuses what would decide how tests run where only tests are to be written: they could pass by never running.

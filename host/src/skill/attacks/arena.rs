@@ -21,7 +21,7 @@ use crate::skill::{Builtin, CallContext, Limits, SkillHost};
 pub(super) const SECRET: &str = "SECRET";
 
 /// Files, relative to the arena.
-const FILES: [(&str, &str); 19] = [
+const FILES: [(&str, &str); 20] = [
     ("repo/README.md", "hello"),
     ("repo/src/main.rs", "fn main() {}"),
     ("repo/.env", "SECRET=1"),
@@ -31,6 +31,7 @@ const FILES: [(&str, &str); 19] = [
     ("repo/.netrc", "SECRET 5"),
     ("repo/notes.txt", "-----BEGIN RSA PRIVATE KEY-----\nSECRET 6\n"),
     ("repo/.git/config", "SECRET 7"),
+    ("repo/.hg/hgrc", "SECRET 13"),
     ("repo/store/config", "SECRET 8"),
     ("repo/store/HEAD", "ref: refs/heads/main\n"),
     ("repo/state/token", "SECRET 9"),

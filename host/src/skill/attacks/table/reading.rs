@@ -19,6 +19,12 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .held_by(&[Defence::HiddenNames]),
     read(
+        "read_hidden_settings",
+        "read Mercurial's settings of the repository, which can hold passwords",
+        &[Ask::at("read", "/repo/.hg/hgrc")],
+    )
+    .held_by(&[Defence::HiddenNames]),
+    read(
         "read_hidden_case",
         "read a hidden file whose name has another case",
         &[Ask::at("read", "/repo/src/.ENV")],

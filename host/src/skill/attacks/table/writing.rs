@@ -88,6 +88,36 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .held_by(&[Defence::ProtectedNames]),
     propose(
+        "propose_version_control",
+        "leave settings for another version-control system, which runs what they name",
+        &[Ask::at("write-deep", "/stage/sub/.jj/repo/config.toml")],
+    )
+    .held_by(&[Defence::ProtectedNames]),
+    propose(
+        "propose_version_control_settings",
+        "leave settings with an extension for Mercurial",
+        &[Ask::at("write-deep", "/stage/sub/.hg/hgrc")],
+    )
+    .held_by(&[Defence::HiddenNames, Defence::ProtectedNames]),
+    propose(
+        "propose_entered_folder",
+        "leave what a shell runs when it enters the folder",
+        &[Ask::at("write-deep", "/stage/sub/mise/config.toml")],
+    )
+    .held_by(&[Defence::ProtectedNames]),
+    propose(
+        "propose_new_dot_file",
+        "make a dot file that no table knows",
+        &[Ask::at("write", "/stage/.unheard-of.toml")],
+    )
+    .held_by(&[Defence::ProtectedNames]),
+    propose(
+        "propose_new_dot_folder",
+        "make a dot folder that no table knows",
+        &[Ask::at("write-deep", "/stage/.unheard-of/settings.json")],
+    )
+    .held_by(&[Defence::ProtectedNames]),
+    propose(
         "propose_git_shape",
         "make a directory that git takes for its own",
         &[Ask::at("git-shape", "/stage/fresh")],

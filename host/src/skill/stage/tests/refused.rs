@@ -66,6 +66,96 @@ fn an_allowed_path_is_exact() {
     bench.refused(&[("state/token", "x")], &[], "denied", message);
 }
 
+/// The refusal of a path that would create a dot name at the top level.
+fn new_dot_name(path: &str, name: &str) -> String {
+    format!(
+        "`{path}` is protected: it would create `{name}`, and tools run code from new dot files and dot folders at the top \
+         level of a repository"
+    )
+}
+
+#[test]
+fn a_new_dot_name_at_the_top_level_needs_a_yes() {
+    let bench = Bench::new(&[("sub/a.txt", "a"), (".later", "a file")]);
+    symlink("sub", bench.root(".link")).expect("a link is made");
+    for (path, name) in [
+        (".unheard-of", ".unheard-of"),
+        (".unheard-of/settings.json", ".unheard-of"),
+        (".eslintrc.json", ".eslintrc.json"),
+        (".prettierrc", ".prettierrc"),
+        (".GITIGNORE.d/a", ".GITIGNORE.d"),
+        (".gitignore/a", ".gitignore"),
+        (".gitignore.", ".gitignore."),
+        (".\u{200d}x", ".\u{200d}x"),
+        ("\u{200d}.x", "\u{200d}.x"),
+        ("...", "..."),
+    ] {
+        bench.refused(
+            &[("fine.txt", "f"), (path, "x")],
+            &[],
+            "denied",
+            &new_dot_name(path, name),
+        );
+    }
+    // A folder in the place of a file is a new folder.
+    bench.see(".later");
+    let message = new_dot_name(".later/a", ".later");
+    bench.refused(&[(".later/a", "x")], &[".later"], "denied", &message);
+    let message = "`.link/a` leads through a symbolic link";
+    bench.refused(&[(".link/a", "x")], &[], "denied", message);
+    let failure = bench.propose(&[(".unheard-of/a", "x")], &[]).expect_err("it is new");
+    assert_eq!(
+        failure.hint.as_deref(),
+        Some("only the user can allow it, with `--allow-path .unheard-of`")
+    );
+}
+
+#[test]
+fn harmless_dot_names_and_those_that_are_there_need_no_yes() {
+    let bench = Bench::new(&[
+        (".eslintrc.json", "{}"),
+        (".storybook/main.js", "old"),
+        ("sub/a.txt", "a"),
+    ]);
+    bench.see(".eslintrc.json");
+    bench.see(".storybook/main.js");
+    let files = [
+        (".eslintrc.json", "{\"root\": true}"),
+        (".storybook/main.js", "new"),
+        (".storybook/new.js", "new"),
+        (".gitignore", "target/"),
+        (".GitIgnore", "target/"),
+        (".editorconfig", "root = true"),
+        (".env.example", "KEY="),
+        ("sub/.unheard-of/a", "x"),
+    ];
+    let mut paths = files.map(|(path, _)| path);
+    paths.sort_unstable();
+    assert_eq!(bench.propose(&files, &[]).expect("committed"), paths);
+    let gone = bench.propose(&[], &[".eslintrc.json", ".storybook/main.js"]);
+    assert_eq!(gone.expect("committed"), [".eslintrc.json", ".storybook/main.js"]);
+    let message = new_dot_name(".eslintrc.json", ".eslintrc.json");
+    bench.refused(&[(".eslintrc.json", "{}")], &[], "denied", &message);
+}
+
+#[test]
+fn a_new_dot_name_is_allowed_by_its_path_or_by_itself_and_what_is_protected_in_it_is_not() {
+    let request = allowing(&[".one/a.json", ".two", "./.three.toml", ".vscode"]);
+    let bench = Bench::with(&[], Operation::Refactor, &request);
+    let message = new_dot_name(".one/b.json", ".one");
+    bench.refused(&[(".one/a.json", "a"), (".one/b.json", "b")], &[], "denied", &message);
+    let files = [(".one/a.json", "a"), (".three.toml", "c"), (".two/x/b.json", "b")];
+    assert_eq!(
+        bench.propose(&files, &[]).expect("committed"),
+        files.map(|(path, _)| path)
+    );
+    let message =
+        "`.two/mise/config.toml` is protected: it configures a tool that runs code when a shell enters the folder";
+    bench.refused(&[(".two/mise/config.toml", "x")], &[], "denied", message);
+    let message = "`.vscode/tasks.json` is protected: it configures an editor or an agent, which can make it run code";
+    bench.refused(&[(".vscode/tasks.json", "x")], &[], "denied", message);
+}
+
 #[test]
 fn a_directory_is_not_made_a_git_directory() {
     let bench = Bench::new(&[("x/objects/a", ""), ("x/refs/a", ""), ("y/HEAD", "ref")]);

@@ -3,6 +3,21 @@
 use super::*;
 
 #[test]
+fn undo_restores_dot_names_that_no_proposal_could_create() {
+    let bench = Bench::new(&[(".eslintrc.json", "{}"), (".storybook/main.js", "old")]);
+    let before = bench.tree();
+    bench.see(".eslintrc.json");
+    bench.see(".storybook/main.js");
+    bench
+        .propose(&[], &[".eslintrc.json", ".storybook/main.js"])
+        .expect("committed");
+    fs::remove_dir(bench.root(".storybook")).expect("it is empty");
+    let (report, _) = bench.undo(&bench.journal.changes());
+    assert_eq!((report.restored.len(), report.left_alone.len()), (2, 0));
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
 fn undo_restores_byte_for_byte() {
     let bench = Bench::new(&[("a.txt", "one\r\n\u{0}"), ("keep/b.txt", "b"), ("c.txt", "c")]);
     fs::set_permissions(bench.root("c.txt"), fs::Permissions::from_mode(0o600)).expect("the mode is set");
