@@ -54,7 +54,7 @@ const CALLS: &[Defence] = &[Defence::HelperSystemCalls];
 const CALLS_AND_FILES: &[Defence] = &[Defence::HelperSystemCalls, Defence::HelperLandlock];
 
 /// All of them.
-pub const ATTEMPTS: [Attempt; 13] = [
+pub const ATTEMPTS: [Attempt; 14] = [
     Attempt {
         needs_landlock: true,
         ..attempt("helper-open-outside", "open a file that its work is not on", FILES)
@@ -70,6 +70,7 @@ pub const ATTEMPTS: [Attempt; 13] = [
     attempt("helper-signal", "send a signal to its starter", CALLS_AND_FILES),
     attempt("helper-limits", "change the limits of its starter", CALLS),
     attempt("helper-mode", "change the mode of a file of the user", CALLS),
+    attempt("helper-lease", "keep others from writing to a file of the user", CALLS),
     attempt("helper-code", "make code at run time", CALLS),
     attempt(
         "helper-environment",
@@ -108,6 +109,7 @@ fn make(attempts: &Attempts) -> Vec<bool> {
         "helper-signal" => starter.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok()),
         "helper-limits" => system::changes_limits(starter),
         "helper-mode" => changes_a_mode(&attempts.inside),
+        "helper-lease" => std::fs::File::open(&attempts.inside).is_ok_and(|file| system::holds_lease(&file)),
         "helper-code" => system::makes_code(),
         "helper-environment" => has_environment(),
         "helper-handles" => has_handles(),
@@ -168,6 +170,8 @@ fn takes_memory() -> bool {
 mod system {
     //! Attempts that take a call of this system.
 
+    use std::os::fd::AsRawFd;
+
     use rustix::process::{Pid, Resource};
 
     #[expect(unsafe_code, reason = "the attempts are to do what must not be possible")]
@@ -189,6 +193,12 @@ mod system {
         );
         // SAFETY: a new mapping that nothing else refers to.
         unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) != libc::MAP_FAILED }
+    }
+
+    #[expect(unsafe_code, reason = "no safe function for it")]
+    pub(super) fn holds_lease(file: &std::fs::File) -> bool {
+        // SAFETY: the command takes a number, and the handle is open.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0 }
     }
 
     #[expect(unsafe_code, reason = "a number is looked at that may belong to nobody")]
@@ -213,6 +223,10 @@ mod system {
     }
 
     pub(super) fn makes_code() -> bool {
+        true
+    }
+
+    pub(super) fn holds_lease(_file: &std::fs::File) -> bool {
         true
     }
 

@@ -109,6 +109,10 @@ const NAMESPACE_FLAGS: [u64; 7] = [
     0x4000_0000,
 ];
 
+/// Leases of files (`F_SETLEASE`) and delegations of folders (`F_SETDELEG`, since Linux 6.19): both take no more than a
+/// handle for reading, and keep everybody who wants to write waiting, 45 seconds each time.
+const LEASE_COMMANDS: [u64; 2] = [1024, 1040];
+
 /// Putting characters into a terminal's input (`TIOCSTI`), and the console's way to the same (`TIOCLINUX`).
 const TERMINAL_COMMANDS: [u64; 2] = [0x5412, 0x541c];
 
@@ -174,6 +178,8 @@ fn refused() -> Result<Rules, seccompiler::Error> {
     rules.push((number::CLONE, clone.into_iter().collect::<Result<_, _>>()?));
     let ioctl = TERMINAL_COMMANDS.map(|command| rule(&[(1, SeccompCmpOp::Eq, command)]));
     rules.push((number::IOCTL, ioctl.into_iter().collect::<Result<_, _>>()?));
+    let fcntl = LEASE_COMMANDS.map(|command| rule(&[(1, SeccompCmpOp::Eq, command)]));
+    rules.push((libc::SYS_fcntl, fcntl.into_iter().collect::<Result<_, _>>()?));
     // To ask for it (-1) and to set the usual one (0) changes nothing.
     let personality = rule(&[(0, SeccompCmpOp::Ne, 0), (0, SeccompCmpOp::Ne, 0xffff_ffff)])?;
     rules.push((number::PERSONALITY, vec![personality]));

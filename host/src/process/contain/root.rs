@@ -5,11 +5,11 @@
 //! lies there, and then takes the place of `/`.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
@@ -85,21 +85,33 @@ pub(super) fn etc_places() -> impl Iterator<Item = PathBuf> {
 /// Devices that hold nothing.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// What of `/proc` changes the machine or shows it: read-only, then hidden.
+/// Entries of `/proc` that change the machine, and are made read-only.
 const PROC_READ_ONLY: [&str; 5] = ["sys", "bus", "fs", "irq", "sysrq-trigger"];
-const PROC_HIDDEN: [&str; 12] = [
+
+/// Entries of `/proc` that show the machine, and are hidden. The kernel's command line can hold keys that a hypervisor
+/// or an installer has put there, and no test suite needs it.
+const PROC_HIDDEN: [&str; 21] = [
     "acpi",
     "asound",
+    "cmdline",
+    "config.gz",
     "interrupts",
     "kallsyms",
     "kcore",
     "keys",
     "key-users",
     "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
     "latency_stats",
+    "pagetypeinfo",
     "sched_debug",
     "scsi",
+    "slabinfo",
     "timer_list",
+    "tty/driver",
+    "vmallocinfo",
 ];
 
 /// Builds the root and moves there.
@@ -391,7 +403,11 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
     }
     let empty = new(Path::new("/var/empty"));
     directory(&empty)?;
-    for name in PROC_HIDDEN {
+    for name in PROC_HIDDEN
+        .map(OsString::from)
+        .into_iter()
+        .chain(for_root_alone(&place)?)
+    {
         let path = place.join(name);
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {
@@ -406,6 +422,22 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
         rustix::mount::mount_remount(&place, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
     }
     Ok(())
+}
+
+/// The entries of `/proc` that only their owner, the machine's root, may read. A run of root owns them too. The kernel
+/// gains new ones with every few releases, so their mode counts and not their name.
+fn for_root_alone(proc: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(proc)? {
+        let entry = entry?;
+        // A process may have ended since. Its folder can be read by everybody.
+        let mode = entry.metadata().map_or(0, |metadata| metadata.mode());
+        let is_listed = PROC_HIDDEN.iter().any(|&name| entry.file_name() == name);
+        if mode & 0o404 == 0o400 && !is_listed {
+            names.push(entry.file_name());
+        }
+    }
+    Ok(names)
 }
 
 /// What stays of a root of the run's own where there is none: the processes of its namespace.

@@ -8,7 +8,8 @@ use seccompiler::{BpfProgram, SeccompCmpOp};
 
 use super::{Rules, errno, program, rule};
 
-/// System V's shared memory, semaphores and queues, POSIX queues, and older forms of calls that somebody answers.
+/// System V's shared memory, semaphores and queues, POSIX queues, names for sockets (an end of a pair could take an
+/// abstract name that another program listens at), and older forms of calls that somebody answers.
 const REFUSED: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -23,6 +24,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
+    libc::SYS_bind,
+    libc::SYS_listen,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_utime,
     #[cfg(target_arch = "x86_64")]

@@ -197,6 +197,19 @@ def change_attributes_outside():
     return "changed the attributes of a file outside"
 
 @attempt
+def hold_lease():
+    """By a handle for reading. The kernel looks at the lower half of the command alone."""
+    handle, refused = os.open(sys.executable, os.O_RDONLY), None
+    for command in [1024, 1 << 32 | 1024, 1040]:
+        try:
+            call(72, 25, handle, command, 0)
+            return "keeps writers from " + sys.executable
+        except OSError as error:
+            if not refused or error.errno != errno.EPERM:
+                refused = error
+    raise refused
+
+@attempt
 def leave_root():
     fork_and(lambda: os.chroot("sub"))
     return "changed the root"
@@ -291,6 +304,25 @@ def read_kernel_memory():
     if os.open("/proc/kcore", os.O_RDONLY) and os.path.getsize("/proc/kcore"):
         return "opened it"
     raise OSError(errno.ENOENT, "")
+
+def read_proc(names):
+    """A name that holds nothing counts as one that is not there."""
+    for name in names:
+        try:
+            if os.read(os.open("/proc/" + name, os.O_RDONLY), 8):
+                return "read /proc/" + name
+        except OSError:
+            pass
+    raise OSError(errno.ENOENT, "")
+
+@attempt
+def read_kernel_tables():
+    names = ["kpagecount", "kpageflags", "kpagecgroup", "slabinfo", "vmallocinfo", "pagetypeinfo", "timer_list", "tty/driver/serial"]
+    proc = os.listdir("/proc")
+    return read_proc(names + [name for name in proc if os.lstat("/proc/" + name).st_mode & 0o404 == 0o400])
+
+@attempt
+def read_kernel_settings(): return read_proc(["cmdline", "config.gz"])
 
 @attempt
 def trace():
@@ -475,6 +507,12 @@ def reach_abstract(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, b"\0" + k
 
 @attempt
 def reach_socket(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, os.path.join(know["outside"], "socket"))
+
+@attempt
+def take_abstract_name():
+    one, _ = socket.socketpair()
+    one.bind("\0" + know["abstract"] + "-taken")
+    return "has an abstract name"
 
 @attempt
 def reach_socket_by_pair():

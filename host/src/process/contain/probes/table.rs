@@ -124,6 +124,11 @@ pub const ATTEMPTS: &[Attempt] = &[
         ABSENT,
         Refused(&["ENOTSUP", "EOPNOTSUPP"]),
     ),
+    both(
+        "hold_lease",
+        "keep others from writing to a program of the system",
+        FORBIDDEN,
+    ),
     both("leave_root", "change its root directory", FORBIDDEN),
     both("keep_rights", "keep capabilities", FORBIDDEN),
     both("inherit_handles", "find open handles", Refused(&["EBADF"])),
@@ -159,6 +164,18 @@ pub const ATTEMPTS: &[Attempt] = &[
         "read_kernel_memory",
         "read the kernel's memory",
         Refused(&["ENOENT", "EACCES", "EPERM"]),
+    ),
+    each(
+        "read_kernel_tables",
+        "read what the kernel shows to root alone",
+        ABSENT,
+        Nothing,
+    ),
+    each(
+        "read_kernel_settings",
+        "read how the kernel was started",
+        ABSENT,
+        Nothing,
     ),
     both("trace", "trace another process", FORBIDDEN),
     both("trace_me", "trace at all", FORBIDDEN),
@@ -241,6 +258,12 @@ pub const ATTEMPTS: &[Attempt] = &[
         NO_FAMILY,
     ),
     each("reach_socket", "reach a socket by its path", ABSENT, NO_FAMILY),
+    each(
+        "take_abstract_name",
+        "take an abstract name of the machine",
+        Nothing,
+        FORBIDDEN,
+    ),
     each(
         "reach_socket_by_pair",
         "reach one by a pair of sockets",
