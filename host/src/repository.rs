@@ -371,8 +371,8 @@ impl Repository {
     ///
     /// Tools take their settings from such names, often without a question, and no table can know them all. A folder
     /// that replaces a file counts as new, and so does a name that the system does not let us look at.
-    pub(crate) fn new_dot_name<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let name = rules::unlisted_dot_name(path)?;
+    pub(crate) fn find_new_dot_name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let name = rules::find_unlisted_dot_name(path)?;
         let needs_directory = name.len() < path.len();
         let found = rustix::fs::statat(self.directory(), name, AtFlags::SYMLINK_NOFOLLOW);
         let is_there = found.is_ok_and(|stat| {

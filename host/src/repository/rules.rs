@@ -163,6 +163,7 @@ const BOT: &str = "configures a robot that changes the repository";
 const PACKAGES: &str = "can make a package manager or a build tool run code";
 const SETTINGS: &str = "configures an editor or an agent, which can make it run code";
 const ENTERING: &str = "configures a tool that runs code when a shell enters the folder";
+const INSTALLED: &str = "holds what is installed, which editors, shells and interpreters run";
 const STARTING: &str = "is run by a shell, an interpreter or a debugger when it starts";
 
 /// Protected beside everything hidden: never proposed without an exact path in `--allow-path`.
@@ -334,6 +335,17 @@ pub const PROTECTED: &[Rule] = &[
     all(".bazeliskrc", PACKAGES),
     all(".buckconfig*", PACKAGES),
     all(".swiftpm", PACKAGES),
+    // Packages and environments, which `install_package` writes. A new file there runs with the next start of Python, of
+    // an editor's linter or of a shell, and no diff of git shows it. The rest of `node_modules` is not here: test suites
+    // keep packages of that name as fixtures.
+    all(".venv", INSTALLED),
+    all("pyvenv.cfg", INSTALLED),
+    all("site-packages", INSTALLED),
+    all("dist-packages", INSTALLED),
+    all("__pypackages__", INSTALLED),
+    all("node_modules/.bin", INSTALLED),
+    all(".pnp.*", INSTALLED),
+    all(".direnv", INSTALLED),
     // What a shell runs on entering a folder.
     all(".envrc*", ENTERING),
     all("mise.toml", ENTERING),
@@ -694,7 +706,7 @@ impl Rules {
 /// The first part of a path where that part starts with a dot and is not known to be harmless.
 ///
 /// The path is one that [`path::normalise`] gives. `.gitignore` is harmless as a file; a folder of that name is not.
-pub(super) fn unlisted_dot_name(path: &str) -> Option<&str> {
+pub(super) fn find_unlisted_dot_name(path: &str) -> Option<&str> {
     let name = path.split('/').next()?;
     let is_dot_name = defence::on(Defence::ProtectedNames) && fold(name).starts_with('.');
     (is_dot_name && !HARMLESS_DOT_FILES.contains(&fold(path).as_ref())).then_some(name)
@@ -1259,6 +1271,13 @@ mod tests {
             assert!(rules.hidden(path, false).is_some(), "{path}");
         }
         for path in [
+            ".venv/lib/python3.12/site-packages/a.pth",
+            "web/node_modules/.bin/a",
+            "env/lib/site-packages/a.py",
+        ] {
+            assert_eq!(rules.protected(path), Some(INSTALLED), "{path}");
+        }
+        for path in [
             "cvs/ada.md",
             "src/hg.rs",
             "_fossil_fuel.scss",
@@ -1274,7 +1293,11 @@ mod tests {
     fn harmless_names_are_neither_hidden_nor_protected_and_stand_in_their_order() {
         let rules = Rules::default();
         for name in HARMLESS_DOT_FILES {
-            assert_eq!((rules.protected(name), unlisted_dot_name(name)), (None, None), "{name}");
+            assert_eq!(
+                (rules.protected(name), find_unlisted_dot_name(name)),
+                (None, None),
+                "{name}"
+            );
         }
         assert!(HARMLESS_DOT_FILES.is_sorted());
     }

@@ -300,7 +300,7 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
 /// Refuses a path that would create a dot file or a dot folder at the top level, unless the user allowed this path or
 /// this name, or the name is known to be harmless.
 fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
-    let Some(name) = context.repository.new_dot_name(path) else {
+    let Some(name) = context.repository.find_new_dot_name(path) else {
         return Ok(());
     };
     if is_allowed(context, path) || is_allowed(context, name) {

@@ -406,7 +406,7 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
     for name in PROC_HIDDEN
         .map(OsString::from)
         .into_iter()
-        .chain(for_root_alone(&place)?)
+        .chain(list_root_only(&place)?)
     {
         let path = place.join(name);
         match fs::symlink_metadata(&path) {
@@ -426,7 +426,7 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
 
 /// The entries of `/proc` that only their owner, the machine's root, may read. A run of root owns them too. The kernel
 /// gains new ones with every few releases, so their mode counts and not their name.
-fn for_root_alone(proc: &Path) -> io::Result<Vec<OsString>> {
+fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(proc)? {
         let entry = entry?;
