@@ -49,8 +49,8 @@ pub use root::find_root;
 pub(crate) use root::system_directory;
 pub(crate) use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
 pub use root_file::{Narrowing, RootFileError};
-pub(crate) use rules::fold;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
+pub(crate) use rules::{fold, is_ignorable};
 use walk::{Bounds, Scan, Tree};
 pub use walk::{FileEntry, FileList, ListedEntry, ScanError};
 

@@ -790,8 +790,8 @@ pub(crate) fn fold(path: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// The default-ignorable code points of Unicode.
-fn is_ignorable(character: char) -> bool {
+/// The default-ignorable code points of Unicode: nothing is shown for them.
+pub(crate) fn is_ignorable(character: char) -> bool {
     matches!(u32::from(character),
         0xad | 0x34f | 0x61c | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
         | 0x202a..=0x202e | 0x2060..=0x206f | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfff8

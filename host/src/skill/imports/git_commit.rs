@@ -24,7 +24,7 @@ use super::git::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, T
 use super::git::{Git, nonsense, plain};
 use super::git_read::normal_paths;
 use crate::limits;
-use crate::repository::{OpenError, Repository};
+use crate::repository::{OpenError, Repository, is_ignorable};
 use crate::skill::bindings::tool::skill::git_commit::Commit;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::changes::is_dead;
@@ -64,6 +64,18 @@ fn check_message(message: &str) -> Result<(), Failure> {
         true => invalid("The commit message is empty."),
         false => Ok(()),
     }
+}
+
+/// Refuses an author or a branch that the question could not show as the commit would record it.
+fn check_shown(what: &str, text: &str, remedy: &str) -> Result<(), Failure> {
+    let is_hidden = |character: char| {
+        character.is_control() || is_ignorable(character) || matches!(character, '\u{2028}' | '\u{2029}')
+    };
+    if !text.chars().any(is_hidden) {
+        return Ok(());
+    }
+    let message = format!("The {what} of the commit contains characters that a question would not show.");
+    Err(hinted("failed", message, format!("the user has to correct {remedy}")))
 }
 
 /// What is to be committed.
@@ -129,6 +141,16 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
     let scratch = Scratch::new(&layout, context.repository.state_directory())?;
     let mut git = Git::open(context, Some(scratch.path()))?;
     let start = begin(&mut git, message)?;
+    check_shown(
+        "author",
+        &start.author,
+        "`user.name` and `user.email` in git's configuration",
+    )?;
+    check_shown(
+        "branch",
+        start.branch.as_deref().unwrap_or_default(),
+        "the branch, with `git branch -m`",
+    )?;
     let mut preparation = Preparation {
         git,
         repository: &context.repository,
@@ -342,9 +364,9 @@ impl Preparation<'_> {
             1 => "1 file".to_owned(),
             count => format!("{count} files"),
         };
-        let branch = start.branch.as_deref().map(clean);
+        let branch = start.branch.as_deref();
         let branch = branch.map_or_else(|| "a detached head".to_owned(), |branch| format!("branch {branch}"));
-        let mut detail = format!("Commit {files} on {branch} as {}\n\n", clean(&start.author));
+        let mut detail = format!("Commit {files} on {branch} as {}\n\n", start.author);
         for line in message.lines() {
             let indent = if line.is_empty() { "" } else { "    " };
             let _ = writeln!(detail, "{indent}{line}");

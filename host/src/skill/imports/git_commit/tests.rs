@@ -308,6 +308,15 @@ fn what_git_would_do_otherwise_is_refused() {
         let mut config = fixture.git.config().expect("there is a configuration");
         config.remove("user.name").expect("it was set");
     };
+    let on_hidden_branch = |fixture: &Fixture| {
+        let (git, name) = (&fixture.git, "ma\u{200b}in");
+        let commit = git
+            .head()
+            .and_then(|head| head.peel_to_commit())
+            .expect("there is a commit");
+        git.branch(name, &commit, false).expect("git takes the name");
+        git.set_head(&format!("refs/heads/{name}")).expect("it is there");
+    };
     type Case = (&'static str, Box<dyn Fn(&Fixture)>);
     let cases: Vec<Case> = vec![
         (
@@ -324,6 +333,15 @@ fn what_git_would_do_otherwise_is_refused() {
         ),
         ("no author", Box::new(forget_author)),
         (
+            "author in another direction",
+            Box::new(|fixture| fixture.configure("user.name", "Ada \u{202e}ecila")),
+        ),
+        (
+            "author with a joiner",
+            Box::new(|fixture| fixture.configure("user.email", "ada\u{200d}@example.org")),
+        ),
+        ("branch with a space of no width", Box::new(on_hidden_branch)),
+        (
             "merge",
             Box::new(into_git("MERGE_HEAD", "0000000000000000000000000000000000000001\n")),
         ),
@@ -339,6 +357,9 @@ fn what_git_would_do_otherwise_is_refused() {
     LFS: failed: `a.txt` has the attribute `filter=lfs`: git would put a program in between.
     encoding: failed: `a.txt` has the attribute `working-tree-encoding=UTF-16`: git would put a program in between.
     no author: unavailable: git's configuration names no author: `user.name` or `user.email` is not set.
+    author in another direction: failed: The author of the commit contains characters that a question would not show.
+    author with a joiner: failed: The author of the commit contains characters that a question would not show.
+    branch with a space of no width: failed: The branch of the commit contains characters that a question would not show.
     merge: failed: A merge is under way in this repository.
     rebase: failed: A rebase is under way in this repository.
     lock: failed: Another git process holds the repository's lock.
