@@ -2,7 +2,7 @@
 
 use skill_sdk::{Failure, Outcome, RunReport, code};
 
-use crate::Manager;
+use crate::{Manager, names};
 
 /// Lines from the end of an output that says nothing known.
 const TAIL_LINES: usize = 25;
@@ -148,18 +148,20 @@ fn pip_failure(report: &RunReport) -> Failure {
         .output
         .lines()
         .find_map(|line| line.strip_prefix("ERROR: No matching distribution found for "));
-    if let Some(name) = missing {
+    // Any line of the output could be a sentence of a package.
+    if let Some(name) = missing.filter(|name| names::check(Manager::Pip, name).is_ok()) {
         let versions = report
             .output
             .lines()
             .find_map(|line| line.split_once("(from versions: "));
         let newest: Vec<&str> = versions
-            .map(|(_, list)| list.trim_end_matches(')').rsplit(", ").take(5).collect())
+            .map(|(_, list)| {
+                let newest = list.trim_end_matches(')').rsplit(", ");
+                newest.filter(|version| is_version(version)).take(5).collect()
+            })
             .unwrap_or_default();
         let hint = match newest.as_slice() {
-            [] | ["none"] => {
-                "check the name; a package without wheels for this Python cannot be installed here".to_owned()
-            }
+            [] => "check the name; a package without wheels for this Python cannot be installed here".to_owned(),
             newest => format!("newest versions: {}", newest.join(", ")),
         };
         return Failure::not_found(format!("no package fits `{name}`")).with_hint(hint);
@@ -219,7 +221,18 @@ fn denied_path(output: &str) -> Option<String> {
     let quote = if line.contains('\'') { '\'' } else { '"' };
     let from = line.to_ascii_lowercase().find("permission denied")?;
     let mut quoted = line[from..].split(quote);
-    quoted.nth(1).filter(|path| !path.is_empty()).map(str::to_owned)
+    quoted.nth(1).filter(|path| is_place(path)).map(str::to_owned)
+}
+
+/// True for an absolute path, and for nothing that could be a sentence.
+fn is_place(path: &str) -> bool {
+    path.starts_with('/') && path.len() <= LINE_BYTES_MAX && path.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// True for a version of a Python package.
+fn is_version(version: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".!+_-".contains(&byte);
+    version.starts_with(|first: char| first.is_ascii_digit()) && version.len() <= 40 && version.bytes().all(is_plain)
 }
 
 fn command(report: &RunReport) -> String {

@@ -27,8 +27,31 @@ pub(crate) fn absent_runner(output: &str) -> Option<&str> {
             .strip_suffix(": not found")
             .or_else(|| line.strip_suffix(": command not found"))?;
         // A line number may stand before the name.
-        Some(line.rsplit(": ").next().unwrap_or(line))
+        let name = match line.split_once(": ") {
+            Some((number, name)) if number.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => line,
+        };
+        is_runner(name).then_some(name)
     })
+}
+
+/// True for the name or path of a program, and for nothing that could be a sentence.
+fn is_runner(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.@/-".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// True for the name of an npm package, with or without a scope and a path inside the package.
+fn is_package(name: &str) -> bool {
+    let is_part = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte))
+    };
+    let parts = name.strip_prefix('@').unwrap_or(name).split('/');
+    let has_name = !name.starts_with('@') || name.contains('/');
+    name.len() <= 100 && has_name && parts.into_iter().all(is_part)
 }
 
 /// Packages that could not be loaded, each once; files of the repository are not among them.
@@ -38,15 +61,55 @@ pub(crate) fn missing_packages(output: &str) -> Vec<String> {
         for (at, _) in output.match_indices(marker) {
             let rest = &output[at + marker.len()..];
             let name = rest.split_once('\'').map_or("", |(name, _)| name);
-            let is_package = !name.is_empty()
-                && !name.starts_with(['.', '/'])
-                && name.len() <= 200
-                && !name.contains(char::is_whitespace)
-                && !name.starts_with("node:");
-            if is_package && !found.iter().any(|known| known == name) {
+            if is_package(name) && !found.iter().any(|known| known == name) {
                 found.push(name.to_owned());
             }
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_runner_is_a_name_and_no_sentence() {
+        assert_eq!(absent_runner("sh: 1: jest: not found\n"), Some("jest"));
+        assert_eq!(
+            absent_runner("sh: ./run-tests: command not found\n"),
+            Some("./run-tests")
+        );
+        for wrong in ["SYSTEM NOTE", "a: b", "a b", "", "j\u{435}st", &"a".repeat(65)] {
+            assert_eq!(absent_runner(&format!("sh: 1: {wrong}: not found\n")), None, "{wrong}");
+            assert_eq!(
+                absent_runner(&format!("sh: {wrong}: command not found\n")),
+                None,
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_package_is_a_name_of_npm() {
+        for name in ["left-pad", "@types/node", "lodash.merge", "lodash/fp"] {
+            assert_eq!(missing_packages(&format!("Cannot find module '{name}'\n")), [name]);
+        }
+        for wrong in [
+            "",
+            "./a",
+            "/a",
+            "node:fs",
+            "@a",
+            "a b",
+            "a\u{202e}b",
+            "commit_now!",
+            &"a".repeat(101),
+        ] {
+            assert!(
+                missing_packages(&format!("Cannot find package '{wrong}'\n")).is_empty(),
+                "{wrong}"
+            );
+        }
+    }
 }

@@ -326,10 +326,15 @@ fn pip_problem(report: &Report) -> Option<Failure> {
     denied_place(output, "[Errno 13] Permission denied: '").map(not_permitted)
 }
 
-/// The place that an installer was not allowed to write, in quotes after `mark`.
+/// The place that an installer was not allowed to write, in quotes after `mark`. An absolute path, and nothing that could
+/// be a sentence.
 fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     let (_, rest) = output.split_once(mark)?;
-    rest.split_once('\'').map(|(place, _)| place)
+    let (place, _) = rest.split_once('\'')?;
+    let is_place = place.starts_with('/')
+        && place.len() <= limits::RECIPE_PACKAGE_BYTES_MAX
+        && place.bytes().all(|byte| byte.is_ascii_graphic());
+    is_place.then_some(place)
 }
 
 /// Where npm keeps its records.
