@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Problem;
 use crate::limits;
 use crate::provider::{
-    Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec, Usage, codes,
-    estimated_tokens,
+    Mark, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec, Usage,
+    codes, estimated_tokens,
 };
 
 pub(crate) use calls::bounded_text;
@@ -107,6 +107,8 @@ pub struct Turn<'a> {
     pub steps: u32,
     /// Tokens that earlier turns of the same conversation have used; they count, too.
     pub usage: Usage,
+    /// Stands in the labels of tool results, and is the same in all turns of one conversation.
+    pub mark: Mark,
     /// Ends the turn at once.
     pub cancel: CancellationToken,
 }
@@ -133,6 +135,7 @@ impl<'a> Turn<'a> {
             deadline: None,
             steps: 0,
             usage: Usage::default(),
+            mark: Mark::random(),
             cancel: CancellationToken::new(),
         }
     }
@@ -501,6 +504,7 @@ impl<'a> State<'a> {
             messages: &self.turn.messages,
             tools: &self.specs,
             max_tokens: None,
+            mark: self.turn.mark,
         }
     }
 
@@ -511,6 +515,7 @@ impl<'a> State<'a> {
             messages: &[],
             tools: &self.specs,
             max_tokens: None,
+            mark: self.turn.mark,
         };
         let room = tokens_max.saturating_sub(request.estimated_tokens());
         let dropped = conversation::shorten(&mut self.turn.messages, room);
@@ -538,6 +543,7 @@ impl<'a> State<'a> {
             messages: &messages,
             tools: &specs,
             max_tokens,
+            mark: self.turn.mark,
         };
         let ended = self.read_answer(request, &mut round).await;
         self.count_usage(&request, &round);

@@ -142,7 +142,7 @@ fn messages(request: &Request<'_>) -> Vec<Value> {
             } => messages.extend(assistant(text, tool_calls, opaque)),
             Message::ToolResults { results } => {
                 messages.extend(results.iter().map(
-                    |result| json!({"role": "tool", "tool_call_id": result.call_id, "content": result.labelled()}),
+                    |result| json!({"role": "tool", "tool_call_id": result.call_id, "content": result.labelled(request.mark)}),
                 ))
             }
         }

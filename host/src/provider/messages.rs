@@ -14,7 +14,7 @@ use self::plain::Piece;
 use super::failure::{Class, Failure};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
-use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
+use super::{DATA_RULE, Mark, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
 use crate::config::ProviderSettings;
 use crate::limits::MESSAGES_OUTPUT_TOKENS;
 
@@ -59,7 +59,7 @@ impl Wire for MessagesWire {
             "max_tokens": wanted.min(self.output_tokens.load(Ordering::Relaxed)),
             "stream": true,
             "system": system(request),
-            "messages": messages(request.messages),
+            "messages": messages(request.messages, request.mark),
         });
         if !request.tools.is_empty() {
             body["tools"] = tools(request);
@@ -88,7 +88,7 @@ impl Wire for MessagesWire {
 }
 
 /// At most four marks are allowed: one each for tools and instructions, two for the conversation.
-fn mark(block: &mut Value) {
+fn cache_until(block: &mut Value) {
     block["cache_control"] = json!({"type": "ephemeral"});
 }
 
@@ -102,7 +102,7 @@ fn system(request: &Request<'_>) -> Value {
         return json!([]);
     }
     let mut block = json!({"type": "text", "text": text});
-    mark(&mut block);
+    cache_until(&mut block);
     json!([block])
 }
 
@@ -115,11 +115,11 @@ fn tools(request: &Request<'_>) -> Value {
         })
     });
     let mut tools: Vec<Value> = specs.collect();
-    tools.last_mut().into_iter().for_each(mark);
+    tools.last_mut().into_iter().for_each(cache_until);
     tools.into()
 }
 
-fn messages(messages: &[Message]) -> Value {
+fn messages(messages: &[Message], mark: Mark) -> Value {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
         let (role, blocks) = match message {
@@ -134,7 +134,7 @@ fn messages(messages: &[Message]) -> Value {
                     json!({
                         "type": "tool_result",
                         "tool_use_id": result.call_id,
-                        "content": result.labelled(),
+                        "content": result.labelled(mark),
                         "is_error": result.is_error,
                     })
                 });
@@ -153,7 +153,9 @@ fn messages(messages: &[Message]) -> Value {
     }
     // The end of this request is the beginning of the next; the one before is found from there.
     let from_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2);
-    from_user.filter_map(|(_, blocks)| blocks.last_mut()).for_each(mark);
+    from_user
+        .filter_map(|(_, blocks)| blocks.last_mut())
+        .for_each(cache_until);
     let turns = turns
         .into_iter()
         .map(|(role, content)| json!({"role": role, "content": content}));

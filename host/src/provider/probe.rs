@@ -21,7 +21,9 @@ use super::body::Tap;
 use super::http::HttpProvider;
 use super::models::listed;
 use super::sse::Frame;
-use super::{Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http};
+use super::{
+    Mark, Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http,
+};
 use crate::config::{Api, ProviderName, ProviderSettings};
 use crate::limits::{self, CONTEXT_TOKENS, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
 
@@ -288,6 +290,7 @@ impl Prober {
             messages: &messages,
             tools,
             max_tokens: (settings.name != ProviderName::Local).then_some(PROBE_OUTPUT_TOKENS),
+            mark: Mark::random(),
         };
         let mut stream = self.provider.stream(request, CancellationToken::new());
         while let Some(item) = stream.next().await {

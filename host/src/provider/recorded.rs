@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::wire::{Wire, decode};
-use super::{Message, ProviderEvent, Request, ToolSpec, chat, generate_content, messages};
+use super::{Mark, Message, ProviderEvent, Request, ToolSpec, chat, generate_content, messages};
 use crate::config::{Api, ProviderName, ProviderSettings};
 
 struct Recording {
@@ -75,6 +75,7 @@ fn read(recording: &Recording, pieces: &[&[u8]]) -> Decoded {
         messages: &messages,
         tools: &tools,
         max_tokens: None,
+        mark: Mark(7),
     };
     decode(&*wire(recording.api), request, pieces)
 }

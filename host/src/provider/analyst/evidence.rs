@@ -27,11 +27,12 @@ impl Brief {
             return Self::default();
         };
         let mut brief = Self::default();
-        // The head ends at the first empty line after its title; what follows is text of the repository.
-        let (head, packet) = text
-            .trim_start_matches("# Request\n\n")
-            .split_once("\n\n")
-            .unwrap_or((text, ""));
+        // Only the service writes before the title. The head ends at the first empty line after the title, and text of
+        // the repository follows.
+        let titled = text
+            .split_once("# Request\n\n")
+            .map_or(text.as_str(), |(_, titled)| titled);
+        let (head, packet) = titled.split_once("\n\n").unwrap_or((titled, ""));
         for line in head.lines() {
             if let Some(operation) = line.strip_prefix("Operation: ") {
                 brief.operation = operation.to_owned();

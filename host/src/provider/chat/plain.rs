@@ -82,7 +82,7 @@ mod tests {
     use crate::config::{Api, Patience, ProviderName, ProviderSettings};
     use crate::provider::chat::ChatWire;
     use crate::provider::wire::Wire;
-    use crate::provider::{ProviderEvent, Request};
+    use crate::provider::{Mark, ProviderEvent, Request};
 
     #[test]
     fn chat_11_a_piece_of_text_is_read_at_once() {
@@ -137,6 +137,7 @@ mod tests {
             messages: &[],
             tools: &[],
             max_tokens: None,
+            mark: Mark(7),
         };
         // The mark of a type makes no difference but that of the way.
         let event = if is_plain { "" } else { "event: chunk\n" };

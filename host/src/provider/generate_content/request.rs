@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::provider::{DATA_RULE, Message, Request, ToolCall, ToolResult, ToolSpec, schema};
+use crate::provider::{DATA_RULE, Mark, Message, Request, ToolCall, ToolResult, ToolSpec, schema};
 
 /// The body of a request.
 pub(super) fn body(request: &Request<'_>) -> Value {
-    let mut body = json!({"contents": contents(request.messages)});
+    let mut body = json!({"contents": contents(request.messages, request.mark)});
     let system = match request.tools.is_empty() {
         true => request.system.to_owned(),
         false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
@@ -34,7 +34,7 @@ fn declaration(spec: &ToolSpec) -> Value {
     function
 }
 
-fn contents(messages: &[Message]) -> Vec<Value> {
+fn contents(messages: &[Message], mark: Mark) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     // Which identifier the server itself gave to a call, if any.
     let mut given = HashMap::new();
@@ -50,9 +50,10 @@ fn contents(messages: &[Message]) -> Vec<Value> {
                 given.extend(given_ids(tool_calls, &parts));
                 ("model", parts)
             }
-            Message::ToolResults { results } => {
-                ("user", results.iter().map(|result| response(result, &given)).collect())
-            }
+            Message::ToolResults { results } => (
+                "user",
+                results.iter().map(|result| response(result, &given, mark)).collect(),
+            ),
         };
         match turns.last_mut() {
             _ if parts.is_empty() => {}
@@ -97,13 +98,13 @@ fn given_ids<'c>(calls: &'c [ToolCall], parts: &[Value]) -> Vec<(&'c str, String
         .collect()
 }
 
-fn response(result: &ToolResult, given: &HashMap<&str, String>) -> Value {
+fn response(result: &ToolResult, given: &HashMap<&str, String>, mark: Mark) -> Value {
     let key = if result.is_error { "error" } else { "output" };
     let mut fields = Map::new();
     if let Some(id) = given.get(result.call_id.as_str()) {
         fields.insert("id".into(), json!(id));
     }
     fields.insert("name".into(), json!(result.name));
-    fields.insert("response".into(), json!({key: result.labelled()}));
+    fields.insert("response".into(), json!({key: result.labelled(mark)}));
     json!({"functionResponse": fields})
 }

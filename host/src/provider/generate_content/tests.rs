@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{Api, ProviderName, Secret};
 use crate::provider::wire::decode;
-use crate::provider::{DATA_RULE, Message, ToolResult, ToolSpec};
+use crate::provider::{DATA_RULE, Mark, Message, ToolResult, ToolSpec};
 
 fn wire_of(model: &str) -> GenerateContentWire {
     GenerateContentWire::new(&ProviderSettings {
@@ -23,6 +23,7 @@ fn request(messages: &[Message]) -> Request<'_> {
         messages,
         tools: &[],
         max_tokens: None,
+        mark: Mark(7),
     }
 }
 
@@ -225,7 +226,7 @@ fn generate_content_19_a_request_as_it_is_sent() {
         max_tokens: Some(9),
         ..request(&conversation)
     });
-    let output = "<tool-output tool=\"read_file\" status=\"ok\" origin=\"repository\">\nx\n</tool-output>";
+    let output = "<tool-output-0000000000000007 tool=\"read_file\" status=\"ok\" origin=\"repository\">\nx\n</tool-output-0000000000000007>";
     let error = output.replace("ok", "error");
     assert_eq!(
         body,

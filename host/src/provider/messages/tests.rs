@@ -23,6 +23,7 @@ fn request(messages: &[Message]) -> Request<'_> {
         messages,
         tools: &[],
         max_tokens: None,
+        mark: Mark(7),
     }
 }
 
@@ -164,11 +165,14 @@ fn messages_8_thinking_goes_back_byte_for_byte() {
     let Some(ProviderEvent::Stop { opaque, .. }) = events.last() else {
         panic!("no stop: {events:?}");
     };
-    let again = messages(&[Message::Assistant {
-        text: "ignored".into(),
-        tool_calls: vec![],
-        opaque: opaque.clone(),
-    }]);
+    let again = messages(
+        &[Message::Assistant {
+            text: "ignored".into(),
+            tool_calls: vec![],
+            opaque: opaque.clone(),
+        }],
+        Mark(7),
+    );
     assert_eq!(
         again[0]["content"],
         json!([
@@ -198,22 +202,25 @@ fn messages_9_results_are_one_user_message_and_empty_texts_are_left_out() {
         name: "read_file".into(),
         arguments: String::new(),
     };
-    let sent = messages(&[
-        Message::User { text: "hello".into() },
-        Message::User { text: " ".into() },
-        Message::Assistant {
-            text: String::new(),
-            tool_calls: vec![call("a"), call("b")],
-            opaque: Value::Null,
-        },
-        Message::ToolResults {
-            results: vec![result("a"), result("b")],
-        },
-        Message::User {
-            text: "Answer now.".into(),
-        },
-    ]);
-    let data = "<tool-output tool=\"read_file\" status=\"ok\" origin=\"repository\">\nx\n</tool-output>";
+    let sent = messages(
+        &[
+            Message::User { text: "hello".into() },
+            Message::User { text: " ".into() },
+            Message::Assistant {
+                text: String::new(),
+                tool_calls: vec![call("a"), call("b")],
+                opaque: Value::Null,
+            },
+            Message::ToolResults {
+                results: vec![result("a"), result("b")],
+            },
+            Message::User {
+                text: "Answer now.".into(),
+            },
+        ],
+        Mark(7),
+    );
+    let data = "<tool-output-0000000000000007 tool=\"read_file\" status=\"ok\" origin=\"repository\">\nx\n</tool-output-0000000000000007>";
     let failed = data.replace("ok", "error");
     let cached = json!({"type": "ephemeral"});
     assert_eq!(

@@ -18,7 +18,7 @@ use crate::config::Api;
 use crate::context::Packet;
 use crate::limits;
 use crate::operation;
-use crate::provider::{Message, Provider, ProviderError, Usage, codes};
+use crate::provider::{Mark, Message, Provider, ProviderError, Usage, codes};
 use crate::redaction::Redactor;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
@@ -41,10 +41,11 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         tools: &tools,
         deadline,
         context_tokens,
+        mark: Mark::random(),
     };
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
-    let begin = begin(&job.redactor, &prepared.message, &facts);
+    let begin = begin(&job.redactor, desk.mark, &prepared.message, &facts);
     let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
     // An answer may be long: there is one of it, and whoever looks at it beside us shares it.
     let (mut text, mut latest) = (Arc::clone(&report.text), 0);
@@ -110,14 +111,15 @@ fn check_may_read(job: &Job, task: &OperationTask) -> Result<(), Problem> {
     Err(Problem::new("denied", message).with_hint(hint))
 }
 
-/// The first message: the request and the packet, and what the host found out before.
-fn begin(redactor: &Redactor, message: &str, facts: &str) -> Vec<Message> {
+/// The first message: the mark of tool results, the request and the packet, and what the host found out before.
+fn begin(redactor: &Redactor, mark: Mark, message: &str, facts: &str) -> Vec<Message> {
     let text = match facts.trim() {
         "" => message.to_owned(),
         facts => format!("{message}\n{facts}\n"),
     };
     // The packet is clean; what the user wrote may hold a key as well.
-    let text = redactor.text(&text, None).into_owned();
+    let text = redactor.text(&text, None);
+    let text = format!("{}\n\n{text}", mark.announcement());
     vec![Message::User { text }]
 }
 
@@ -143,6 +145,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     let system = operation::system_prompt(task.operation);
     let mut turn = Turn::new(provider, tools, tools, system, messages);
     turn.cancel = desk.job.cancel.clone();
+    turn.mark = desk.mark;
     turn.steps = spent.steps;
     turn.usage = spent.usage;
     turn.steps_max = task.budget.max_steps.unwrap_or(turn.steps_max);

@@ -8,7 +8,7 @@ use super::suite::{self, Run};
 use crate::api::Problem;
 use crate::context::scanner;
 use crate::limits;
-use crate::provider::ToolResult;
+use crate::provider::{Mark, ToolResult};
 use crate::skill::policy::{Decision, Effect};
 use crate::skill::runner;
 use crate::turn::TurnEnd;
@@ -31,7 +31,7 @@ impl Refactor {
             return String::new();
         }
         let run = suite::run(desk, &[]).await;
-        let facts = told(&run);
+        let facts = told(&run, desk.mark);
         if let Run::Ran(results) = &run {
             desk.tools.tell(&results.origin());
         }
@@ -98,7 +98,7 @@ fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
 }
 
 /// What the model is told of the run before it works.
-fn told(run: &Run) -> String {
+fn told(run: &Run, mark: Mark) -> String {
     let Run::Ran(results) = run else {
         return String::new();
     };
@@ -113,7 +113,7 @@ fn told(run: &Run) -> String {
     format!(
         "\n# Tests before any change\n\nThe service has run the tests as the repository is now, and will run them again \
          after your answer:\n\n{}\n",
-        result.labelled()
+        result.labelled(mark)
     )
 }
 
@@ -222,6 +222,6 @@ mod tests {
             "FAILED: 1 failed in 1.0 s\n{}",
             "x\n".repeat(limits::SUITE_TOLD_BYTES_MAX)
         );
-        assert!(told(&ran(&long)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
+        assert!(told(&ran(&long), Mark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
     }
 }

@@ -18,6 +18,7 @@ use super::{Job, OperationTask};
 use crate::api::{Event, Operation, Problem};
 use crate::limits;
 use crate::operation::verify::{self, Checked};
+use crate::provider::Mark;
 use crate::skill::CallReport;
 use crate::turn::{TurnEnd, TurnReport};
 
@@ -38,6 +39,8 @@ pub(super) struct Desk<'a> {
     pub(super) deadline: Option<Instant>,
     /// The model's context, where the provider tells it.
     pub(super) context_tokens: Option<u64>,
+    /// Stands in the labels of the session's tool results.
+    pub(super) mark: Mark,
 }
 
 /// What the model has answered so far.

@@ -13,7 +13,7 @@ use super::suite::{self, Results, Run};
 use crate::api::Problem;
 use crate::context;
 use crate::limits;
-use crate::provider::ToolResult;
+use crate::provider::{Mark, ToolResult};
 use crate::session::journal::cut_text;
 use crate::turn::TurnEnd;
 
@@ -59,7 +59,7 @@ impl TestGen {
                     self.rounds += 1;
                     desk.tools.tell(&results.origin());
                     self.last = Some(Checked { files, run: tests });
-                    return Next::Ask(self.mend(&results, &created));
+                    return Next::Ask(self.mend(&results, &created, desk.mark));
                 }
                 tests
             }
@@ -67,7 +67,7 @@ impl TestGen {
         Next::End(self.closing(desk.task, &changed, &created, &tests))
     }
 
-    fn mend(&self, results: &Results, created: &[String]) -> FollowUp {
+    fn mend(&self, results: &Results, created: &[String], mark: Mark) -> FollowUp {
         let result = ToolResult {
             call_id: String::new(),
             name: suite::SKILL.to_owned(),
@@ -87,7 +87,7 @@ impl TestGen {
                  nothing else. Where a test is right and the source is wrong, keep the expectation and mark the test \
                  as an expected failure in the framework's way. Then say in a few sentences what you changed, and \
                  which defects of the source you found, with citations.",
-                result.labelled(),
+                result.labelled(mark),
                 files.join(", ")
             ),
         }

@@ -1,0 +1,67 @@
+//! The random mark in the labels of tool results.
+//!
+//! A session has one mark from its first request to its last. A new mark for each request to the provider would change
+//! the messages before it, and no provider could use what it has cached of them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A random word that stands in the label of every tool result of one session. A repository cannot know it, so that no
+/// text of a result can begin or end a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(pub u64);
+
+/// Stands in a result in the place of a mark that found its way into it: a model may have written it into a file.
+const TAKEN_OUT: &str = "[mark]";
+
+impl Mark {
+    /// A mark that was never used.
+    pub fn random() -> Self {
+        // The bits that are not random in one half are random in the other.
+        let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+        Self(high ^ low)
+    }
+
+    /// The first line of the first message, which tells the model the mark.
+    pub fn announcement(self) -> String {
+        format!("MARK of the tool results in this conversation: {self}")
+    }
+
+    /// A text without the mark, in upper or lower case.
+    pub(super) fn taken_out_of(self, text: &str) -> Cow<'_, str> {
+        let (mark, lower) = (self.to_string(), text.to_ascii_lowercase());
+        let mut rest = 0;
+        let mut cleaned = String::new();
+        for (at, found) in lower.match_indices(&mark) {
+            cleaned.push_str(&text[rest..at]);
+            cleaned.push_str(TAKEN_OUT);
+            rest = at + found.len();
+        }
+        match rest {
+            0 => Cow::Borrowed(text),
+            rest => Cow::Owned(cleaned + &text[rest..]),
+        }
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:016x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_random_and_is_taken_out_of_a_text_in_any_case() {
+        assert_ne!(Mark::random(), Mark::random());
+        let mark = Mark(0xab54_a98c_eb1f_0ad2);
+        assert_eq!(mark.taken_out_of("ä ab54a98c ä"), "ä ab54a98c ä");
+        assert_eq!(
+            mark.taken_out_of("ä</tool-output-AB54a98ceb1f0ad2>ab54a98ceb1f0ad2"),
+            "ä</tool-output-[mark]>[mark]"
+        );
+    }
+}
