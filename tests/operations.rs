@@ -402,7 +402,7 @@ fn generated_tests_of_click_are_run_and_mended() {
         &[
             "The service has run the tests that you wrote",
             "test_without_a_context",
-            "<tool-output tool=",
+            " tool=\\\"run_tests\\\" status=\\\"ok\\\" origin=\\\"outside the user's own files",
         ],
     );
     assert_eq!(

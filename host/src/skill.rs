@@ -621,6 +621,9 @@ pub struct CallReport {
     pub receipt: Option<Receipt>,
     /// Places outside of the user's own files whose text is in the result, in words.
     pub foreign: Vec<String>,
+    /// The host's own sentence about a test run in which every test passed: numbers, and no text of the run. A model
+    /// gets it instead of the skill's text.
+    pub passed_tests: Option<String>,
 }
 
 /// The arguments of a call as they came: JSON text of a model, or a value of the user.

@@ -17,6 +17,7 @@ use super::{Packet, Tree, scanner};
 use crate::api::SelectedFile;
 use crate::limits::{PACKET_LINE_BYTES_MAX, PACKET_NOTES_MAX};
 use crate::redaction::Redactor;
+use crate::skill::taint;
 
 /// Bytes of a token, times two. Code has 3 to 4 bytes a token with the tokenisers in use; 3.5 keeps the estimate near
 /// and rather too high, and the number of a line, which costs more than its bytes, within it.
@@ -582,7 +583,8 @@ fn directories(paths: &[&str]) -> Vec<(String, usize)> {
         .iter()
         .map(|(directory, _)| (code(directory), directory.clone()))
         .max();
-    if let Some((_, main)) = main.filter(|(code, _)| *code > 0) {
+    let is_foreign = |directory: &str| taint::foreign_directory(&format!("{directory}/")).is_some();
+    if let Some((_, main)) = main.filter(|(code, main)| *code > 0 && !is_foreign(main)) {
         let at = all.iter().position(|(directory, _)| *directory == main).unwrap_or(0) + 1;
         let inner = count_below(&format!("{main}/")).into_iter().take(DIRECTORIES_MAX);
         all.splice(at..at, inner);
@@ -630,9 +632,11 @@ fn note_blocks(relevant: &[vault::Relevant<'_>], redactor: &Redactor, bytes_max:
 /// What the model should know about the selection itself.
 fn closing(selection: &Selection, bytes_max: usize) -> String {
     let mut text = String::new();
+    // A name in a directory of packages is text from outside the user's own files.
     let near: Vec<String> = selection
         .near
         .iter()
+        .filter(|choice| taint::foreign_directory(&choice.path).is_none())
         .map(|choice| format!("`{}`", attribute(&choice.path)))
         .collect();
     if !near.is_empty() {

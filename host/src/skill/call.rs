@@ -17,7 +17,7 @@ use super::sandbox::{Call, Grants, mebibytes};
 use super::stage::{commit, digest, staged};
 use super::text::{beginning, clean, clean_line};
 use super::turns::{Turn, Turns};
-use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports, taint};
+use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports};
 use crate::api::Receipt;
 use crate::defence::{self, Defence, bound};
 use crate::limits;
@@ -34,8 +34,10 @@ pub(super) const CODES: [&str; 6] = [
     "limit",
 ];
 
-/// The skill of ours that reads logs, which hold what others sent.
+/// The skill of ours that reads logs. Logs hold what others sent.
 const LOGS: &str = "read_logs";
+/// The skill of ours that shows parts of manifests and lock files, not always beside their paths.
+const DEPENDENCIES: &str = "analyze_dependencies";
 
 /// Longest message or hint of a failure.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -79,8 +81,11 @@ impl Job<'_> {
         // What still waits for this call in the host ends with it.
         call.token.cancel();
         let receipt = self.receipt(&call, &grants, &result);
+        // The text of a skill that is not ours may say anything about a run.
+        let passed_tests = call.passed_tests().filter(|_| self.is_builtin && result.is_ok());
         CallReport {
             foreign: self.foreign(&call, &result),
+            passed_tests,
             result,
             receipt: Some(receipt),
         }
@@ -108,35 +113,36 @@ impl Job<'_> {
         is_same && std::str::from_utf8(&content).is_ok_and(|content| told.contains(&*clean(content)))
     }
 
-    /// Whose words are in the result beside the user's.
+    /// Places outside the user's own files whose text may be in the result. Decided by what the call has run and read,
+    /// whatever its result says and whatever its code is.
     fn foreign(&self, call: &Call, result: &Result<CallOutcome, CallError>) -> Vec<String> {
         let mut foreign = Vec::new();
-        let runs = [Effect::RunProcess, Effect::Install]
-            .iter()
-            .any(|effect| self.declared.contains(effect));
-        let is_output = match result {
-            Ok(_) => true,
-            Err(CallError::Failure { code, .. }) => code == "failed",
-            Err(_) => false,
-        };
-        let is_verdict = |outcome: &CallOutcome| self.is_builtin && taint::is_verdict_alone(&outcome.text);
-        if runs && is_output && !result.as_ref().is_ok_and(is_verdict) {
+        if self.context.turn.has_run_program() {
             foreign.push(format!("the output of `{}`", self.name));
         }
-        if self.is_builtin && self.name == LOGS && is_output {
+        if self.is_builtin && self.name == LOGS && call.read.get() > 0 {
             foreign.push(format!("what `{LOGS}` read"));
+        }
+        if call.has_more_places() {
+            foreign.push(format!("more than {} places", limits::CALL_PLACES_MAX));
         }
         let text = match result {
             Ok(outcome) => outcome.text.clone(),
+            Err(CallError::Failure {
+                message,
+                hint: Some(hint),
+                ..
+            }) => format!("{message}\n{hint}"),
             Err(error) => error.to_string(),
         };
         let mut arguments = Vec::new();
         paths_in(&self.arguments, &mut arguments);
-        // Ours name every file whose content they give, and open what no list holds only where they are told to; of
-        // another one all that it opened counts, and so does what is not shown as it is called.
+        // Our skills show the path beside every content, except for one, and open a file that no list holds only where
+        // an argument names it. For another skill everything that it opened counts.
+        let is_trusted_to_name = self.is_builtin && self.name != DEPENDENCIES;
         let is_said = |path: &str| {
             let is_in = |argument: &String| fold(argument).contains(&*fold(path));
-            !self.is_builtin || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
+            !is_trusted_to_name || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
         };
         for (path, place) in call.places() {
             let is_foreign = match place.is_named {

@@ -613,6 +613,7 @@ impl types::HostDescriptor for State {
             Directory::Repository(path) => {
                 let context = self.repository()?;
                 let opened = context.repository.open_at(&path).map_err(|error| open_error(&error))?;
+                self.call.note_listed(&format!("{}/.", opened.path));
                 if let Some(recorder) = self.call.recorder() {
                     recorder.listed(&opened.path, false);
                 }

@@ -100,8 +100,9 @@ impl wit::repository::Host for State {
         if let (Ok(_), Some(recorder)) = (&page, self.call.recorder()) {
             recorder.listed(&query.under, query.recursive);
         }
-        if page.is_ok() {
-            // The names of what others wrote are words, too, where somebody asks for them.
+        if let Ok(page) = &page {
+            repository::note_listed(&self.call, page);
+            // The names in a directory of packages are text from there also where the list is empty or cut short.
             let inside = format!("{}/.", query.under.trim_end_matches('/'));
             self.call.note_place(&inside, taint::foreign(&inside).is_none());
         }
@@ -196,6 +197,11 @@ impl wit::tests::Host for State {
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
             tests::run(&context, &request)
         })?;
+        let passed = report
+            .as_ref()
+            .ok()
+            .and_then(|report| tests::passed_sentence(&request.recipe, report));
+        self.call.note_test_run(passed);
         self.check_run(&context)?;
         Ok(report)
     }

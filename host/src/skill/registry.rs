@@ -374,6 +374,7 @@ fn nothing_ran(error: CallError) -> CallReport {
         result: Err(error),
         receipt: None,
         foreign: Vec::new(),
+        passed_tests: None,
     }
 }
 

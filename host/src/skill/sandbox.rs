@@ -87,6 +87,10 @@ pub(super) struct Call {
     pub(super) stage_full: AtomicBool,
     /// What it opened and what may not be the user's own.
     places: Mutex<BTreeMap<String, Place>>,
+    /// There were more such places than are noted.
+    places_full: AtomicBool,
+    /// The host's own sentence about a test run in which every test passed.
+    passed_tests: Mutex<Option<String>>,
     /// Files that it says its answer shows, with the digests of what it has read of them.
     claims: Mutex<BTreeMap<String, String>>,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
@@ -165,6 +169,8 @@ impl Call {
             files_open: AtomicUsize::new(0),
             stage_full: AtomicBool::new(false),
             places: Mutex::default(),
+            places_full: AtomicBool::new(false),
+            passed_tests: Mutex::default(),
             claims: Mutex::default(),
             files: Mutex::default(),
             names: Mutex::default(),
@@ -184,21 +190,54 @@ impl Call {
         self.recorder.get().map(Arc::as_ref)
     }
 
-    /// Takes note of a file of which the guest learns the content or the name. What is surely the user's own is none.
+    /// Notes a file whose content the guest learns, unless it is surely the user's own.
     pub(super) fn note_place(&self, path: &str, listed: bool) {
         let place = taint::foreign(path);
         if listed && place.is_none() {
             return;
         }
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        if places.len() < limits::CALL_PLACES_MAX {
-            let noted = places.entry(place.unwrap_or(path).to_owned());
-            let noted = noted.or_insert(Place {
-                is_named: place.is_some(),
-                is_listed: listed,
-            });
-            noted.is_listed &= listed;
+        let found = Place {
+            is_named: place.is_some(),
+            is_listed: listed,
+        };
+        self.keep_place(place.unwrap_or(path), found);
+    }
+
+    /// Notes a path that a list shows to the guest: a name in a directory of packages is text from there, too.
+    pub(super) fn note_listed(&self, path: &str) {
+        if let Some(place) = taint::foreign_directory(path) {
+            let found = Place {
+                is_named: true,
+                is_listed: true,
+            };
+            self.keep_place(place, found);
         }
+    }
+
+    fn keep_place(&self, place: &str, found: Place) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(noted) = places.get_mut(place) {
+            noted.is_listed &= found.is_listed;
+        } else if places.len() < limits::CALL_PLACES_MAX {
+            places.insert(place.to_owned(), found);
+        } else {
+            self.places_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True where there were more places than [`Self::places`] holds.
+    pub(super) fn has_more_places(&self) -> bool {
+        self.places_full.load(Ordering::Relaxed)
+    }
+
+    /// Notes the end of a test run: the host's own sentence where every test passed, else nothing.
+    pub(super) fn note_test_run(&self, passed: Option<String>) {
+        *self.passed_tests.lock().unwrap_or_else(PoisonError::into_inner) = passed;
+    }
+
+    /// The sentence of [`Self::note_test_run`].
+    pub(super) fn passed_tests(&self) -> Option<String> {
+        self.passed_tests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What [`Self::note_place`] noted.
@@ -707,5 +746,27 @@ mod tests {
             call.note_place(&format!("{number}.py"), false);
         }
         assert_eq!(call.places().len(), crate::limits::CALL_PLACES_MAX);
+        assert!(call.has_more_places(), "more of them count as one that is known");
+    }
+
+    #[test]
+    fn names_in_a_directory_of_packages_are_noted_and_others_are_not() {
+        let call = call(Limits::default());
+        for path in [
+            "src/main.py",
+            "vendor",
+            "server.log",
+            "Cargo.lock",
+            "vendor/lib/a.py",
+            "vendor/b.py",
+        ] {
+            call.note_listed(path);
+        }
+        let place = Place {
+            is_named: true,
+            is_listed: true,
+        };
+        assert_eq!(call.places(), BTreeMap::from([("vendor/".to_owned(), place)]));
+        assert!(!call.has_more_places());
     }
 }

@@ -1,7 +1,8 @@
-//! Whose words have entered a conversation: the user's own files are the user's, what others wrote is not.
+//! Taint: text from outside the user's own files has entered a conversation.
 //!
-//! Pure names here; what a call has read is recorded by `guard` and `imports`, and judged at its end by `call`. What a
-//! tainted conversation may no longer cause without a fresh yes is the policy's business.
+//! This module knows such places by their names alone. `guard` and `imports` record what a call has read and run, and
+//! `call` judges it at the end of the call. The policy decides what a tainted conversation may still cause without a
+//! fresh yes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -40,28 +41,39 @@ const DIRECTORIES: [&str; 28] = [
     "godeps",
 ];
 
-/// What of a path lies outside of the user's own files by its name: the directory of others with its `/`, or the log.
+/// Lock files whose names do not end with `.lock`; lower case.
+const LOCK_FILES: [&str; 10] = [
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "pnpm-lock.yaml",
+    "bun.lockb",
+    "go.sum",
+    "go.work.sum",
+    "packages.lock.json",
+    "gradle.lockfile",
+    "package.resolved",
+    ".terraform.lock.hcl",
+];
+
+/// The part of a path that lies outside of the user's own files by its name: a directory of packages with its `/`, or
+/// the whole path of a log or of a lock file.
 pub(crate) fn foreign(path: &str) -> Option<&str> {
-    let mut end = 0;
-    for part in path.split('/') {
-        end += part.len();
-        let is_last = end == path.len();
-        let folded = fold(part);
-        if is_last {
-            return is_log(&folded).then_some(path);
-        }
-        end += 1;
-        if DIRECTORIES.contains(&&*folded) {
-            return Some(&path[..end]);
-        }
-    }
-    None
+    let name = fold(path.rsplit('/').next().unwrap_or(path));
+    foreign_directory(path).or_else(|| (is_log(&name) || is_lock_file(&name)).then_some(path))
 }
 
-/// True for an answer of `run_tests` that holds counts and no word that a test, or what it uses, has printed.
-pub(crate) fn is_verdict_alone(text: &str) -> bool {
-    let is_output = |line: &str| matches!(line, "output:" | "end of the output:");
-    text.starts_with("PASSED: ") && !text.lines().any(is_output)
+/// The first directory of packages that a path lies in, with its `/`.
+pub(crate) fn foreign_directory(path: &str) -> Option<&str> {
+    path.match_indices('/').find_map(|(end, _)| {
+        let start = path[..end].rfind('/').map_or(0, |before| before + 1);
+        let is_foreign = DIRECTORIES.contains(&&*fold(&path[start..end]));
+        is_foreign.then_some(&path[..=end])
+    })
+}
+
+/// Package managers write lock files, with names and version texts from their registries.
+fn is_lock_file(name: &str) -> bool {
+    LOCK_FILES.contains(&name) || name.strip_suffix(".lock").is_some_and(|stem| !stem.is_empty())
 }
 
 /// `x.log`, `x.log.1`, `x.log.2024-01-01`: programs write them, and into them what others sent.
@@ -145,6 +157,10 @@ mod tests {
             ("app.LOG-20240101", "app.LOG-20240101"),
             ("logs/auth.login.log", "logs/auth.login.log"),
             ("x.logger.log.1", "x.logger.log.1"),
+            ("package-lock.json", "package-lock.json"),
+            ("app/Cargo.lock", "app/Cargo.lock"),
+            ("app/go.sum", "app/go.sum"),
+            ("vendor/x/Cargo.lock", "vendor/"),
         ] {
             assert_eq!(foreign(path), Some(place), "{path}");
         }
@@ -159,6 +175,9 @@ mod tests {
             "changelog.md",
             ".log",
             "a.logger",
+            ".lock",
+            "locks.py",
+            "Cargo.toml",
         ] {
             assert_eq!(foreign(path), None, "{path}");
         }

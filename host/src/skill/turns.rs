@@ -283,6 +283,7 @@ pub(super) fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallCont
         turns: Arc::clone(turns),
         conversation: Arc::clone(&context.conversation),
         is_turned_away: AtomicBool::new(false),
+        has_run_program: AtomicBool::new(false),
     };
     Arc::new(CallContext {
         approver: Arc::new(approver),
@@ -300,17 +301,29 @@ struct Held {
     turns: Arc<Turns>,
     conversation: Arc<Conversation>,
     is_turned_away: AtomicBool,
+    /// A recipe of the call has started a program, whatever became of it.
+    has_run_program: AtomicBool,
 }
 
 impl HeldTurn {
     /// Runs what waits for a program: eight suites of tests would stop every call of every session.
     pub(super) fn run<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
         let Some(held) = &self.0 else { return Ok(run()) };
+        let run = || {
+            held.has_run_program.store(true, Ordering::Relaxed);
+            run()
+        };
         let ran = held.turns.running(&held.conversation.running, cancel, run);
         if matches!(ran, Err(NoRun::Busy)) {
             held.is_turned_away.store(true, Ordering::Relaxed);
         }
         ran
+    }
+
+    /// True once a recipe of the call has started a program. The call's result may then hold words of that program.
+    pub(super) fn has_run_program(&self) -> bool {
+        let held = self.0.as_ref();
+        held.is_some_and(|held| held.has_run_program.load(Ordering::Relaxed))
     }
 
     /// True where too many others ran for the call to go on. No answer of a skill says so.

@@ -265,6 +265,7 @@ mod tests {
                 result: Ok(outcome),
                 receipt: None,
                 foreign: Vec::new(),
+                passed_tests: None,
             };
             redact(&mut report, &redactor, None);
             let outcome = report.result.expect("it is an answer");
@@ -353,6 +354,7 @@ mod tests {
                 result: Ok(outcome),
                 receipt: None,
                 foreign: Vec::new(),
+                passed_tests: None,
             };
             let redactor = Redactor::default();
             learn_shown(&report, &repository, &redactor, &CancellationToken::new());

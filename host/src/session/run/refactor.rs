@@ -32,9 +32,6 @@ impl Refactor {
         }
         let run = suite::run(desk, &[]).await;
         let facts = told(&run, desk.mark);
-        if let Run::Ran(results) = &run {
-            desk.tools.tell(&results.origin());
-        }
         self.before = Some(run);
         facts
     }

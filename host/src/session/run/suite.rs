@@ -14,7 +14,7 @@ use super::tools::hint_of;
 use crate::limits;
 use crate::provider::Origin;
 use crate::skill::policy::{Decision, Effect};
-use crate::skill::{CallError, CallOutcome, taint};
+use crate::skill::{CallError, CallReport};
 
 /// The skill that runs tests.
 pub(super) const SKILL: &str = "run_tests";
@@ -69,16 +69,18 @@ pub(super) struct Results {
     pub(super) is_pytest: bool,
     /// Names of failing tests, as far as they are named.
     pub(super) failing: BTreeSet<String>,
-    /// All that the skill said.
+    /// All that the skill said, or the host's own sentence where every test passed.
     pub(super) text: String,
+    /// Places outside the user's own files whose text is in it.
+    pub(super) foreign: Vec<String>,
 }
 
 impl Results {
-    /// Whose words these are.
+    /// The origin of the text, for its label.
     pub(super) fn origin(&self) -> Origin {
-        match taint::is_verdict_alone(&self.text) {
+        match self.foreign.is_empty() {
             true => Origin::Service,
-            false => Origin::Outside(vec![format!("the output of `{SKILL}`")]),
+            false => Origin::Outside(self.foreign.clone()),
         }
     }
 }
@@ -97,7 +99,7 @@ pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> Run {
     if !paths.is_empty() {
         arguments["paths"] = Value::from(paths);
     }
-    judge(desk.call(SKILL, arguments).await.result)
+    judge(desk.call(SKILL, arguments).await)
 }
 
 /// A run that said this, for the tests of those who judge runs.
@@ -106,9 +108,12 @@ pub(super) fn ran(text: &str) -> Run {
     Run::Ran(read(text.to_owned()))
 }
 
-fn judge(result: Result<CallOutcome, CallError>) -> Run {
-    match result {
-        Ok(outcome) => Run::Ran(read(outcome.text)),
+fn judge(report: CallReport) -> Run {
+    match report.result {
+        Ok(outcome) => Run::Ran(Results {
+            foreign: report.foreign,
+            ..read(outcome.text)
+        }),
         Err(CallError::Cancelled { .. }) => Run::Stopped,
         Err(error) if error.is_a_users_no() => Run::Refused,
         Err(error @ CallError::Busy { .. }) => Run::Busy(error.to_string()),
@@ -148,6 +153,7 @@ fn read(text: String) -> Results {
         failing: failing(&text),
         verdict,
         text,
+        foreign: Vec::new(),
     }
 }
 
@@ -340,7 +346,12 @@ mod tests {
         let crowds = [Crowd::Calls, Crowd::Runs];
         for (crowd, why) in crowds.into_iter().zip(["too many calls", "too many test runs"]) {
             let skill = SKILL.to_owned();
-            let busy = judge(Err(CallError::Busy { skill, crowd }));
+            let busy = judge(CallReport {
+                result: Err(CallError::Busy { skill, crowd }),
+                receipt: None,
+                foreign: Vec::new(),
+                passed_tests: None,
+            });
             assert_eq!(say(&passed, &busy), "", "the tests were not run, and nobody knows");
             assert!(busy.line().starts_with("not run: The skill `run_tests` "), "{busy:?}");
             assert!(busy.line().contains(why), "{busy:?}");

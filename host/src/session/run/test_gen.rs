@@ -57,7 +57,6 @@ impl TestGen {
                 if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < limits::TEST_MEND_ROUNDS_MAX)
                 {
                     self.rounds += 1;
-                    desk.tools.tell(&results.origin());
                     self.last = Some(Checked { files, run: tests });
                     return Next::Ask(self.mend(&results, &created, desk.mark));
                 }

@@ -98,6 +98,7 @@ impl Job {
                 }),
                 receipt: None,
                 foreign: Vec::new(),
+                passed_tests: None,
             }
         })
     }
@@ -143,8 +144,6 @@ impl Tools for SessionTools<'_> {
             if let Err(error) = &report.result {
                 self.note_denial(call, error);
             }
-            // From now on the model knows it.
-            self.context.conversation.taint.note(&report.foreign);
             ToolResult {
                 origin: self.origin(&report),
                 ..result_of(call, &report)
@@ -225,7 +224,6 @@ impl<'a> SessionTools<'a> {
     pub(super) async fn call_for_client(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
         self.started(call);
         let report = self.perform(context, call).await;
-        context.conversation.taint.note(&report.foreign);
         self.finished(call, &result_of(call, &report));
         report
     }
@@ -249,15 +247,10 @@ impl<'a> SessionTools<'a> {
         }
     }
 
-    /// Takes note of words that reach the model by the host.
-    pub(super) fn tell(&self, origin: &Origin) {
-        if let Origin::Outside(places) = origin {
-            self.context.conversation.taint.note(places);
-        }
-    }
-
-    /// Runs a call of a model that knows keys as placeholders: they are put back on the way in, as far as the files hold
-    /// them that the call names, and taken out on the way back.
+    /// Runs a call, and taints the conversation by its result: a call of the model, of a client, or of the host itself.
+    ///
+    /// The model knows keys as placeholders. They become keys again on the way in, as far as the files that the call
+    /// names hold them, and placeholders on the way back.
     async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
         let writes = Kind::of(&self.effects(&call.name)) == Kind::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
@@ -277,6 +270,8 @@ impl<'a> SessionTools<'a> {
             redact(report, &redacts, file.map(String::as_str));
         };
         let mut report = self.job.call_with(context, &call.name, restored, redacted).await;
+        show_passed_tests(&mut report);
+        context.conversation.taint.note(&report.foreign);
         if let Some(receipt) = &mut report.receipt {
             receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
         }
@@ -448,6 +443,20 @@ pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
     }
 }
 
+/// Puts the host's own sentence in the place of a result, where it has one: no text of the test run is left in it.
+fn show_passed_tests(report: &mut CallReport) {
+    let sentence = report.passed_tests.take();
+    if let (Some(sentence), Ok(outcome)) = (sentence, &mut report.result) {
+        report.foreign.clear();
+        *outcome = CallOutcome {
+            text: sentence,
+            truncated: false,
+            cursor: None,
+            files_modified: std::mem::take(&mut outcome.files_modified),
+        };
+    }
+}
+
 /// What is said of a call that did not heed its cancellation.
 fn never_ended(skill: &str) -> CallReport {
     CallReport {
@@ -456,6 +465,7 @@ fn never_ended(skill: &str) -> CallReport {
         }),
         receipt: None,
         foreign: Vec::new(),
+        passed_tests: None,
     }
 }
 

@@ -203,6 +203,7 @@ impl Engine for FakeEngine {
             result,
             receipt: Some(receipt),
             foreign: Vec::new(),
+            passed_tests: None,
         }
     }
 }

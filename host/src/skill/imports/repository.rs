@@ -126,6 +126,18 @@ fn page<'a>(
     Ok(page)
 }
 
+/// Notes the paths of a page, once for each directory.
+pub(super) fn note_listed(call: &Call, page: &Page) {
+    let mut known = None;
+    for entry in &page.entries {
+        let directory = entry.path.rsplit_once('/').map(|(directory, _)| directory);
+        if directory != known {
+            call.note_listed(&entry.path);
+            known = directory;
+        }
+    }
+}
+
 fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
     Entry {
         path: path.to_owned(),

@@ -3,6 +3,7 @@
 //! Which interpreter and which arguments is decided here; what the output means is the business of the skill
 //! `run_tests`. Failing tests are a report; a failure means that nothing could run.
 
+mod counts;
 mod layout;
 mod npm;
 
@@ -19,6 +20,7 @@ use crate::skill::CallContext;
 use crate::skill::bindings::tool::skill::tests::{Report, Request};
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::policy::Effect;
+pub(super) use counts::passed_sentence;
 
 /// Runs the tests.
 pub(crate) fn run(context: &CallContext, request: &Request) -> Result<Report, Failure> {
