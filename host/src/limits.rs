@@ -255,9 +255,9 @@ pub const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 // ---- taint ----
 
-/// Places that one call may have read and that may not be the user's own. Directories of packages count once, so that this
-/// many are ignored files, opened one by one.
-pub const CALL_PLACES_MAX: usize = 256;
+/// Places that one call notes and that may not be the user's own. A directory of packages counts once. A call that reads
+/// more of them taints, so this is more than a repository has logs and lock files.
+pub const CALL_PLACES_MAX: usize = 1_024;
 
 /// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
 pub const FOREIGN_PLACES_MAX: usize = 16;
