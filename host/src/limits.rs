@@ -746,6 +746,10 @@ pub const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
 /// Longest model list that is kept. The largest router lists some 500.
 pub const PROVIDER_MODELS_MAX: usize = 2000;
 
+/// Tool calls of one answer. A model asks for some dozens at most, and each piece of a stream is compared with all calls so
+/// far.
+pub const PROVIDER_CALLS_MAX: usize = 256;
+
 /// How often one request is tried. With the waits below, a provider that is down for good costs less than 10 s.
 pub const PROVIDER_ATTEMPTS_MAX: u32 = 4;
 

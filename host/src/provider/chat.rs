@@ -244,7 +244,7 @@ impl<'a> ChatDecoder<'a> {
         for choice in choices.filter(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0) {
             // A server that ignores `stream` answers with one `message`.
             if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
-                self.delta(delta, events);
+                self.delta(delta, events)?;
             }
             if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
                 self.take_finish(reason)?;
@@ -253,7 +253,7 @@ impl<'a> ChatDecoder<'a> {
         Ok(())
     }
 
-    fn delta(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) {
+    fn delta(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         self.spoke |= delta.as_object().is_some_and(|fields| !fields.is_empty());
         self.reasoning(delta, events);
         match delta.get("content") {
@@ -272,7 +272,7 @@ impl<'a> ChatDecoder<'a> {
         match (delta.get("tool_calls"), delta.get("function_call")) {
             (Some(Value::Array(entries)), _) => self.calls.take(entries),
             (_, Some(call @ Value::Object(_))) => self.calls.take(std::slice::from_ref(call)),
-            _ => {}
+            _ => Ok(()),
         }
     }
 

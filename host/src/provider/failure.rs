@@ -11,7 +11,7 @@ use super::redact::scrubbed;
 use super::{body, retry};
 use crate::api::Problem;
 use crate::config::{ProviderName, ProviderSettings};
-use crate::limits::{ERROR_NESTING_MAX, PROVIDER_QUOTE_CHARS_MAX};
+use crate::limits::{ERROR_NESTING_MAX, PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
 
 /// Codes of the problems that providers cause.
 pub mod codes {
@@ -168,6 +168,14 @@ impl Failure {
             status: Some(status),
             ..Self::new(class, body::describe(text))
         }
+    }
+
+    /// For an answer with more tool calls than an answer may hold.
+    pub(super) fn too_many_calls() -> Self {
+        Self::new(
+            Class::Protocol,
+            format!("it holds more than {PROVIDER_CALLS_MAX} tool calls"),
+        )
     }
 
     /// True where the same request may work a little later, provided that nothing was answered yet.

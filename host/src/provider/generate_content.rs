@@ -17,6 +17,7 @@ use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
 use super::{ProviderEvent, Request, StopReason, ToolCall, Usage, ids};
 use crate::config::ProviderSettings;
+use crate::limits::PROVIDER_CALLS_MAX;
 
 /// The wire, bound to a model.
 pub(super) struct GenerateContentWire {
@@ -132,7 +133,7 @@ impl<'a> GenerateContentDecoder<'a> {
             self.spoke = true;
             let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
             for part in parts.into_iter().flatten() {
-                self.part(part, events);
+                self.part(part, events)?;
             }
             if let Some(reason) = candidate["finishReason"].as_str() {
                 self.finish = Some(finish(reason, candidate["finishMessage"].as_str().unwrap_or_default())?);
@@ -152,7 +153,7 @@ impl<'a> GenerateContentDecoder<'a> {
         self.keep_text(text);
     }
 
-    fn part(&mut self, part: &Value, events: &mut Vec<ProviderEvent>) {
+    fn part(&mut self, part: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         if let Some(call) = part.get("functionCall").filter(|call| call.is_object()) {
             let arguments = match &call["args"] {
                 Value::Null => "{}".to_owned(),
@@ -165,6 +166,9 @@ impl<'a> GenerateContentDecoder<'a> {
                 name: call["name"].as_str().unwrap_or_default().to_owned(),
                 arguments,
             });
+            if self.calls.len() > PROVIDER_CALLS_MAX {
+                return Err(Failure::too_many_calls());
+            }
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             self.output_bytes += text.len();
             events.push(match part["thought"] == true {
@@ -173,6 +177,7 @@ impl<'a> GenerateContentDecoder<'a> {
             });
         }
         self.keep(part);
+        Ok(())
     }
 
     /// Keeps a part for its way back. A signature belongs to the part that it came with, so only plain pieces of text

@@ -16,7 +16,7 @@ use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
 use super::{DATA_RULE, Mark, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
 use crate::config::ProviderSettings;
-use crate::limits::MESSAGES_OUTPUT_TOKENS;
+use crate::limits::{MESSAGES_OUTPUT_TOKENS, PROVIDER_CALLS_MAX};
 
 /// The version of the wire that this module speaks.
 const VERSION: &str = "2023-06-01";
@@ -211,6 +211,8 @@ struct MessagesDecoder<'a> {
     blocks: Vec<Block>,
     /// Where the block of an index stands; a proxy may use an index again once its block has ended.
     at: BTreeMap<u64, usize>,
+    /// Tool calls among the blocks.
+    calls: usize,
     stop: Option<StopReason>,
     ended: bool,
     input_tokens: u64,
@@ -283,6 +285,7 @@ impl<'a> MessagesDecoder<'a> {
             request,
             blocks: Vec::new(),
             at: BTreeMap::new(),
+            calls: 0,
             stop: None,
             ended: false,
             input_tokens: 0,
@@ -305,7 +308,7 @@ impl<'a> MessagesDecoder<'a> {
         set(&mut self.output_tokens, "output_tokens");
     }
 
-    fn begin(&mut self, index: u64, value: &Value, events: &mut Vec<ProviderEvent>) {
+    fn begin(&mut self, index: u64, value: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         let text = |key: &str| some_text(value[key].as_str().unwrap_or_default());
         events.extend(text("thinking").map(ProviderEvent::Reasoning));
         events.extend(text("text").map(ProviderEvent::Text));
@@ -315,6 +318,11 @@ impl<'a> MessagesDecoder<'a> {
             value: if value.is_object() { value.clone() } else { json!({}) },
             arguments: String::new(),
         });
+        self.calls += usize::from(value["type"] == "tool_use");
+        match self.calls > PROVIDER_CALLS_MAX {
+            true => Err(Failure::too_many_calls()),
+            false => Ok(()),
+        }
     }
 
     fn delta(&mut self, index: u64, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
@@ -356,14 +364,15 @@ impl<'a> MessagesDecoder<'a> {
     }
 
     /// A server that does not stream sends the message whole.
-    fn whole(&mut self, message: &Value, events: &mut Vec<ProviderEvent>) {
+    fn whole(&mut self, message: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         for (index, block) in message["content"].as_array().into_iter().flatten().enumerate() {
             self.output_bytes += block.to_string().len();
-            self.begin(index as u64, block, events);
+            self.begin(index as u64, block, events)?;
         }
         self.usage(&message["usage"]);
         self.take_stop(message["stop_reason"].as_str().unwrap_or_default());
         self.ended = true;
+        Ok(())
     }
 
     /// Gives every call an identifier that the wire takes back, in the call and in the block that goes back.
@@ -425,8 +434,8 @@ impl Decoder for MessagesDecoder<'_> {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or(&frame.event) {
             "message_start" => self.usage(&event["message"]["usage"]),
-            "message" => self.whole(&event, events),
-            "content_block_start" => self.begin(index, &event["content_block"], events),
+            "message" => self.whole(&event, events)?,
+            "content_block_start" => self.begin(index, &event["content_block"], events)?,
             "content_block_delta" => self.delta(index, &event["delta"], events)?,
             "message_delta" => {
                 self.usage(&event["usage"]);

@@ -8,6 +8,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::limits;
+use crate::provider::failure::Failure;
 use crate::provider::{ToolCall, ids};
 
 /// The calls of one answer, as far as they came.
@@ -21,12 +23,77 @@ struct Slot {
     index: Option<u64>,
     id: String,
     name: String,
-    arguments: String,
+    arguments: ArgumentText,
 }
 
-impl Slot {
-    fn is_whole(&self) -> bool {
-        is_object(&self.arguments)
+/// The arguments of a call as far as they came. Each byte is looked at once, however many pieces there are.
+#[derive(Debug, Default)]
+struct ArgumentText {
+    text: String,
+    progress: ArgumentProgress,
+    /// Objects and arrays that are open.
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum ArgumentProgress {
+    #[default]
+    Blank,
+    /// An object has begun.
+    Open,
+    /// The text is an object, and whole.
+    Whole,
+    /// The text is no object, whatever follows.
+    Other,
+}
+
+impl ArgumentText {
+    fn append(&mut self, more: &str) {
+        let before = self.text.len();
+        self.text.push_str(more);
+        for at in before..self.text.len() {
+            self.read(at);
+        }
+    }
+
+    fn replace(&mut self, value: &Value) {
+        *self = Self::default();
+        self.append(&value.to_string());
+    }
+
+    /// Takes note of the byte at a position.
+    fn read(&mut self, at: usize) {
+        let byte = self.text.as_bytes()[at];
+        match self.progress {
+            ArgumentProgress::Other => {}
+            _ if !self.is_in_string && byte.is_ascii_whitespace() => {}
+            ArgumentProgress::Whole => self.progress = ArgumentProgress::Other,
+            ArgumentProgress::Blank if byte != b'{' => self.progress = ArgumentProgress::Other,
+            ArgumentProgress::Blank | ArgumentProgress::Open => {
+                self.progress = ArgumentProgress::Open;
+                self.read_token(byte);
+                if self.depth == 0 {
+                    // Brackets are only counted, so this is the one time that the text is parsed.
+                    self.progress = match is_object(&self.text[..=at]) {
+                        true => ArgumentProgress::Whole,
+                        false => ArgumentProgress::Other,
+                    };
+                }
+            }
+        }
+    }
+
+    fn read_token(&mut self, byte: u8) {
+        match (self.is_in_string, byte) {
+            (true, _) if self.is_escaped => self.is_escaped = false,
+            (true, b'\\') => self.is_escaped = true,
+            (_, b'"') => self.is_in_string = !self.is_in_string,
+            (false, b'{' | b'[') => self.depth += 1,
+            (false, b'}' | b']') => self.depth -= 1,
+            _ => {}
+        }
     }
 }
 
@@ -77,8 +144,9 @@ impl<'a> Piece<'a> {
 }
 
 impl Calls {
-    /// Takes the `tool_calls` of one chunk.
-    pub(super) fn take(&mut self, entries: &[Value]) {
+    /// Takes the `tool_calls` of one chunk. An error where an answer holds more calls than it may: each piece is compared
+    /// with all of them.
+    pub(super) fn take(&mut self, entries: &[Value]) -> Result<(), Failure> {
         // Two named entries of one chunk are two calls: no server cuts one call twice in one chunk.
         let mut named_in_chunk = Vec::new();
         for entry in entries {
@@ -88,7 +156,11 @@ impl Calls {
                 named_in_chunk.push(at);
             }
             self.slots[at].absorb(&piece);
+            if self.slots.len() > limits::PROVIDER_CALLS_MAX {
+                return Err(Failure::too_many_calls());
+            }
         }
+        Ok(())
     }
 
     /// True where no call came.
@@ -98,12 +170,12 @@ impl Calls {
 
     /// Bytes of all arguments.
     pub(super) fn bytes(&self) -> usize {
-        self.slots.iter().map(|slot| slot.arguments.len()).sum()
+        self.slots.iter().map(|slot| slot.arguments.text.len()).sum()
     }
 
     /// The names of the calls, for the case that none may run.
     pub(super) fn into_cut_off(self) -> impl Iterator<Item = (String, String)> {
-        self.slots.into_iter().map(|slot| (slot.name, slot.arguments))
+        self.slots.into_iter().map(|slot| (slot.name, slot.arguments.text))
     }
 
     /// The calls, each with an id that is its own in the conversation. `used` are the ids taken so far, `round` tells
@@ -114,7 +186,7 @@ impl Calls {
             .map(|(number, slot)| ToolCall {
                 id: ids::unique(&slot.id, &mut used, round, number),
                 name: slot.name,
-                arguments: normalised(slot.arguments),
+                arguments: normalised(slot.arguments.text),
             })
             .collect()
     }
@@ -160,14 +232,16 @@ impl Calls {
         }
         let fresh_id = !piece.id.is_empty() && !slot.id.is_empty() && piece.id != slot.id;
         let same_name = piece.name == slot.name;
-        match (slot.is_whole(), slot.arguments.trim().is_empty()) {
+        match slot.arguments.progress {
             // A name after a whole call begins a call, unless the piece is an empty echo of it.
-            (true, _) => !fresh_id && same_name && piece.arguments.is_blank(),
+            ArgumentProgress::Whole => !fresh_id && same_name && piece.arguments.is_blank(),
             // Nothing came yet: the same call, unless the piece is a call of its own.
-            (_, true) if fresh_id => same_name && !piece.arguments.is_blank() && !piece.arguments.is_whole(),
-            (_, true) => same_name || piece.id == slot.id,
+            ArgumentProgress::Blank if fresh_id => {
+                same_name && !piece.arguments.is_blank() && !piece.arguments.is_whole()
+            }
+            ArgumentProgress::Blank => same_name || piece.id == slot.id,
             // Half a call: a fresh id or the name on every piece is noise, another name is another call.
-            (false, false) => same_name,
+            ArgumentProgress::Open | ArgumentProgress::Other => same_name,
         }
     }
 }
@@ -181,8 +255,8 @@ impl Slot {
             piece.name.clone_into(&mut self.name);
         }
         match piece.arguments {
-            Arguments::Text(text) => self.arguments.push_str(text),
-            Arguments::Whole(value) => self.arguments = value.to_string(),
+            Arguments::Text(text) => self.arguments.append(text),
+            Arguments::Whole(value) => self.arguments.replace(value),
         }
     }
 }
@@ -213,7 +287,8 @@ mod tests {
     fn assembled(chunks: Value) -> Vec<(String, String, String)> {
         let mut calls = Calls::default();
         for chunk in chunks.as_array().expect("the chunks are an array") {
-            calls.take(chunk.as_array().expect("a chunk is an array"));
+            let entries = chunk.as_array().expect("a chunk is an array");
+            calls.take(entries).expect("they are few");
         }
         let calls = calls.into_tool_calls(HashSet::new(), 3);
         calls
@@ -357,10 +432,11 @@ mod tests {
     #[test]
     fn chat_13_ids_are_unique_in_the_conversation_and_of_safe_characters() {
         let mut calls = Calls::default();
-        calls.take(&[
+        let entries = [
             piece(json!(0), "taken", "read_file", A),
             piece(json!(1), "functions.read_file:0", "read_file", B),
-        ]);
+        ];
+        calls.take(&entries).expect("they are few");
         let used = HashSet::from(["taken".to_owned(), "call_5_0".to_owned()]);
         let ids: Vec<_> = calls.into_tool_calls(used, 5).into_iter().map(|call| call.id).collect();
         assert_eq!(ids, ["call_5_0_1", "functions_read_file_0"]);
@@ -407,5 +483,75 @@ mod tests {
             ]),
             &[("a", "read_file", A)],
         );
+    }
+
+    #[test]
+    fn an_answer_holds_a_bounded_number_of_calls() {
+        let mut calls = Calls::default();
+        let call = |index: usize| [piece(json!(index), "", "read_file", A)];
+        for index in 0..limits::PROVIDER_CALLS_MAX {
+            calls.take(&call(index)).expect("it is one of those that may be");
+        }
+        let more = calls
+            .take(&call(limits::PROVIDER_CALLS_MAX))
+            .expect_err("it is one too many");
+        assert_eq!(more, Failure::too_many_calls());
+        assert_eq!(more.said, "it holds more than 256 tool calls");
+    }
+
+    #[test]
+    fn arguments_are_whole_exactly_where_they_are_an_object() {
+        for text in [
+            r#"{"a":"}"}"#,
+            r#"{"a":"\""}"#,
+            r#" {"a":[{}]} "#,
+            "{}",
+            "{",
+            "",
+            " ",
+            "[1]",
+            "{]",
+            r#"{"a"}"#,
+            "{}{",
+            "\"{}\"",
+            "{} x",
+        ] {
+            for size in 1..=text.len().max(1) {
+                let mut arguments = ArgumentText::default();
+                let pieces: Vec<char> = text.chars().collect();
+                pieces
+                    .chunks(size)
+                    .for_each(|piece| arguments.append(&piece.iter().collect::<String>()));
+                assert_eq!(arguments.progress == ArgumentProgress::Whole, is_object(text), "{text}");
+                assert_eq!(
+                    arguments.progress == ArgumentProgress::Blank,
+                    text.trim().is_empty(),
+                    "{text}"
+                );
+                assert_eq!(arguments.text, text);
+            }
+        }
+    }
+
+    #[test]
+    fn long_arguments_with_the_name_on_every_piece_cost_one_look_each() {
+        let mut calls = Calls::default();
+        let begun = std::time::Instant::now();
+        let more = "x".repeat(100);
+        calls
+            .take(&[piece(json!(0), "a", "write_file", "{\"content\":\"")])
+            .expect("one call");
+        for _ in 0..40_000 {
+            calls
+                .take(&[piece(json!(0), "a", "write_file", &more)])
+                .expect("one call");
+        }
+        // 4 MB, which was parsed again with each of its pieces.
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(calls.slots.len(), 1);
     }
 }
