@@ -37,6 +37,9 @@ const WAIT_SLICE: Duration = Duration::from_millis(5);
 /// What the clocks tell apart. Nothing honest needs finer steps, and timing attacks do.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
+/// Time on the monotonic clock when a call begins. Some runtimes, such as Go's, take 0 for a clock that is broken.
+const CLOCK_START: Duration = Duration::from_secs(1);
+
 /// When it is for what describes itself, since the Unix epoch: the first second of the year 2000, for ever.
 const DESCRIBED_AT: Duration = Duration::from_secs(946_684_800);
 
@@ -419,7 +422,7 @@ impl poll::HostPollable for State {
 impl monotonic_clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<u64> {
         let since = self.instant().saturating_duration_since(self.call.started);
-        Ok(nanoseconds(coarse(since)))
+        Ok(shown(since))
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {
@@ -427,7 +430,8 @@ impl monotonic_clock::Host for State {
     }
 
     fn subscribe_instant(&mut self, when: u64) -> wasmtime::Result<Resource<DynPollable>> {
-        let when = self.call.started.checked_add(Duration::from_nanos(when));
+        let since = Duration::from_nanos(when).saturating_sub(CLOCK_START);
+        let when = self.call.started.checked_add(since);
         Ok(self.push(when.map_or(Pollable::Never, Pollable::At))?)
     }
 
@@ -451,6 +455,11 @@ impl wall_clock::Host for State {
     fn resolution(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
         Ok(datetime(CLOCK_STEP))
     }
+}
+
+/// The monotonic clock after this much of a call.
+fn shown(since: Duration) -> u64 {
+    nanoseconds(CLOCK_START + coarse(since))
 }
 
 fn coarse(duration: Duration) -> Duration {
@@ -706,5 +715,16 @@ impl ip_name_lookup::HostResolveAddressStream for State {
 
     fn drop(&mut self, _: Resource<ip_name_lookup::ResolveAddressStream>) -> wasmtime::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monotonic_clock_starts_above_zero() {
+        assert_eq!(shown(Duration::ZERO), 1_000_000_000);
+        assert_eq!(shown(Duration::from_micros(1_999)), 1_001_000_000);
     }
 }

@@ -10,15 +10,17 @@ use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 #[derive(Debug)]
 pub struct Fickle;
 
-/// The time of day, what a nap took, and a number.
+/// The time of day, the monotonic clock, what a nap took, and a number.
 fn mood() -> String {
+    // Before anything else: this is the clock of the first millisecond.
+    let begun = Instant::now();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap_or_default();
-    let begun = Instant::now();
+    let dozing = Instant::now();
     std::thread::sleep(Duration::from_millis(3));
-    let nap = begun.elapsed();
+    let nap = dozing.elapsed();
     let number = RandomState::new().hash_one("a coin");
-    format!("{}.{:09} {nap:?} {number}", now.as_secs(), now.subsec_nanos())
+    format!("{}.{:09} {begun:?} {nap:?} {number}", now.as_secs(), now.subsec_nanos())
 }
 
 impl Handler for Fickle {
