@@ -14,7 +14,8 @@ mod tools;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -47,19 +48,58 @@ pub(crate) struct Line {
     pending: Mutex<HashMap<String, Pending>>,
     /// Cancelled once the client will say nothing more: what only it could answer has no answer then.
     hung_up: CancellationToken,
-    _place: OwnedSemaphorePermit,
+    /// Ends what serves this session.
+    stop: CancellationToken,
+    /// When the client last asked for something, or a call ended.
+    used: Mutex<Instant>,
+    /// Absent once the session was evicted.
+    place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Line {
-    fn new(connection: Connection, place: OwnedSemaphorePermit, may_ask: bool) -> Arc<Self> {
+    fn new(connection: Connection, place: OwnedSemaphorePermit, may_ask: bool, stop: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             connection,
             may_ask,
             calls: Arc::new(Semaphore::new(limits::MCP_CALLS_MAX)),
             pending: Mutex::default(),
             hung_up: CancellationToken::new(),
-            _place: place,
+            stop,
+            used: Mutex::new(Instant::now()),
+            place: Mutex::new(Some(place)),
         })
+    }
+
+    /// Notes that the client is there.
+    fn touch(&self) {
+        *locked(&self.used) = Instant::now();
+    }
+
+    /// A place for a call, unless all are taken. Calls that have waited too long for an answer give theirs back.
+    fn take_call_place(&self) -> Option<OwnedSemaphorePermit> {
+        self.drop_unanswered();
+        Arc::clone(&self.calls).try_acquire_owned().ok()
+    }
+
+    /// Ends the calls that wait for an answer that would come too late.
+    fn drop_unanswered(&self) {
+        self.pending().retain(|_, waiting| !waiting.is_over());
+    }
+
+    /// Ends the session and gives its place, unless a call is under way. No call begins afterwards.
+    fn evict(&self) -> Option<OwnedSemaphorePermit> {
+        self.drop_unanswered();
+        let all = u32::try_from(limits::MCP_CALLS_MAX).expect("it is small");
+        let calls = Arc::clone(&self.calls).try_acquire_many_owned(all).ok()?;
+        self.calls.close();
+        drop(calls);
+        self.stop.cancel();
+        locked(&self.place).take()
+    }
+
+    /// True for this very session.
+    fn is(self: &Arc<Self>, other: &Weak<Self>) -> bool {
+        std::ptr::eq(Arc::as_ptr(self), other.as_ptr())
     }
 
     /// Identifier of its session.
@@ -68,8 +108,12 @@ impl Line {
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<String, Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.pending)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One server, for one connection or for one request of a client that makes none.
@@ -77,6 +121,8 @@ pub(crate) struct Server {
     sessions: Arc<Sessions>,
     /// How its session comes about, where it has none from the start.
     connecting: Option<Arc<Connecting>>,
+    /// Ends what serves this server.
+    stop: CancellationToken,
     /// The session of this connection.
     line: OnceCell<Arc<Line>>,
     roots: Roots,
@@ -87,15 +133,18 @@ impl Server {
         Self {
             sessions,
             connecting: None,
+            stop: line.stop.clone(),
             line: OnceCell::new_with(Some(line)),
             roots: Roots::default(),
         }
     }
 
-    fn to_connect(sessions: Arc<Sessions>, connecting: Arc<Connecting>) -> Self {
+    /// A server whose session begins with a handshake, or with a request that needs none. `stop` ends what serves it.
+    fn to_connect(sessions: Arc<Sessions>, connecting: Arc<Connecting>, stop: CancellationToken) -> Self {
         Self {
             sessions,
             connecting: Some(connecting),
+            stop,
             line: OnceCell::new(),
             roots: Roots::default(),
         }
@@ -135,7 +184,7 @@ impl ServerHandler for Server {
         let answer = self.negotiate_initialize(&request)?;
         let line = match &self.connecting {
             Some(connecting) => {
-                let made = self.line.get_or_try_init(|| connecting.own());
+                let made = self.line.get_or_try_init(|| connecting.evictable(self.stop.clone()));
                 Arc::clone(made.await.map_err(refused)?)
             }
             None => self.line(&context).await?,
@@ -154,6 +203,9 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        if let Some(line) = self.line.get() {
+            line.touch();
+        }
         let sessions = Arc::clone(&self.sessions);
         let tools = tokio::task::spawn_blocking(move || sessions.tools().iter().filter_map(tools::tool).collect());
         let tools = tools.await.map_err(|_| failed())?;
@@ -166,10 +218,13 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let line = self.line(&context).await?;
+        line.touch();
         if let Err(refusal) = self.roots.check(&line, &context).await {
             return Ok(tools::problem(&refusal).into());
         }
-        call::answer(&self.sessions, &line, request, context).await
+        let answer = call::answer(&self.sessions, &line, request, context).await;
+        line.touch();
+        answer
     }
 
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {

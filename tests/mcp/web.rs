@@ -3,8 +3,10 @@
 use host::limits;
 use serde_json::{Value, json};
 
-use super::{TOOLS, calls, initialize, text};
+use super::lines::slow;
+use super::{Agent, TOOLS, calls, initialize, text};
 use crate::conformance::http::{self, Answer, Connection};
+use crate::contain::{processes, repository};
 use crate::support::{Home, folder, holds, until};
 
 const FILES: &[(&str, &str)] = &[("app.py", "def f(x):\n    return x\n")];
@@ -272,29 +274,123 @@ fn who_may_ask_is_the_gates_business_here_as_elsewhere() {
     assert_eq!(refused.json()["error"]["code"], "forbidden");
 }
 
+/// A client that goes without a word leaves its connection behind.
 #[test]
 fn a_bounded_number_of_agents_is_connected() {
     let (home, repository) = (Home::offline(), folder(FILES));
     let address = home.serve();
-    let mut connected = Vec::new();
-    for _ in 0..limits::MCP_CONNECTIONS_MAX {
-        connected.push(Web::connected(&address, repository.path()));
+    let connect = || Web::connected(&address, repository.path());
+    let connected: Vec<Web> = (0..limits::MCP_CONNECTIONS_MAX).map(|_| connect()).collect();
+    let list = request(2, "tools/list", json!({}));
+    // The oldest one says something, so that the second one is idle longest.
+    connected[0].post(&list).expect(200);
+    let more = connect();
+    assert_eq!(running(&home), limits::MCP_CONNECTIONS_MAX, "one was ended for it");
+    connected[1].post(&list).expect(404);
+    let read = |web: &Web| {
+        web.ask(
+            "tools/call",
+            json!({"name": "read_file", "arguments": {"path": "app.py"}}),
+        )
+    };
+    for web in [&connected[0], &connected[2], &connected[63], &more] {
+        assert_eq!(
+            read(web)["result"]["isError"],
+            false,
+            "those that are used are not disturbed"
+        );
     }
-    let web = Web::new(&address, repository.path());
-    let refused = answer(
-        &web.post(&request(1, "initialize", initialize(&json!({})))).expect(200),
-        1,
-    );
-    holds(
-        refused["error"]["message"].as_str().expect("a text"),
-        &["64 other agents are connected"],
-    );
-    let read = connected[0].ask(
-        "tools/call",
-        json!({"name": "read_file", "arguments": {"path": "app.py"}}),
-    );
-    assert_eq!(
-        read["result"]["isError"], false,
-        "those that are there are not disturbed"
-    );
+    // `tool mcp` finds a place, too, and so does a client without connections.
+    let mut agent = Agent::start(&home, repository.path(), &[], &json!({}));
+    assert_eq!(agent.call("read_file", json!({"path": "app.py"}))["isError"], false);
+    let modern = Web::new(&address, repository.path());
+    let params = json!({"name": "read_file", "arguments": {"path": "app.py"}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "a test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }});
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "read_file"),
+    ];
+    let shared = || {
+        modern
+            .post_with(&request(1, "tools/call", params.clone()), &headers)
+            .expect(200)
+    };
+    assert!(shared().body.contains("def f(x)"));
+    assert_eq!(running(&home), limits::MCP_CONNECTIONS_MAX);
+    // That one is evicted as any other, and begins anew.
+    let newer: Vec<Web> = (0..limits::MCP_CONNECTIONS_MAX - 1).map(|_| connect()).collect();
+    assert!(shared().body.contains("def f(x)"));
+    assert_eq!(running(&home), limits::MCP_CONNECTIONS_MAX);
+    newer[0].post(&list).expect(404);
+    agent.end().expect(0);
+}
+
+/// The connections of other agents that are open, once those that are ending have ended.
+fn running(home: &Home) -> usize {
+    let count = || {
+        let listed = home.run(
+            std::path::Path::new("/"),
+            &["history", "--operation", "mcp", "--limit", "500"],
+        );
+        listed.expect(0).stdout.matches("  mcp        running").count()
+    };
+    until("those that were evicted have ended", || {
+        count() <= limits::MCP_CONNECTIONS_MAX
+    });
+    count()
+}
+
+#[test]
+fn an_agent_with_a_call_under_way_keeps_its_connection_and_a_cancelled_call_keeps_nothing() {
+    let mark = format!("evicted-{}", std::process::id());
+    let (home, repository) = (Home::offline(), repository(&[FILES[0], ("test_slow.py", &slow(&mark))]));
+    let config = home.path().join("config.toml");
+    let mut text = std::fs::read_to_string(&config).expect("init wrote it");
+    text.push_str("\n[policy]\nallow = [\"run-process\"]\n");
+    std::fs::write(&config, text).expect("it is writable");
+    let address = home.serve();
+    let busy = Web::connected(&address, repository.path());
+    let run = |id: usize| {
+        let (address, path, session) = (busy.address.clone(), busy.path.clone(), busy.session.clone());
+        let web = Web { address, path, session };
+        let message = request(id as u64, "tools/call", json!({"name": "run_tests", "arguments": {}}));
+        std::thread::spawn(move || web.post(&message))
+    };
+    let calls: Vec<_> = (100..100 + limits::MCP_CALLS_MAX).map(run).collect();
+    until("a suite runs", || !processes(&mark).is_empty());
+    let full = || {
+        let read = busy.ask(
+            "tools/call",
+            json!({"name": "read_file", "arguments": {"path": "app.py"}}),
+        );
+        read["result"]["structuredContent"]["message"] == "32 calls of this connection are under way"
+    };
+    until("all places are taken", full);
+    // It is idle longest, but not idle.
+    let others: Vec<Web> = (0..=limits::MCP_CONNECTIONS_MAX)
+        .map(|_| Web::connected(&address, repository.path()))
+        .collect();
+    assert!(!processes(&mark).is_empty() && full(), "it goes on");
+    let list = request(2, "tools/list", json!({}));
+    others[0].post(&list).expect(404);
+    for id in 100..100 + limits::MCP_CALLS_MAX {
+        let params = json!({"requestId": id, "reason": "enough"});
+        busy.post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+            .expect(202);
+    }
+    until("the places are free again", || !full());
+    until("nothing of it is left", || processes(&mark).is_empty());
+    // Without a call under way it makes room like any other.
+    let newer: Vec<Web> = (0..=limits::MCP_CONNECTIONS_MAX)
+        .map(|_| Web::connected(&address, repository.path()))
+        .collect();
+    busy.post(&list).expect(404);
+    newer[newer.len() - 1].post(&list).expect(200);
+    for call in calls {
+        let _ = call.join().expect("it was answered or ended");
+    }
 }

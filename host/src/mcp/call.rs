@@ -34,6 +34,13 @@ pub(super) struct Pending {
     asking: Asking,
 }
 
+impl Pending {
+    /// True once an answer would come too late.
+    pub(super) fn is_over(&self) -> bool {
+        self.asking.is_over()
+    }
+}
+
 /// Makes the call that a request asks for, or goes on with the one that it answers.
 pub(super) async fn answer(
     sessions: &Sessions,
@@ -64,7 +71,10 @@ fn begun(
             ..problem
         }));
     }
-    let Ok(permit) = Arc::clone(&line.calls).try_acquire_owned() else {
+    let Some(permit) = line.take_call_place() else {
+        if line.calls.is_closed() {
+            return Err(ended());
+        }
         let message = format!("{} calls of this connection are under way", limits::MCP_CALLS_MAX);
         return Ok(Err(
             Problem::new("busy", message).with_hint("wait for one of them to end, and call again")
@@ -122,7 +132,9 @@ async fn drive(
             Some(meanwhile) = under_way.meanwhile.recv() => match meanwhile {
                 Meanwhile::Line(text) => {
                     under_way.lines += 1;
-                    tell(context, token.as_ref(), under_way.lines, text).await;
+                    let told = tell(context, token.as_ref(), under_way.lines, text);
+                    // A client that takes nothing more does not keep a cancelled call.
+                    context.ct.run_until_cancelled(told).await.ok_or_else(gone)?;
                 }
                 Meanwhile::Question(asking) if ask::goes_with_result(context) => {
                     return Ok(parked(line, under_way, asking));
@@ -154,10 +166,8 @@ async fn tell(context: &RequestContext<RoleServer>, token: Option<&ProgressToken
 fn parked(line: &Line, under_way: UnderWay, asking: Asking) -> CallToolResponse {
     let state = uuid::Uuid::new_v4().simple().to_string();
     let result = ask::required(&asking, &state);
-    let mut pending = line.pending();
-    // Those that nobody has answered in time are over.
-    pending.retain(|_, waiting| !waiting.asking.is_over());
-    pending.insert(state, Pending { under_way, asking });
+    line.drop_unanswered();
+    line.pending().insert(state, Pending { under_way, asking });
     result.into()
 }
 

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use rmcp::service::serve_server_with_ct;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
-use super::{Line, Server};
+use super::{Line, Server, locked};
 use crate::api::{ConnectRequest, Problem};
 use crate::config::PolicySettings;
 use crate::limits;
@@ -26,6 +26,8 @@ use crate::skill::lock;
 pub(crate) struct Mcp {
     sessions: Arc<Sessions>,
     places: Arc<Semaphore>,
+    /// Sessions over HTTP. Their clients may have gone without a word, so that the one idle longest makes room for another.
+    evictable: std::sync::Mutex<Vec<Weak<Line>>>,
     /// Connections over HTTP of the revisions that make some. Whoever has the token opens others than who has none, and
     /// nobody else reaches those: answers to questions count there.
     http: Arc<LocalSessionManager>,
@@ -68,23 +70,31 @@ pub(crate) struct Connecting {
 }
 
 impl Connecting {
-    /// A connection that begins at once.
+    /// A connection that begins at once, and ends with its client.
     pub(crate) async fn line(&self) -> Result<Arc<Line>, Problem> {
-        self.own().await
+        self.own(CancellationToken::new()).await
     }
 
-    /// A session of its own.
-    pub(super) async fn own(&self) -> Result<Arc<Line>, Problem> {
-        let place = Arc::clone(&self.mcp.places).try_acquire_owned().map_err(|_| {
+    /// A session of its own over HTTP. It ends early, and cancels `stop`, where another one needs its place.
+    pub(super) async fn evictable(&self, stop: CancellationToken) -> Result<Arc<Line>, Problem> {
+        let line = self.own(stop).await?;
+        let mut evictable = locked(&self.mcp.evictable);
+        evictable.retain(|line| line.strong_count() > 0);
+        evictable.push(Arc::downgrade(&line));
+        Ok(line)
+    }
+
+    async fn own(&self, stop: CancellationToken) -> Result<Arc<Line>, Problem> {
+        let place = self.mcp.take_place().ok_or_else(|| {
             let message = format!("{} other agents are connected", limits::MCP_CONNECTIONS_MAX);
-            Problem::new("busy", message).with_hint("end one of them, or wait until an idle one is ended")
+            Problem::new("busy", message).with_hint("end one of them, or wait until one of them is idle")
         })?;
         let (settings, keys) = (self.settings.clone(), self.keys.clone());
         let sessions = &self.mcp.sessions;
         let connection = sessions
             .connect(&self.request, settings, keys, self.environment.clone())
             .await?;
-        Ok(Line::new(connection, place, self.may_ask))
+        Ok(Line::new(connection, place, self.may_ask, stop))
     }
 
     /// The session that requests of this client for this repository share, until none has come for a while.
@@ -95,6 +105,7 @@ impl Connecting {
         let mut shared = seat.lock().await;
         let is_current = |known: &&mut Shared| {
             !known.line.connection.has_ended()
+                && !known.line.stop.is_cancelled()
                 && known.marks == marks
                 && known.settings == self.settings
                 && known.keys == self.keys
@@ -103,7 +114,7 @@ impl Connecting {
             known.used = Instant::now();
             return Ok(Arc::clone(&known.line));
         }
-        let line = self.own().await?;
+        let line = self.evictable(CancellationToken::new()).await?;
         line.connection
             .note_client(&format!("{} (without a connection)", key.1));
         let known = Shared {
@@ -113,10 +124,11 @@ impl Connecting {
             keys: self.keys.clone(),
             used: Instant::now(),
         };
-        // Whoever looks after the one before looks after this one.
-        if shared.replace(known).is_none() {
-            tokio::spawn(Arc::clone(&self.mcp).forget_idle(key));
+        if let Some(outdated) = shared.replace(known) {
+            outdated.line.stop.cancel();
         }
+        let (weak, stop) = (Arc::downgrade(&line), line.stop.clone());
+        tokio::spawn(Arc::clone(&self.mcp).forget_idle(key, weak, stop));
         Ok(line)
     }
 }
@@ -166,6 +178,7 @@ impl Mcp {
         Arc::new(Self {
             sessions,
             places: Arc::new(Semaphore::new(limits::MCP_CONNECTIONS_MAX)),
+            evictable: std::sync::Mutex::default(),
             http: http(),
             http_with_token: http(),
             shared: std::sync::Mutex::default(),
@@ -176,6 +189,20 @@ impl Mcp {
     /// Ends what HTTP requests have left open. Their sessions have ended before.
     pub(crate) fn close(&self) {
         self.closing.cancel();
+    }
+
+    /// A place for one more session. Where all are taken, the session that is idle longest is evicted.
+    fn take_place(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Some(place);
+        }
+        let mut idle: Vec<Arc<Line>> = locked(&self.evictable).iter().filter_map(Weak::upgrade).collect();
+        idle.sort_by_cached_key(|line| *locked(&line.used));
+        idle.iter().find_map(|line| {
+            let place = line.evict()?;
+            tracing::info!(session = line.session(), "an idle agent makes room for another one");
+            Some(place)
+        })
     }
 
     /// Serves lines until either side ends them, or the session ends.
@@ -210,12 +237,18 @@ impl Mcp {
             true => Arc::clone(&self.http_with_token),
             false => Arc::clone(&self.http),
         };
-        let server = move || Ok(Server::to_connect(Arc::clone(&sessions), Arc::clone(&connecting)));
+        // Of a request that begins a connection this is the connection's own.
+        let stop = self.closing.child_token();
+        let stop_of_server = stop.clone();
+        let server = move || {
+            let (sessions, connecting) = (Arc::clone(&sessions), Arc::clone(&connecting));
+            Ok(Server::to_connect(sessions, connecting, stop_of_server.clone()))
+        };
         let config = StreamableHttpServerConfig::default()
             // Host and Origin have passed our own gate, which knows the port and the configured names.
             .disable_allowed_hosts()
             .with_max_request_body_bytes(limits::MCP_MESSAGE_BYTES_MAX)
-            .with_cancellation_token(self.closing.child_token());
+            .with_cancellation_token(stop);
         StreamableHttpService::new(server, http, config)
     }
 
@@ -228,21 +261,23 @@ impl Mcp {
     }
 
     fn seats(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Seat>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.shared)
     }
 
-    /// Lets go of a shared session once no request has come for a while.
-    async fn forget_idle(self: Arc<Self>, key: Key) {
+    /// Drops a shared session once no request has come for a while, or once it is evicted.
+    async fn forget_idle(self: Arc<Self>, key: Key, line: Weak<Line>, stop: CancellationToken) {
         let patience = limits::seconds(limits::MCP_IDLE_SECONDS_MAX);
         let mut rest = patience;
         loop {
-            tokio::time::sleep(rest).await;
+            let evicted = stop.run_until_cancelled(tokio::time::sleep(rest)).await.is_none();
             let seat = self.seat(&key);
             let mut shared = seat.lock().await;
+            let Some(known) = shared.as_ref().filter(|known| known.line.is(&line)) else {
+                return;
+            };
             // A call that still runs keeps its session by itself.
-            let idle = shared.as_ref().map(|known| known.used.elapsed());
-            rest = patience.saturating_sub(idle.unwrap_or(patience));
-            if rest.is_zero() {
+            rest = patience.saturating_sub(known.used.elapsed());
+            if evicted || rest.is_zero() {
                 *shared = None;
                 drop(shared);
                 // Those who wait at this very seat open anew there.
