@@ -2,6 +2,7 @@
 
 mod dev;
 mod faults;
+mod strangers;
 
 use std::io::Read;
 use std::process::Stdio;

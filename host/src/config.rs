@@ -168,6 +168,9 @@ pub struct ProviderSettings {
     pub text_calls: bool,
     /// How long it may be silent, where the user has said so.
     pub patience: Patience,
+    /// A user, by name or number, that may receive what is sent to a server on this machine, beside the own user, root and
+    /// system accounts.
+    pub trust_loopback_user: Option<String>,
 }
 
 /// How long a provider may be silent. What is not set here is bounded by the engine's limits.
@@ -355,6 +358,7 @@ struct FileProvider {
     text_calls: Option<bool>,
     first_byte_seconds: Option<NonZeroU32>,
     idle_seconds: Option<NonZeroU32>,
+    trust_loopback_user: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -676,6 +680,7 @@ fn resolve_provider(
             first_byte: file.first_byte_seconds.map(seconds),
             idle: file.idle_seconds.map(seconds),
         },
+        trust_loopback_user: file.trust_loopback_user.clone(),
     })
 }
 

@@ -4,11 +4,11 @@
 //! who may ask at all: see `gate`, `auth` and `listener`.
 
 mod access;
-mod auth;
+pub(crate) mod auth;
 mod body;
 mod changes;
 #[cfg(target_os = "linux")]
-mod diag;
+pub(crate) mod diag;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;

@@ -30,6 +30,7 @@
 //! - [`repository`]: one root, one table of hidden and protected names, one way to open a file.
 //! - [`room`]: what disks still take, and what helps where one is full.
 //! - `scratch`: private folders for the time of one call.
+//! - `socket_owner`: the users that receive what is sent to a server on this machine.
 //! - [`redaction`]: strings that look like keys, and the placeholders that leave in their place.
 //! - [`process`]: running a test runner or an installer, and the operating system's sandbox around it.
 //!
@@ -61,5 +62,6 @@ pub mod room;
 mod scratch;
 pub mod session;
 pub mod skill;
+mod socket_owner;
 pub mod turn;
 mod waiting;

@@ -19,6 +19,7 @@ mod mark;
 mod messages;
 mod models;
 mod probe;
+mod receiver;
 mod redact;
 mod retry;
 mod schema;
@@ -49,7 +50,7 @@ pub use context_size::context_size;
 pub use failure::codes;
 pub(crate) use http::use_crypto;
 pub use mark::Mark;
-pub use models::{ModelCache, models, models_with};
+pub use models::{ModelCache, ServerLook, look_at_server, models, models_with};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 
 /// One request: the whole conversation so far.
@@ -409,5 +410,5 @@ fn over_http(settings: &ProviderSettings, options: &Options) -> Result<http::Htt
             return Err(problem.with_hint("this is a bug: the analyst answers by itself"));
         }
     };
-    http::HttpProvider::new(settings, options, wire)
+    http::HttpProvider::new(settings, options, wire, receiver::ReceiverCheck::new(settings)?)
 }

@@ -13,7 +13,7 @@ use host::daemon;
 use host::process::confine;
 use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
-use host::provider::{self, ProbeReport, ProbeVerdict};
+use host::provider::{self, ProbeReport, ProbeVerdict, ServerLook};
 use host::repository::Narrowing;
 use host::room::{self, Disk, Room};
 use host::session::preflight::preflight;
@@ -444,13 +444,25 @@ async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
         return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
     }
     let (what, options) = (format!("asking {} for its models", settings.url), options(context));
-    let models = waiting(what, provider::models_with(settings, &options), context.output).await;
-    let models = match models {
-        Ok(models) => models,
-        Err(problem) => return vec![Check::failed("provider", problem)],
-    };
-    let reached = Check::ok("provider", format!("{} answers", settings.url));
-    vec![reached, known(&settings.model, &models, settings)]
+    let look = waiting(what, provider::look_at_server(settings, &options), context.output).await;
+    match look {
+        Ok(look) => vec![reached(settings, &look), known(&settings.model, &look.models, settings)],
+        Err(problem) => vec![Check::failed("provider", problem)],
+    }
+}
+
+fn reached(settings: &ProviderSettings, look: &ServerLook) -> Check {
+    let answers = format!("{} answers", settings.url);
+    Check::ok(
+        "provider",
+        match look.receiver_is_unknown {
+            false => answers,
+            true => format!(
+                "{answers}; this system does not tell which user runs it (a container's port, for example), so that is not \
+                 checked"
+            ),
+        },
+    )
 }
 
 fn known(model: &str, models: &[String], settings: &ProviderSettings) -> Check {
@@ -592,6 +604,7 @@ mod tests {
             api_key: None,
             text_calls: false,
             patience: config::Patience::default(),
+            trust_loopback_user: None,
         }
     }
 
@@ -602,6 +615,23 @@ mod tests {
         assert_eq!(check.fix.as_deref(), Some("tool init --provider local --model MODEL"));
         assert_eq!(known("m", &["m".into()], &settings()).status, Verdict::Ok);
         assert_eq!(known("m", &[], &settings()).status, Verdict::Warn);
+    }
+
+    #[test]
+    fn a_server_whose_user_is_unknown_is_reported_as_unchecked() {
+        let detail = |receiver_is_unknown| {
+            let look = ServerLook {
+                models: Vec::new(),
+                receiver_is_unknown,
+            };
+            reached(&settings(), &look).detail
+        };
+        assert_eq!(detail(false), "http://127.0.0.1:1234/v1 answers");
+        assert_eq!(
+            detail(true),
+            "http://127.0.0.1:1234/v1 answers; this system does not tell which user runs it (a container's port, for \
+             example), so that is not checked"
+        );
     }
 
     #[test]

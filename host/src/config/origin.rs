@@ -302,7 +302,7 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn provider(&self, name: ProviderName, provider: &FileProvider, environment: &Environment) -> [Setting; 8] {
+    fn provider(&self, name: ProviderName, provider: &FileProvider, environment: &Environment) -> [Setting; 9] {
         let FileProvider {
             api_key: _,
             model: _,
@@ -312,6 +312,7 @@ impl Lists<'_> {
             text_calls,
             first_byte_seconds,
             idle_seconds,
+            trust_loopback_user,
         } = provider;
         let key = |key: &str| format!("providers.{name}.{key}");
         let spoken = api_of(name, provider);
@@ -332,6 +333,11 @@ impl Lists<'_> {
                 PROVIDER_FIRST_BYTE_SECONDS_MAX,
             ),
             self.seconds(&key("idle_seconds"), *idle_seconds, PROVIDER_IDLE_SECONDS_MAX),
+            self.written(
+                &key("trust_loopback_user"),
+                trust_loopback_user.as_ref().map(|user| json!(user)),
+                Value::Null,
+            ),
         ]
     }
 

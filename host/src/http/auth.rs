@@ -87,7 +87,7 @@ fn sockets(table: &str) -> impl Iterator<Item = Socket<'_>> {
 }
 
 /// An address of the tables: hexadecimal words in the machine's byte order, and a port.
-fn address(text: &str) -> Option<SocketAddr> {
+pub(crate) fn address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     let mut bytes = Vec::with_capacity(16);

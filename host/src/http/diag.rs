@@ -10,13 +10,13 @@ use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto, socket_with};
 
 /// Bytes of the head of a message.
-const HEAD: usize = 16;
+pub(crate) const HEAD: usize = 16;
 
 /// Bytes of an answer: its head, and what it says of the socket.
-const ANSWER: usize = HEAD + 72;
+pub(crate) const ANSWER: usize = HEAD + 72;
 
 /// `SOCK_DIAG_BY_FAMILY`: question and answer alike.
-const BY_FAMILY: u16 = 20;
+pub(crate) const BY_FAMILY: u16 = 20;
 
 /// `NLM_F_REQUEST`: one answer, not a list.
 const REQUEST: u16 = 1;
@@ -45,7 +45,7 @@ pub(super) fn owner(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
     (from.pid() == 0).then(|| read(answer.get(..count)?, peer, ours))?
 }
 
-fn question(peer: SocketAddr, ours: SocketAddr) -> Vec<u8> {
+pub(crate) fn question(peer: SocketAddr, ours: SocketAddr) -> Vec<u8> {
     let (family, peer_ip, ours_ip) = match (peer.ip().to_canonical(), ours.ip().to_canonical()) {
         (IpAddr::V4(peer), IpAddr::V4(ours)) => (IPV4, padded(peer), padded(ours)),
         (peer, ours) => (IPV6, octets(peer), octets(ours)),
@@ -87,7 +87,7 @@ fn read(answer: &[u8], peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
     (is_it && state == ESTABLISHED && inode != 0).then_some(uid)
 }
 
-fn address(family: u8, port: [u8; 2], ip: [u8; 16]) -> Option<SocketAddr> {
+pub(crate) fn address(family: u8, port: [u8; 2], ip: [u8; 16]) -> Option<SocketAddr> {
     let ip = match family {
         IPV4 => IpAddr::from(*ip.first_chunk::<4>()?),
         IPV6 => IpAddr::from(Ipv6Addr::from(ip)),
@@ -97,7 +97,7 @@ fn address(family: u8, port: [u8; 2], ip: [u8; 16]) -> Option<SocketAddr> {
 }
 
 /// An IPv4 address that is written as an IPv6 one is the IPv4 one.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
@@ -114,7 +114,7 @@ fn octets(ip: IpAddr) -> [u8; 16] {
     }
 }
 
-fn bytes<const N: usize>(message: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn bytes<const N: usize>(message: &[u8], at: usize) -> Option<[u8; N]> {
     message.get(at..at + N)?.try_into().ok()
 }
 

@@ -61,7 +61,12 @@ async fn ask(provider: &HttpProvider, bound: Duration) -> Option<u64> {
                     return told;
                 }
             }
-            Err(failure) if matches!(failure.class, Class::Refused | Class::Unreachable | Class::Timeout) => {
+            Err(failure)
+                if matches!(
+                    failure.class,
+                    Class::Refused | Class::Unreachable | Class::OtherUser | Class::Timeout
+                ) =>
+            {
                 return None;
             }
             Err(_) => {}

@@ -29,6 +29,8 @@ pub mod codes {
     pub const CONNECTION_REFUSED: &str = "connection-refused";
     /// The host cannot be reached.
     pub const UNREACHABLE: &str = "provider-unreachable";
+    /// The server on this machine belongs to another user.
+    pub const OTHER_USER: &str = "provider-other-user";
     /// Somebody answers, but no model server.
     pub const NOT_A_MODEL_SERVER: &str = "not-a-model-server";
     /// The model or server cannot call tools.
@@ -61,6 +63,7 @@ pub(super) enum Class {
     Redirect,
     Refused,
     Unreachable,
+    OtherUser,
     Broken,
     Timeout,
     Protocol,
@@ -289,6 +292,15 @@ impl Failure {
                 codes::UNREACHABLE,
                 format!("Could not reach {peer}: {said}"),
                 "check the network, the proxy settings and `url`".to_owned(),
+            ),
+            Class::OtherUser => (
+                codes::OTHER_USER,
+                format!("Nothing was sent: the server at {said}"),
+                format!(
+                    "start your own server there, or set its `url`; if you trust that user, set `trust_loopback_user` to \
+                     that user's name or number in [providers.{}] of config.toml",
+                    settings.name
+                ),
             ),
             Class::Timeout => (
                 codes::TIMEOUT,

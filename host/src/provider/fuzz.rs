@@ -156,6 +156,7 @@ fn settings(api: Api, text_calls: bool) -> ProviderSettings {
         api_key: Some(Secret::new(KEY)),
         text_calls,
         patience: Patience::default(),
+        trust_loopback_user: None,
     }
 }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::body::{Body, Tap};
 use super::context_size::{cut_in_silence, discover, too_long};
 use super::failure::{Class, Failure, codes, one_line, without_credentials};
+use super::receiver::{BrokenOff, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
 use super::wire::{Progress, Wire};
 use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry};
@@ -38,6 +39,7 @@ pub(super) struct HttpProvider {
     options: Options,
     wire: Box<dyn Wire>,
     client: Client,
+    check: ReceiverCheck,
     /// See [`Provider::context_tokens`].
     context: OnceCell<Option<u64>>,
     /// Set by a probe.
@@ -47,9 +49,15 @@ pub(super) struct HttpProvider {
 }
 
 impl HttpProvider {
-    pub(super) fn new(settings: &ProviderSettings, options: &Options, wire: Box<dyn Wire>) -> Result<Self, Problem> {
+    pub(super) fn new(
+        settings: &ProviderSettings,
+        options: &Options,
+        wire: Box<dyn Wire>,
+        check: ReceiverCheck,
+    ) -> Result<Self, Problem> {
         let provider = Self {
-            client: client(settings, &options.environment)?,
+            client: client(settings, &options.environment, &check)?,
+            check,
             settings: settings.clone(),
             options: Options {
                 first_byte: settings.patience.first_byte.unwrap_or(options.first_byte),
@@ -82,6 +90,11 @@ impl HttpProvider {
 
     pub(super) fn settings(&self) -> &ProviderSettings {
         &self.settings
+    }
+
+    /// True once something was sent to a server on this machine without knowing which user receives it.
+    pub(super) fn receiver_is_unknown(&self) -> bool {
+        self.check.is_unknown()
     }
 
     /// This provider, its answers' frames kept where a probe looks at them.
@@ -411,6 +424,12 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     let mut refused = false;
     let mut next = error.source();
     while let Some(cause) = next {
+        if let Some(other) = cause.downcast_ref::<OtherUser>() {
+            return Failure::new(Class::OtherUser, other.to_string());
+        }
+        if cause.is::<BrokenOff>() {
+            return Failure::new(Class::Broken, BrokenOff.to_string());
+        }
         refused |= cause
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -458,7 +477,11 @@ pub(crate) fn use_crypto() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
-fn client(settings: &ProviderSettings, environment: &BTreeMap<String, String>) -> Result<Client, Problem> {
+fn client(
+    settings: &ProviderSettings,
+    environment: &BTreeMap<String, String>,
+    check: &ReceiverCheck,
+) -> Result<Client, Problem> {
     use_crypto();
     let invalid = |reason: String| {
         Problem::new(
@@ -475,6 +498,7 @@ fn client(settings: &ProviderSettings, environment: &BTreeMap<String, String>) -
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .no_proxy()
+        .connector_layer(ReceiverLayer(check.clone()))
         .connect_timeout(limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX));
     if is_loopback(&url) && url.scheme() == "http" {
         // A new connection costs 0.1 ms here. On a kept one many a small server lets each answer wait for 40 ms: it

@@ -29,6 +29,24 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
     listed(&over_http(settings, options)?).await
 }
 
+/// A look at a provider's server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerLook {
+    /// See [`models`].
+    pub models: Vec<String>,
+    /// True where the server is on this machine and the kernel does not tell which user receives what is sent to it.
+    pub receiver_is_unknown: bool,
+}
+
+/// Asks the provider's server for its models, and looks at who receives the question.
+pub async fn look_at_server(settings: &ProviderSettings, options: &Options) -> Result<ServerLook, Problem> {
+    let provider = over_http(settings, options)?;
+    Ok(ServerLook {
+        models: listed(&provider).await?,
+        receiver_is_unknown: provider.receiver_is_unknown(),
+    })
+}
+
 /// See [`models`].
 pub(super) async fn listed(provider: &HttpProvider) -> Result<Vec<String>, Problem> {
     let builder = provider.request(Method::GET, provider.wire().models_path())?;

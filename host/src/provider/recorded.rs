@@ -51,6 +51,7 @@ fn wire(api: Api) -> Box<dyn Wire> {
         api_key: None,
         text_calls: api == Api::Chat,
         patience: crate::config::Patience::default(),
+        trust_loopback_user: None,
     };
     match api {
         Api::Messages => Box::new(messages::MessagesWire::new(&settings)),

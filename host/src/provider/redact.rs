@@ -198,6 +198,7 @@ mod tests {
             api_key: Some(Secret::new(key)),
             text_calls: false,
             patience: crate::config::Patience::default(),
+            trust_loopback_user: None,
         }
     }
 

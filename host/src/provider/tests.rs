@@ -1,6 +1,7 @@
 //! The transport against the scripted model server: over real sockets, with faults.
 
 mod local;
+mod receivers;
 mod retry;
 mod router;
 mod sse;
@@ -29,6 +30,7 @@ fn settings(url: &str) -> ProviderSettings {
         api_key: Some(Secret::new(KEY)),
         text_calls: false,
         patience: crate::config::Patience::default(),
+        trust_loopback_user: None,
     }
 }
 

@@ -114,6 +114,7 @@ pub(crate) fn settings() -> Settings {
             api_key: None,
             text_calls: false,
             patience: crate::config::Patience::default(),
+            trust_loopback_user: None,
         },
         providers: vec![ProviderSummary {
             name: ProviderName::Local,

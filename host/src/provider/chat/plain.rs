@@ -131,6 +131,7 @@ mod tests {
             api_key: None,
             text_calls: false,
             patience: Patience::default(),
+            trust_loopback_user: None,
         };
         let request = Request {
             system: "",

@@ -19,6 +19,7 @@ fn settings(name: ProviderName) -> ProviderSettings {
         api_key: Some(Secret::new("key")),
         text_calls: false,
         patience: crate::config::Patience::default(),
+        trust_loopback_user: None,
     }
 }
 

@@ -14,6 +14,7 @@ fn wire() -> MessagesWire {
         api_key: Some(Secret::new("key")),
         text_calls: false,
         patience: crate::config::Patience::default(),
+        trust_loopback_user: None,
     })
 }
 

@@ -19,6 +19,7 @@ fn settings(url: &str) -> ProviderSettings {
         api_key: Some(Secret::new(KEY)),
         text_calls: false,
         patience: crate::config::Patience::default(),
+        trust_loopback_user: None,
     }
 }
 

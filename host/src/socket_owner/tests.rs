@@ -1,0 +1,148 @@
+#![expect(clippy::disallowed_methods, reason = "these are the tests' own sockets")]
+
+use std::net::{TcpListener, TcpStream};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn end(uid: u32, is_held: bool) -> Option<Socket> {
+    Some(Socket {
+        local: at("127.0.0.1:1234"),
+        remote: at("127.0.0.1:40000"),
+        uid,
+        is_held,
+    })
+}
+
+fn listener(address: &str, uid: u32) -> Socket {
+    Socket {
+        local: at(address),
+        remote: at("0.0.0.0:0"),
+        uid,
+        is_held: true,
+    }
+}
+
+fn users(users: &[u32]) -> Receivers {
+    Receivers::Users(users.iter().copied().collect())
+}
+
+/// The answers of the kernel before and after the listeners are read.
+fn combined(first: Option<Socket>, listeners: &[Socket], second: Option<Socket>) -> Receivers {
+    let mut ends = [first, second].into_iter();
+    combine(at("127.0.0.1:1234"), || ends.next().flatten(), || listeners.to_vec())
+}
+
+#[test]
+fn the_owner_of_a_connection_that_is_not_accepted_yet_is_the_listener() {
+    let mine = listener("127.0.0.1:1234", 1000);
+    let stranger = listener("127.0.0.1:1234", 1001);
+    let waiting = end(0, false);
+    assert_eq!(combined(waiting, &[stranger], waiting), users(&[1001]), "uid 0 is none");
+    assert_eq!(
+        combined(waiting, &[mine, stranger], waiting),
+        users(&[1000, 1001]),
+        "a group"
+    );
+    assert_eq!(combined(end(1001, true), &[mine], None), users(&[1000, 1001]));
+    // The listeners were read when the stranger's was closed already, and another one was open.
+    assert_eq!(combined(waiting, &[mine], end(1001, true)), users(&[1000, 1001]));
+    // A full queue: the kernel keeps no socket for the connection.
+    assert_eq!(combined(None, &[stranger], None), users(&[1001]));
+}
+
+#[test]
+fn a_server_that_is_not_of_this_machine_has_no_known_receivers() {
+    assert_eq!(combined(None, &[], None), Receivers::NotHere);
+    assert_eq!(
+        combined(None, &[listener("127.0.0.1:1235", 1001)], None),
+        Receivers::NotHere
+    );
+    assert_eq!(
+        combined(None, &[listener("127.0.0.2:1234", 1001)], None),
+        Receivers::NotHere
+    );
+    assert_eq!(combined(end(0, false), &[], end(0, false)), Receivers::Closed);
+}
+
+#[test]
+fn a_listener_of_all_addresses_counts() {
+    let of = |listeners: &[Socket]| combined(None, listeners, None);
+    let (v4, v6) = (listener("0.0.0.0:1234", 1001), listener("[::]:1234", 1002));
+    assert_eq!(of(&[v4]), users(&[1001]));
+    assert_eq!(of(&[v6]), users(&[1002]));
+    assert_eq!(
+        of(&[v4, v6]),
+        users(&[1001]),
+        "one that takes IPv6 alone blocks nothing"
+    );
+    let over_v6 = combine(at("[::1]:1234"), || None, || vec![v4, v6]);
+    assert_eq!(over_v6, users(&[1002]));
+}
+
+#[test]
+fn the_kernel_tells_the_owner_before_and_after_a_connection_is_accepted() {
+    let us = rustix::process::geteuid().as_raw();
+    for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+        // A machine without IPv6 has nothing to be asked about.
+        let Ok(listener) = TcpListener::bind(address) else {
+            continue;
+        };
+        let port = listener.local_addr().expect("it is bound").port();
+        let to = match address {
+            "[::1]:0" => at("[::1]:0"),
+            _ => at("127.0.0.1:0"),
+        };
+        let client = TcpStream::connect(SocketAddr::new(to.ip(), port)).expect("it listens");
+        let (server, ours) = (
+            client.peer_addr().expect("connected"),
+            client.local_addr().expect("connected"),
+        );
+        assert_eq!(receivers(server, ours), users(&[us]), "{address}: it waits");
+        let accepted = listener.accept().expect("it is there");
+        assert_eq!(receivers(server, ours), users(&[us]), "{address}: it is accepted");
+        drop(listener);
+        assert_eq!(
+            receivers(server, ours),
+            users(&[us]),
+            "{address}: the listener has gone"
+        );
+        drop(accepted);
+        assert!(
+            matches!(receivers(server, ours), Receivers::Closed | Receivers::NotHere),
+            "{address}: it is closed"
+        );
+    }
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn the_tables_say_what_netlink_says() {
+    const TABLE: &str = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:04D2 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 11111 1 0000000000000000
+   1: 0100007F:04D2 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 0 1 0000000000000000
+   2: 0100007F:04D2 0100007F:9C41 05 00000000:00000000 00:00000000 00000000  1001        0 22222 1 0000000000000000
+   3: wrong
+";
+    let rows: Vec<Socket> = rows(TABLE).collect();
+    assert_eq!(rows[0], listener("127.0.0.1:1234", 1001));
+    assert_eq!(Some(rows[1]), end(0, false));
+    assert!(rows[2].is_held, "a peer that has closed one direction still reads");
+    assert_eq!(rows.len(), 3);
+}
+
+proptest! {
+    #[test]
+    fn any_answer_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300), table in ".{0,300}") {
+        let mut found = Vec::new();
+        let _ = netlink::read(&bytes, &mut found);
+        prop_assert!(found.len() < 4);
+        prop_assert_eq!(rows(&table).count(), 0);
+    }
+}
