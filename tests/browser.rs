@@ -234,10 +234,7 @@ fn serve_until_loaded(listener: TcpListener, page: String, stage: &Arc<Stage>) {
 fn lines_of_pages(home: &Home) -> Vec<String> {
     let log = std::fs::read_to_string(home.path().join("logs/access.log")).expect("the daemon has written it");
     let lines = log.lines().filter(|line| !line.contains("caller=token"));
-    lines
-        .filter(|line| !line.contains(" /api/identity?"))
-        .map(str::to_owned)
-        .collect()
+    lines.map(str::to_owned).collect()
 }
 
 fn tasks(address: &str) -> usize {

@@ -1,9 +1,9 @@
 //! The command line: messages, exit codes, what goes where.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::providers::scripted;
@@ -142,58 +142,50 @@ fn a_taken_port_is_exit_code_3() {
     assert!(finished.stderr.starts_with(&expected), "{}", finished.stderr);
 }
 
-/// A record that points at somebody else's server: it gets one request without a token, and fails the proof.
+/// A record whose port is a stranger's: the command line uses no port.
 #[test]
-fn a_strangers_server_gets_no_token_and_no_prompt() {
+fn a_strangers_server_at_the_port_hears_nothing_of_a_command() {
     let home = Home::offline();
     home.serve();
     let stranger = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    stranger.set_nonblocking(true).expect("a mode");
     let mut record = home.record();
-    let real = record["port"].clone();
     record["port"] = stranger.local_addr().expect("an address").port().into();
-    let place = home.path().join("backend.json");
-    std::fs::write(&place, record.to_string()).expect("the folder is writable");
-    let (sender, received) = mpsc::channel();
-    let server = std::thread::spawn(move || {
+    std::fs::write(home.path().join("backend.json"), record.to_string()).expect("the folder is writable");
+    let repository = folder(&[("secret_plan.py", "x = 1\n")]);
+    home.run(repository.path(), &["explain", "."]).expect(0);
+    assert!(stranger.accept().is_err(), "it was connected to");
+}
+
+/// Another process of the user listens on the socket in place of the backend: it gets no token and no prompt.
+#[test]
+fn a_strangers_server_at_the_socket_hears_nothing_of_a_command() {
+    let home = Home::offline();
+    home.serve();
+    let (pid, place) = (home.pid(), home.path().join("backend.sock"));
+    std::fs::remove_file(&place).expect("it is there");
+    let stranger = UnixListener::bind(&place).expect("the folder is writable");
+    let heard = std::thread::spawn(move || {
         let (mut connection, _) = stranger.accept().expect("a connection");
-        connection
-            .set_read_timeout(Some(Duration::from_millis(500)))
-            .expect("a time-out");
-        let mut request = vec![0; 65536];
-        let read = connection.read(&mut request).unwrap_or(0);
-        let body = r#"{"proof":"00","pid":1,"version":"0.1.0"}"#;
-        let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let _ = connection.write_all(answer.as_bytes());
-        let more = connection.read(&mut request[read..]).unwrap_or(0);
-        sender
-            .send(String::from_utf8_lossy(&request[..read + more]).into_owned())
-            .expect("the test waits");
+        let patience = Some(Duration::from_secs(10));
+        connection.set_read_timeout(patience).expect("a time-out");
+        let mut heard = Vec::new();
+        connection.read_to_end(&mut heard).expect("it is closed");
+        heard
     });
     let repository = folder(&[("secret_plan.py", "x = 1\n")]);
-    let finished = home.run(repository.path(), &["explain", "."]).expect(3);
-    assert!(
-        finished
-            .stderr
-            .contains("is not the backend of this user; nothing was sent to it"),
-        "{}",
-        finished.stderr
+    let refused = home.run(repository.path(), &["explain", "."]).expect(3);
+    let said = format!(
+        "[error] `{}` is served by another process than the backend (process {}, not {}); nothing was sent to it\nhint: \
+         end process {}",
+        place.display(),
+        std::process::id(),
+        pid.as_raw_nonzero(),
+        pid.as_raw_nonzero(),
     );
-    let request = received
-        .recv_timeout(Duration::from_secs(5))
-        .expect("the stranger was asked for its proof");
-    server.join().expect("the server ends");
-    let token = std::fs::read_to_string(home.path().join("token")).expect("a token");
-    assert!(!request.contains(token.trim()), "{request}");
-    assert!(!request.to_lowercase().contains("authorization"), "{request}");
-    assert!(
-        !request.contains("explain") && !request.contains("secret_plan"),
-        "{request}"
-    );
-    record["port"] = real;
-    std::fs::write(&place, record.to_string()).expect("the folder is writable");
+    assert!(refused.stderr.contains(&said), "{}", refused.stderr);
+    assert_eq!(heard.join().expect("the server ends"), b"");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
 }
 
 #[test]

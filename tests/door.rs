@@ -146,6 +146,101 @@ fn another_user_of_the_machine_gets_nothing_without_the_token() {
     assert_eq!(log.matches(" code=unauthorized").count(), 9, "{log}");
 }
 
+/// Sends a request to a Unix socket and prints the answer, or the error.
+const ASK_OVER_UNIX: &str = "
+import socket, sys
+with socket.socket(socket.AF_UNIX) as client:
+    try:
+        client.connect(sys.argv[1])
+        client.sendall(b'GET /tasks HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\\r\\n')
+        print(client.recv(4096))
+    except OSError as error:
+        print(type(error).__name__)
+";
+
+fn ask_over_unix(command: &mut Command, socket: &Path) -> String {
+    let command = command
+        .args(["python3", "-I", "-c", ASK_OVER_UNIX])
+        .arg(socket)
+        .current_dir("/");
+    finish(command.output().expect("there is Python")).expect(0).stdout
+}
+
+/// The socket is the owner's alone by its mode, and by the user of whoever connects where that is not enough.
+#[test]
+fn another_user_of_the_machine_gets_nothing_over_the_socket() {
+    let home = Home::offline();
+    home.serve();
+    let place = home.path().join("backend.sock");
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    assert_eq!(ask_over_unix(&mut another_user(), &place), "PermissionError\n");
+    mode(home.path(), 0o755);
+    assert_eq!(ask_over_unix(&mut another_user(), &place), "PermissionError\n");
+    mode(&place, 0o666);
+    let answer = ask_over_unix(&mut another_user(), &place);
+    assert!(
+        ["b''\n", "ConnectionResetError\n", "BrokenPipeError\n"].contains(&answer.as_str()),
+        "{answer}"
+    );
+    let log = fs::read_to_string(home.path().join("logs/backend.log")).expect("it is there");
+    holds(&log, &["another user's connection to backend.sock was dropped uid="]);
+    let access = fs::read_to_string(home.path().join("logs/access.log")).expect("it is there");
+    assert!(!access.contains("GET /tasks"), "{access}");
+    #[expect(clippy::disallowed_methods, reason = "the owner asks the same")]
+    let answer = ask_over_unix(&mut Command::new("env"), &place);
+    assert!(answer.starts_with("b'HTTP/1.1 200 OK"), "{answer}");
+}
+
+/// Listens on a Unix socket that everybody may use, and prints what it hears.
+const LISTEN_ON_UNIX: &str = "
+import os, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
+server.listen()
+print('ready', flush=True)
+while True:
+    connection, _ = server.accept()
+    connection.settimeout(10)
+    print(connection.recv(4096), flush=True)
+";
+
+/// Another user may write to the home, and listens where the backend did.
+#[test]
+fn a_socket_that_another_user_serves_is_not_talked_to() {
+    let (home, repository) = (Home::offline(), folder(&[("app.py", "x = 1\n")]));
+    home.serve();
+    let (pid, place) = (home.pid(), home.path().join("backend.sock"));
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
+    fs::remove_file(&place).expect("it is there");
+    let mut command = another_user();
+    let command = command
+        .args(["python3", "-I", "-c", LISTEN_ON_UNIX])
+        .arg(&place)
+        .current_dir("/");
+    let mut stranger = command.stdout(Stdio::piped()).spawn().expect("there is Python");
+    let mut heard = BufReader::new(stranger.stdout.take().expect("it is piped")).lines();
+    assert_eq!(heard.next().expect("it speaks").expect("text"), "ready");
+    let commands = [
+        &["history"][..],
+        &["service", "status"],
+        &["service", "stop"],
+        &["explain", "."],
+    ];
+    for arguments in commands {
+        let refused = home.run(repository.path(), arguments).expect(3);
+        let said = format!("[error] `{}` is served by another user (uid ", place.display());
+        holds(
+            &refused.stderr,
+            &[&said, "); nothing was sent to it\nhint: let nobody else write to "],
+        );
+        assert_eq!(heard.next().expect("it speaks").expect("text"), "b''", "{arguments:?}");
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
+    stranger.kill().expect("it is ours");
+    stranger.wait().expect("it ends");
+}
+
 /// A daemon of another user, which ends with this.
 struct Foreign {
     child: Child,

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Finished, Home, finish, folder};
+use crate::support::{Finished, Home, finish, folder, is_alive};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_tool");
 
@@ -317,6 +317,62 @@ fn a_user_without_any_home_is_told_what_to_set() {
             .contains("[error] Neither TOOL_HOME nor HOME is set\nhint: set TOOL_HOME"),
         "{finished:?}"
     );
+}
+
+/// Runs a script in a network namespace without any device that is up, where no TCP connection can be made.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests run the real binary in another world"
+)]
+fn without_network(home: &Home, directory: &Path, script: &str) -> Finished {
+    let known = home.tool(directory, &[]);
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--net", "sh", "-euc", script])
+        .current_dir(directory)
+        .env_clear()
+        .env("TOOL", TOOL)
+        .stdin(Stdio::null());
+    for (name, value) in known.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let finished = finish(command.output().expect("`unshare` of util-linux is there"));
+    assert!(
+        !finished.stderr.starts_with("unshare:"),
+        "user namespaces are needed: {}",
+        finished.stderr
+    );
+    finished
+}
+
+#[test]
+fn the_command_line_uses_no_network() {
+    let (home, repository) = (Home::offline(), folder(&[("app.py", "def main():\n    return 1\n")]));
+    home.serve();
+    let pid = home.pid();
+    let script = "$TOOL service status; $TOOL explain . --quiet; $TOOL skill call read_file '{\"path\": \"app.py\"}'
+                  $TOOL history; $TOOL doctor >/dev/null || true; $TOOL mcp </dev/null; $TOOL service stop";
+    let finished = without_network(&home, repository.path(), script).expect(0);
+    for expected in [
+        "is running on port",
+        "def main()",
+        "complete",
+        "The backend has stopped.",
+    ] {
+        assert!(finished.stdout.contains(expected), "{finished:?}");
+    }
+    assert!(!is_alive(pid), "it was the one outside");
+}
+
+/// The backend has its port there, too; while the loopback device is down, nothing can reach it.
+#[test]
+fn a_backend_without_a_network_serves_the_command_line() {
+    let (home, repository) = (Home::offline(), folder(&[("app.py", "def main():\n    return 1\n")]));
+    let script = "$TOOL service start; $TOOL explain . --quiet; $TOOL service restart; $TOOL service stop";
+    let finished = without_network(&home, repository.path(), script).expect(0);
+    for expected in ["is running on port", "app.py", "The backend has stopped."] {
+        assert!(finished.stdout.contains(expected), "{finished:?}");
+    }
 }
 
 #[test]

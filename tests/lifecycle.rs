@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -202,17 +203,15 @@ fn a_port_of_another_process_of_the_user_is_said_to_be_that() {
     );
 }
 
-/// A record that names a process which has nothing to do with it, at a port where somebody else answers.
+/// A record that names a process which has nothing to do with it, and a socket on which another process listens.
 #[test]
-fn a_process_that_has_not_proved_to_be_the_daemon_is_never_signalled() {
+fn a_process_that_the_socket_does_not_lead_to_is_never_signalled() {
     let home = Home::offline();
     home.serve();
-    let (mut record, token) = (home.record(), home.path().join("token"));
+    let mut record = home.record();
     tool(&home, &["service", "stop"]).expect(0);
-    assert!(token.exists());
     #[expect(clippy::disallowed_methods, reason = "a process that must survive")]
     let mut innocent = Command::new("sleep").arg("60").spawn().expect("there is `sleep`");
-    let stranger = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let stat = fs::read_to_string(format!("/proc/{}/stat", innocent.id())).expect("it runs");
     let (_, fields) = stat.rsplit_once(") ").expect("a command in parentheses");
     let start_ticks: u64 = fields
@@ -222,34 +221,93 @@ fn a_process_that_has_not_proved_to_be_the_daemon_is_never_signalled() {
         .expect("a time");
     record["pid"] = innocent.id().into();
     record["start_ticks"] = start_ticks.into();
-    record["port"] = stranger.local_addr().expect("it is bound").port().into();
     fs::write(home.path().join("backend.json"), record.to_string()).expect("the folder is writable");
     let lock = fs::File::open(home.path().join("backend.lock")).expect("it is there");
     flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("nobody holds it");
-    // Whoever asks is answered at once, and wrongly.
-    let answers = std::thread::spawn(move || {
-        for mut connection in stranger.incoming().take(4).flatten() {
-            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 30\r\n\r\n{\"proof\":\"00\",\"pid\":1,\"x\":123}";
-            let _ = std::io::Read::read(&mut connection, &mut [0; 4096]);
-            let _ = std::io::Write::write_all(&mut connection, answer);
-        }
-    });
-    for arguments in [
+    let commands = [
         &["service", "stop"][..],
         &["service", "restart"],
         &["service", "status"],
         &["history"],
-    ] {
-        let refused = tool(&home, arguments).expect(3);
-        holds(
-            &refused.stderr,
-            &["is not the backend of this user; nothing was sent to it"],
-        );
-        assert!(innocent.try_wait().expect("it can be asked").is_none(), "{arguments:?}");
-    }
-    answers.join().expect("four were answered");
+    ];
+    let mut refuse = |said: &str| {
+        for arguments in commands {
+            holds(&tool(&home, arguments).expect(3).stderr, &[said]);
+            assert!(innocent.try_wait().expect("it can be asked").is_none(), "{arguments:?}");
+        }
+    };
+    refuse("[error] Backend not responding: Connection refused\nhint: process ");
+    let place = home.path().join("backend.sock");
+    let listener = UnixListener::bind(&place).expect("the folder is writable");
+    refuse("is served by another process than the backend");
+    drop(listener);
+    refuse("[error] Backend not responding: Connection refused\nhint: process ");
     innocent.kill().expect("it is ours");
     innocent.wait().expect("it ends");
+}
+
+/// A backend that was killed leaves its socket, its record and its pid.
+#[test]
+fn a_killed_backend_refuses_connections_and_is_replaced() {
+    let home = Home::offline();
+    home.serve();
+    let (pid, place) = (home.pid(), home.path().join("backend.sock"));
+    let inode = |place: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(place).expect("it is there"));
+    let before = inode(&place);
+    signal(pid, Signal::KILL);
+    until("it is dead", || !is_alive(pid));
+    for arguments in [&["service", "status"][..], &["service", "status", "--json"]] {
+        let refused = tool(&home, arguments).expect(3);
+        let said = "[error] Backend not responding: Connection refused\nhint: start it with `tool service start`\n";
+        assert_eq!(refused.stderr, said);
+    }
+    assert_eq!(inode(&place), before, "a look replaces nothing");
+    tool(&home, &["service", "start"]).expect(0);
+    assert!(home.pid() != pid && inode(&place) != before);
+    tool(&home, &["service", "status"]).expect(0);
+    tool(&home, &["service", "stop"]).expect(0);
+    assert!(!place.exists(), "an orderly end takes it along");
+}
+
+#[test]
+fn a_backend_that_hangs_is_given_up_with_its_number() {
+    let home = Home::offline();
+    home.serve();
+    let pid = home.pid();
+    signal(pid, Signal::STOP);
+    let refused = tool(&home, &["history"]);
+    signal(pid, Signal::CONT);
+    let said = format!(
+        "[error] Backend not responding: no answer in 5 s\nhint: if it stays so, end process {} and try again\n",
+        pid.as_raw_nonzero()
+    );
+    assert_eq!(refused.expect(3).stderr, said);
+    tool(&home, &["history"]).expect(0);
+}
+
+/// The address of a Unix socket holds a path of 107 bytes.
+#[test]
+fn a_home_with_a_long_path_works_like_any_other() {
+    let home = Home::offline();
+    let long = home.path().join("x".repeat(150));
+    fs::create_dir(&long).expect("the folder is writable");
+    fs::copy(home.path().join("config.toml"), long.join("config.toml")).expect("the folder is writable");
+    let variables = [("TOOL_HOME", long.to_str().expect("it is UTF-8"))];
+    let run = |arguments: &[&str]| tool_with(&home, &variables, arguments);
+    run(&["service", "start"]).expect(0);
+    assert!(long.join("backend.sock").exists());
+    for arguments in [
+        &["service", "status"][..],
+        &["history"],
+        &["service", "restart"],
+        &["service", "stop"],
+    ] {
+        run(arguments).expect(0);
+    }
+    holds(
+        &run(&["service", "status"]).expect(3).stderr,
+        &["Backend not responding: Connection refused"],
+    );
 }
 
 /// What a shell or a hook gives a command is nothing to the daemon that the command starts.
@@ -384,7 +442,7 @@ fn a_signal_to_end_closes_what_is_under_way() {
         );
         let time = until("it has ended", || !is_alive(pid));
         assert!(time < Duration::from_secs(12), "{time:?}");
-        for file in ["backend.json", "backend.pid"] {
+        for file in ["backend.json", "backend.pid", "backend.sock"] {
             assert!(!world.home.path().join(file).exists(), "{file}");
         }
         let report = crate::conformance::world::report(world.root(), "session_latest.md");
@@ -580,6 +638,7 @@ fn what_a_daemon_leaves_in_its_home_is_the_users_alone() {
         "backend.json",
         "backend.pid",
         "backend.lock",
+        "backend.sock",
         "logs/backend.log",
         "logs/access.log",
     ] {

@@ -286,7 +286,12 @@ fn the_token_and_the_configuration_are_the_users_alone() {
     use std::os::unix::fs::PermissionsExt;
     let home = Home::offline();
     home.serve();
-    for (name, mode) in [("token", 0o600), ("config.toml", 0o600), ("backend.json", 0o600)] {
+    for (name, mode) in [
+        ("token", 0o600),
+        ("config.toml", 0o600),
+        ("backend.json", 0o600),
+        ("backend.sock", 0o600),
+    ] {
         let metadata = std::fs::metadata(home.path().join(name)).expect("it was written");
         assert_eq!(metadata.permissions().mode() & 0o777, mode, "{name}");
     }

@@ -1,16 +1,15 @@
-//! Talking to the daemon: find it or start it, make sure that it is ours, then one kept connection.
+//! Talking to the daemon: find it or start it, then one kept connection over the Unix socket in its home.
 //!
-//! Port 8000 is also the default of other servers, so nothing is sent before the other side has proved that it holds
-//! this user's token, by a keyed answer to a nonce; the token itself goes out only afterwards.
+//! The command line uses no TCP: port 8000 is also the default of other servers. Nothing is sent before the kernel has
+//! said that the process at the other end is this user's, and the one that `backend.json` names.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use host::api::{ErrorBody, Event, Problem, Stopping};
+use host::api::{BackendStatus, ErrorBody, Event, Problem, Stopping};
 use host::config::{self, Environment};
-use host::daemon::{self, Proved, Record};
+use host::daemon::{self, ConnectError, ReachedDaemon, Record};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -19,7 +18,7 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
+use tokio::net::UnixStream;
 
 use crate::error::Error;
 use crate::output::Output;
@@ -131,7 +130,7 @@ impl Backend {
 
     /// The daemon of this home; one that is about to end is waited for, and then is none.
     pub(crate) fn running(&self) -> Result<Option<Record>, Error> {
-        daemon::check_owner(&self.home)?;
+        daemon::check_home(&self.home)?;
         Ok(daemon::find_staying(&self.home))
     }
 
@@ -149,9 +148,9 @@ impl Backend {
         )?)
     }
 
-    /// Stops a daemon that has just proved to be ours.
+    /// Stops the daemon of a connection.
     pub(crate) fn stop(&self, client: &Client) -> Result<(), Error> {
-        Ok(daemon::stop(&self.home, &client.daemon)?)
+        Ok(daemon::stop(&client.daemon)?)
     }
 
     /// The version handshake: the daemon of this version is used as it is, an idle one of another version ended.
@@ -197,49 +196,27 @@ impl Backend {
         daemon::find(&self.home).as_ref() == Some(record)
     }
 
+    /// Connects, and waits for a first answer, so that a daemon that hangs is found out before anything is asked of it.
     async fn connect(&self, record: &Record) -> Result<Client, Error> {
-        let token = daemon::read_token(&self.home).map_err(|_| {
-            Problem::new("backend-down", "The token of the running backend is missing")
-                .with_hint(format!("end process {} and try again", record.pid))
-        })?;
-        let proved = tokio::time::timeout(PROOF_TIME, self.prove(record, &token)).await;
-        let hung = |_| {
-            let seconds = PROOF_TIME.as_secs();
-            Problem::new(
-                "backend-down",
-                format!("Backend not responding: no answer in {seconds} s"),
-            )
-            .with_hint(format!("if it stays so, end process {} and try again", record.pid))
+        let greeted = async {
+            let (stream, daemon) = daemon::connect(&self.home, record).await.map_err(unreachable)?;
+            let sender = open(stream).await?;
+            let mut client = Client { sender, daemon };
+            client.get::<BackendStatus>("/api/status").await?;
+            Ok(client)
         };
-        let (sender, daemon) = proved.map_err(hung)??;
-        Ok(Client { sender, daemon, token })
+        match tokio::time::timeout(GREETING_TIME, greeted).await {
+            Ok(Err(_)) if !self.is_current(record) => Err(refused()),
+            Ok(Err(Error::Problem(problem))) if problem == not_running() => Err(deaf(record.pid).into()),
+            Ok(greeted) => greeted,
+            Err(_) => {
+                let seconds = GREETING_TIME.as_secs();
+                let message = format!("Backend not responding: no answer in {seconds} s");
+                let hint = format!("if it stays so, end process {} and try again", record.pid);
+                Err(Problem::new("backend-down", message).with_hint(hint).into())
+            }
+        }
     }
-
-    /// The same as [`proved`]; a daemon that is no longer the one of this home is one that does not run.
-    async fn prove(&self, record: &Record, token: &str) -> Result<(Sender, Proved), Error> {
-        proved(record, token)
-            .await
-            .map_err(|error| match self.is_current(record) {
-                true => error,
-                false => refused(),
-            })
-    }
-}
-
-/// A connection whose other side holds the same token, and runs as the process of the record. Every connection is
-/// asked before it gets a word of ours: the port of a daemon that died is anybody's.
-async fn proved(record: &Record, token: &str) -> Result<(Sender, Proved), Error> {
-    let mut sender = open(record.reachable_at()).await?;
-    let nonce = uuid::Uuid::new_v4().simple().to_string();
-    let path = format!("/api/identity?nonce={nonce}");
-    let request = request(record.reachable_at(), Method::GET, &path, None, None)?;
-    let answer = async {
-        let response = send(&mut sender, record.reachable_at(), request).await?;
-        decode::<Identity>(response).await
-    };
-    let identity = answer.await.map_err(|_| stranger(record.port))?;
-    let proved = Proved::by_answer(record, token, &nonce, &identity.proof, identity.pid);
-    Ok((sender, proved.ok_or_else(|| stranger(record.port))?))
 }
 
 /// True for an error that another start may not meet: somebody else's daemon was there for a moment.
@@ -250,14 +227,8 @@ fn is_lost_race(error: &Error) -> bool {
 /// How long a command tries to get hold of a daemon while others start, replace and stop theirs.
 const START_TIME: Duration = Duration::from_secs(20);
 
-/// How long a daemon may take to prove itself: it does so in less than a millisecond unless it hangs.
-const PROOF_TIME: Duration = Duration::from_secs(5);
-
-#[derive(serde::Deserialize)]
-struct Identity {
-    proof: String,
-    pid: u32,
-}
+/// How long a daemon may take to give its first answer: it does so in some milliseconds unless it hangs.
+const GREETING_TIME: Duration = Duration::from_secs(5);
 
 /// Sessions under way, in words.
 pub(crate) fn under_way(sessions: u64) -> String {
@@ -278,9 +249,9 @@ fn refused() -> Error {
 }
 
 /// Why a connection broke off: the daemon at its other end is gone, or it is there and something else failed.
-async fn lost(address: SocketAddr, error: &dyn std::fmt::Display) -> Error {
+async fn lost(daemon: &ReachedDaemon, error: &dyn std::fmt::Display) -> Error {
     for _ in 0..DYING_LOOKS {
-        if TcpStream::connect(address).await.is_err() {
+        if daemon.connect().await.is_err() {
             return refused();
         }
         tokio::time::sleep(DYING_TIME / DYING_LOOKS).await;
@@ -292,78 +263,59 @@ async fn lost(address: SocketAddr, error: &dyn std::fmt::Display) -> Error {
 const DYING_TIME: Duration = Duration::from_millis(100);
 const DYING_LOOKS: u32 = 5;
 
-fn stranger(port: u16) -> Error {
-    Problem::new(
-        "stranger",
-        format!("The server on port {port} is not the backend of this user; nothing was sent to it"),
-    )
-    .with_hint("backend.json points to it: remove that file, or choose another port with TOOL_BACKEND_PORT")
-    .into()
+/// The problem of a daemon that cannot be reached.
+fn unreachable(error: ConnectError) -> Error {
+    let stranger = |hint: String| Problem::new("stranger", format!("{error}; nothing was sent to it")).with_hint(hint);
+    match &error {
+        ConnectError::Refused(_) => refused(),
+        ConnectError::OtherUser { path, .. } => {
+            let folder = path.parent().unwrap_or(path).display();
+            let hint =
+                format!("let nobody else write to {folder}, remove that file, end the backend and start it anew");
+            stranger(hint).into()
+        }
+        ConnectError::OtherProcess { expected, .. } => {
+            stranger(format!("end process {expected}, which is the backend, and try again")).into()
+        }
+    }
+}
+
+/// The problem of a daemon that runs and whose socket was removed.
+fn deaf(pid: u32) -> Problem {
+    not_running().with_hint(format!(
+        "process {pid} is the backend, and its socket is gone: end it and try again"
+    ))
 }
 
 type Sender = SendRequest<Full<Bytes>>;
 
-async fn open(address: SocketAddr) -> Result<Sender, Error> {
-    let stream = TcpStream::connect(address).await.map_err(|_| refused())?;
-    // Small requests and answers go back and forth: waiting to fill packets would add 40 ms to each.
-    let _ = stream.set_nodelay(true);
+async fn open(stream: UnixStream) -> Result<Sender, Error> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| refused())?;
     tokio::spawn(connection.with_upgrades());
     Ok(sender)
 }
 
-/// A request. Without `authorization` it carries nothing of ours.
-fn request(
-    address: SocketAddr,
-    method: Method,
-    path: &str,
-    body: Option<Bytes>,
-    authorization: Option<&str>,
-) -> Result<Request<Full<Bytes>>, Error> {
-    let mut request = Request::builder()
+fn request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Full<Bytes>>, Error> {
+    Request::builder()
         .method(method)
         .uri(path)
-        .header(header::HOST, address.to_string())
-        .header(header::CONTENT_TYPE, "application/json");
-    if let Some(authorization) = authorization {
-        request = request.header(header::AUTHORIZATION, authorization);
-    }
-    request
+        .header(header::HOST, "localhost")
+        .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body.unwrap_or_default()))
         .map_err(|error| broken(&error))
 }
 
-/// Sends a request; an answer that is no success is a problem.
-async fn send(
-    sender: &mut Sender,
-    address: SocketAddr,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, Error> {
-    if let Err(error) = sender.ready().await {
-        return Err(lost(address, &error).await);
-    }
-    let response = match sender.send_request(request).await {
-        Ok(response) => response,
-        Err(error) => return Err(lost(address, &error).await),
-    };
-    if response.status().is_success() {
-        Ok(response)
-    } else {
-        Err(problem_of(response).await)
-    }
-}
-
-/// A connection that carries another protocol from here on, for whoever reads and writes on threads of its own.
+/// A connection that carries another protocol from here on, to be read and written on threads.
 #[derive(Debug)]
 pub(crate) struct Carrier {
-    pub(crate) stream: std::net::TcpStream,
-    /// What has arrived of it already.
+    pub(crate) stream: std::os::unix::net::UnixStream,
+    /// Bytes of it that have arrived already.
     pub(crate) received: Bytes,
 }
 
 impl Carrier {
     fn of(upgraded: Upgraded) -> std::io::Result<Self> {
-        let parts = upgraded.downcast::<TokioIo<TcpStream>>();
+        let parts = upgraded.downcast::<TokioIo<UnixStream>>();
         let Parts { io, read_buf, .. } = parts.map_err(|_| std::io::Error::other("it is none of ours"))?;
         let stream = io.into_inner().into_std()?;
         stream.set_nonblocking(false)?;
@@ -374,12 +326,11 @@ impl Carrier {
     }
 }
 
-/// A kept connection to a daemon that has proved to be ours.
+/// A kept connection to the daemon.
 #[derive(Debug)]
 pub(crate) struct Client {
     sender: Sender,
-    daemon: Proved,
-    token: String,
+    daemon: ReachedDaemon,
 }
 
 /// Why a daemon of another version goes on, and what helps.
@@ -399,26 +350,19 @@ fn left_alone(answer: Result<Stopping, Error>) -> Result<(String, &'static str),
 }
 
 impl Client {
-    /// A second connection to the same daemon, for use while a stream is open on the first. The process at the port
-    /// may be another one by now, so it has to prove itself again.
+    /// A second connection to the same daemon, for use while a stream is open on the first.
     pub(crate) async fn another(&self) -> Result<Self, Error> {
-        let record = self.daemon.record();
-        let proof = tokio::time::timeout(PROOF_TIME, proved(record, &self.token)).await;
-        let (sender, daemon) = proof.map_err(|_| stranger(record.port))??;
+        let stream = tokio::time::timeout(GREETING_TIME, self.daemon.connect()).await;
+        let stream = stream.map_err(|error| broken(&error))?.map_err(unreachable)?;
         Ok(Self {
-            sender,
-            daemon,
-            token: self.token.clone(),
+            sender: open(stream).await?,
+            daemon: self.daemon.clone(),
         })
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.daemon.record().reachable_at()
     }
 
     /// How many sessions are under way.
     pub(crate) async fn sessions(&mut self) -> Result<u64, Error> {
-        let status: host::api::BackendStatus = self.get("/api/status").await?;
+        let status: BackendStatus = self.get("/api/status").await?;
         Ok(status.sessions_running)
     }
 
@@ -452,29 +396,23 @@ impl Client {
 
     /// GET of an event stream.
     pub(crate) async fn events(&mut self, path: &str) -> Result<Events, Error> {
-        Ok(Events::new(self.address(), self.send(Method::GET, path, None).await?))
+        let response = self.send(Method::GET, path, None).await?;
+        Ok(Events::new(self.daemon.clone(), response))
     }
 
     /// POST in JSON, answered by an event stream.
     pub(crate) async fn post_events(&mut self, path: &str, body: &impl Serialize) -> Result<Events, Error> {
         let response = self.send(Method::POST, path, Some(encode(body)?)).await?;
-        Ok(Events::new(self.address(), response))
+        Ok(Events::new(self.daemon.clone(), response))
     }
 
     /// POST in JSON that turns the connection into one of another protocol.
     async fn upgrade(&mut self, path: &str, protocol: &'static str, body: &impl Serialize) -> Result<Carrier, Error> {
-        let (address, bearer) = (self.address(), format!("Bearer {}", self.token));
-        let mut request = request(address, Method::POST, path, Some(encode(body)?), Some(&bearer))?;
+        let mut request = request(Method::POST, path, Some(encode(body)?))?;
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
         headers.insert(header::UPGRADE, header::HeaderValue::from_static(protocol));
-        if let Err(error) = self.sender.ready().await {
-            return Err(lost(address, &error).await);
-        }
-        let response = match self.sender.send_request(request).await {
-            Ok(response) => response,
-            Err(error) => return Err(lost(address, &error).await),
-        };
+        let response = self.exchange(request).await?;
         match response.status() {
             StatusCode::SWITCHING_PROTOCOLS => {
                 let upgraded = hyper::upgrade::on(response).await.map_err(|error| broken(&error))?;
@@ -486,16 +424,30 @@ impl Client {
 
     /// Why a connection that was upgraded has ended: the daemon is gone, or something else that the caller knows.
     pub(crate) async fn lost_or(&self, else_why: Problem) -> Error {
-        match lost(self.address(), &"").await {
+        match lost(&self.daemon, &"").await {
             Error::Problem(problem) if problem == not_running() => problem.into(),
             _ => else_why.into(),
         }
     }
 
+    /// Sends a request; an answer that is no success is a problem.
     async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
-        let address = self.address();
-        let request = request(address, method, path, body, Some(&format!("Bearer {}", self.token)))?;
-        send(&mut self.sender, address, request).await
+        let response = self.exchange(request(method, path, body)?).await?;
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(problem_of(response).await),
+        }
+    }
+
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        let answered = async {
+            self.sender.ready().await?;
+            self.sender.send_request(request).await
+        };
+        match answered.await {
+            Ok(response) => Ok(response),
+            Err(error) => Err(lost(&self.daemon, &error).await),
+        }
     }
 }
 
@@ -543,7 +495,7 @@ const END_TIME: Duration = Duration::from_millis(100);
 /// The events of one stream.
 #[derive(Debug)]
 pub(crate) struct Events {
-    address: SocketAddr,
+    daemon: ReachedDaemon,
     body: Incoming,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no end of a line.
@@ -553,10 +505,10 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    fn new(address: SocketAddr, response: Response<Incoming>) -> Self {
+    fn new(daemon: ReachedDaemon, response: Response<Incoming>) -> Self {
         let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         Self {
-            address,
+            daemon,
             secret: header("x-approval-secret"),
             session: header("x-session-id"),
             body: response.into_body(),
@@ -579,7 +531,7 @@ impl Events {
 
     /// What to say of a stream that ended without its terminal event.
     pub(crate) async fn ended_early(&self) -> Error {
-        lost(self.address, &"the stream ended before the session did").await
+        lost(&self.daemon, &"the stream ended before the session did").await
     }
 
     /// The session that this stream started.
@@ -610,7 +562,7 @@ impl Events {
                         self.buffer.extend_from_slice(data);
                     }
                 }
-                Some(Err(error)) => return Err(lost(self.address, &error).await),
+                Some(Err(error)) => return Err(lost(&self.daemon, &error).await),
                 None => return Ok(None),
             }
         }

@@ -2,13 +2,14 @@
 //!
 //! One daemon a home directory. The lock on `backend.lock` is held for as long as the daemon lives, so that whether it
 //! runs is never guessed from a pid. `backend.json` says who and where it is; `backend.pid` holds the pid and nothing
-//! else, for scripts. What requests do is `http`'s and `session`'s.
+//! else, for scripts; the command line talks to it over `backend.sock`. What requests do is `http`'s and `session`'s.
 
 mod life;
 mod lock;
 mod log;
 mod port;
 mod signals;
+mod socket;
 mod start;
 mod state;
 mod stop;
@@ -33,9 +34,10 @@ use signals::Signals;
 use state::start_failure;
 
 pub use port::taken_hint;
+pub use socket::{ConnectError, ReachedDaemon, connect, socket_path};
 pub use start::{Announcement, start};
-pub use state::{Record, check_owner, find, has_left, read_token, token_path};
-pub use stop::{Proved, ended, find_staying, stop};
+pub use state::{Record, check_home, find, has_left, token_path};
+pub use stop::{ended, find_staying, stop};
 
 /// What a daemon is started with.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
         api::make_wrong(file);
     }
     let home = options.home.clone();
-    state::check_owner(&home)?;
+    state::check_home(&home)?;
     state::private_folder(&home).map_err(|error| start_failure("its folder", &home, &error))?;
     let lock = lock::take(&home)?;
     // One that was killed says where it was.
@@ -138,10 +140,8 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     // A look at every process of the machine takes a while; nothing before the sessions minds.
     let leftovers = scratch::open(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
     let orphans = tokio::task::spawn_blocking(crate::process::end_orphans);
-    let listener = port::listen(SocketAddr::new(live.current().server.address, port)).await?;
-    let listening = listener
-        .local_addr()
-        .map_err(|error| start_failure("an address for", &home, &error))?;
+    let port = port::bind(SocketAddr::new(live.current().server.address, port))?;
+    let listening = port.address();
     let token = state::token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
     let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
     let unusable = |error: String| Problem::new("start-failed", "Failed to start backend service").with_hint(error);
@@ -182,6 +182,11 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         home: home.clone(),
         environment,
     });
+    // Only now: a connection that waited in a queue would be looked up long after it was made.
+    let sockets = http::Sockets {
+        tcp: port.listen()?,
+        unix: socket::listen(&home).map_err(|error| start_failure("the socket of", &home, &error))?,
+    };
     state::publish(&home, &record).map_err(|error| start_failure("the state file of", &home, &error))?;
     tracing::info!(pid = record.pid, address = %listening, version = record.version, "ready");
     if record.is_exposed() {
@@ -204,7 +209,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         // Without a receiver nobody serves any more.
         let _ = ended.send(end);
     };
-    let served = http::serve(listener, state, stop).await;
+    let served = http::serve(sockets, state, stop).await;
     sessions.drain().await;
     // Whatever lies in the place of a home that was removed is not ours.
     if !matches!(end.await, Ok(End::HomeGone)) {

@@ -242,8 +242,6 @@ defences! {
     Callers,
     /// The same user by the kernel's table of sockets.
     SocketOwners,
-    /// A daemon proves that it holds the token.
-    DaemonProof,
     /// A home is the user's own.
     HomeOwner,
 

@@ -16,11 +16,13 @@ mod gate;
 mod listener;
 mod mcp;
 mod openapi;
+mod owner;
 mod serve;
 mod service;
 mod sessions;
 mod skills;
 mod sse;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -43,8 +45,9 @@ use error::ApiError;
 use openapi::Table;
 
 pub use access::Traffic;
-pub use auth::proof;
-pub use listener::{Peer, listener_of};
+pub(crate) use auth::is_own_user;
+pub use listener::{Peer, Sockets};
+pub use owner::listener_of;
 pub use serve::serve;
 
 /// What the routes need.
@@ -204,7 +207,6 @@ fn routes() -> Table {
         .with(skills::__path_call, skills::call)
         .with(service::__path_status, service::status)
         .with(service::__path_stop_if_idle, service::stop_if_idle)
-        .with(service::__path_identity, service::identity)
         .with(service::__path_description, service::description)
 }
 

@@ -571,7 +571,8 @@ pub const HEADERS_MAX: usize = 100;
 /// Time in which a body must arrive.
 pub const BODY_SECONDS_MAX: u64 = 30;
 
-/// Connections at once; the next one waits in the kernel's queue. Five hundred stream readers fit twice.
+/// Connections at once over TCP, and as many over the Unix socket; the next one waits in the kernel's queue. Five hundred
+/// stream readers fit twice.
 pub const CONNECTIONS_MAX: usize = 1_024;
 
 /// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep

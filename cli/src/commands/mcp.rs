@@ -6,7 +6,8 @@
 mod install;
 
 use std::io::{self, BufRead, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error>
 }
 
 /// Standard input to the daemon. Where this fails, the other direction knows why.
-fn send(mut stream: TcpStream, has_ended: &AtomicBool) {
+fn send(mut stream: UnixStream, has_ended: &AtomicBool) {
     let mut input = io::stdin().lock();
     while let Ok(read) = input.fill_buf() {
         let taken = read.len();
@@ -92,7 +93,7 @@ fn send(mut stream: TcpStream, has_ended: &AtomicBool) {
 }
 
 /// The daemon to standard output.
-fn receive(mut stream: TcpStream, received: &[u8]) -> io::Result<()> {
+fn receive(mut stream: UnixStream, received: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(received)?;
     let mut piece = vec![0; 64 * 1024];

@@ -1,30 +1,73 @@
-//! The listening socket, and what to say where its port is somebody else's.
+//! The TCP port: taking it, listening on it, and the message where another process holds it.
 
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 
+use tokio::net::{TcpListener, TcpSocket};
+
 use crate::api::Problem;
 use crate::http;
 
-/// Listens, or says why not.
-pub(super) async fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, Problem> {
-    let bound = tokio::net::TcpListener::bind(address).await;
-    bound.map_err(|error| match error.kind() {
+/// Connections that the kernel keeps until they are accepted.
+const QUEUE_MAX: u32 = 1024;
+
+/// A port that is taken and not listened on yet, so that no connection waits while the daemon is not ready.
+pub(super) struct BoundPort {
+    socket: TcpSocket,
+    address: SocketAddr,
+}
+
+/// Takes the port of an address, or says why not.
+pub(super) fn bind(address: SocketAddr) -> Result<BoundPort, Problem> {
+    let bind = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        // Connections of the daemon before may not have ended yet.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let address = socket.local_addr()?;
+        Ok(BoundPort { socket, address })
+    };
+    bind().map_err(|error| refusal(address, &error))
+}
+
+impl BoundPort {
+    /// The address with the port that was taken.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Listens. Another process that also waited with this may have been faster.
+    pub(super) fn listen(self) -> Result<TcpListener, Problem> {
+        self.socket
+            .listen(QUEUE_MAX)
+            .map_err(|error| refusal(self.address, &error))
+    }
+}
+
+fn refusal(address: SocketAddr, error: &io::Error) -> Problem {
+    match error.kind() {
         io::ErrorKind::AddrInUse => taken(address.port()),
+        io::ErrorKind::AddrNotAvailable if address.ip().is_loopback() => failure(format!(
+            "there is no address {}: set the loopback device up (`ip link set lo up`)",
+            address.ip()
+        )),
         io::ErrorKind::AddrNotAvailable => failure(format!(
             "this machine has no address {}: mend `address` of [server] in config.toml",
             address.ip()
         )),
         _ => failure(format!("port {} could not be bound: {error}", address.port())),
-    })
+    }
 }
 
 fn failure(hint: String) -> Problem {
     Problem::new("start-failed", "Failed to start backend service").with_hint(hint)
 }
 
-/// What to say of a port that somebody holds.
+/// The message for a port that another process holds.
 fn taken(port: u16) -> Problem {
     Problem::new(
         "port-in-use",
@@ -84,6 +127,32 @@ fn listening_inode(table: &str, port: u16) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_is_bound_takes_connections_once_it_is_listened_on() {
+        let bound = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+        let address = bound.address();
+        tokio::net::TcpStream::connect(address)
+            .await
+            .expect_err("it is not ready");
+        let _listener = bound.listen().expect("it is free");
+        tokio::net::TcpStream::connect(address).await.expect("it listens");
+        let taken = bind(address).err().expect("it is taken");
+        assert_eq!(
+            taken.message,
+            format!("Failed to start backend: Port {} already in use", address.port())
+        );
+    }
+
+    #[tokio::test]
+    async fn of_two_that_wait_with_listening_the_second_one_finds_the_port_taken() {
+        let first = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+        // Not every kernel lets two sockets have a port that neither listens on.
+        let Ok(second) = bind(first.address()) else { return };
+        let _listener = first.listen().expect("it is free");
+        let taken = second.listen().expect_err("it is taken");
+        assert_eq!(taken.code, "port-in-use");
+    }
 
     #[test]
     fn the_process_behind_a_port_is_named() {

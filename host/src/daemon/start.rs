@@ -32,7 +32,7 @@ pub enum Announcement {
 /// the environment the daemon gets what sessions may need and nothing else: no `GIT_*` of a hook, no preloads.
 #[expect(clippy::disallowed_methods, reason = "the daemon's start")]
 pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Environment) -> Result<Record, Problem> {
-    state::check_owner(home)?;
+    state::check_home(home)?;
     state::private_folder(home).map_err(|error| state::start_failure("its folder", home, &error))?;
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new("start-failed", "Failed to start backend service").with_hint(format!(

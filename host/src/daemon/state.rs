@@ -1,7 +1,7 @@
-//! What a daemon leaves in its home for others to find it by: `backend.json`, `backend.pid`, the token.
+//! The files by which a daemon is found: `backend.json`, `backend.pid`, and the token.
 //!
-//! `backend.json` says who and where it is; `backend.pid` holds the pid and nothing else, for scripts. Neither proves
-//! anything: whether a daemon runs is a matter of the lock, and whether a process is it, of [`super::Proved`].
+//! `backend.json` describes the daemon; `backend.pid` holds the pid and nothing else, for scripts. Neither proves
+//! anything: whether a daemon runs is a matter of the lock, and whether a process is it, of [`super::ReachedDaemon`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::lock;
+use super::{lock, socket};
 use crate::api::{self, Problem, Timestamp};
 use crate::config;
 use crate::defence::{self, Defence};
-use crate::process::start_ticks;
+use crate::process::{contain, start_ticks};
 
 /// Who and where the daemon is: the content of `backend.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,9 +97,30 @@ pub fn has_left(home: &Path, record: &Record) -> bool {
     }
 }
 
-/// Refuses a home that is somebody else's: its daemon would work as that user, or ours would leave files there that
-/// they could not touch. One that does not exist yet is nobody's.
-pub fn check_owner(home: &Path) -> Result<(), Problem> {
+/// Refuses a home that no daemon can work in: one of another user, and one that test runs can see.
+pub fn check_home(home: &Path) -> Result<(), Problem> {
+    check_owner(home)?;
+    // A run sees the system's directories as they are, and could connect to the socket there.
+    match contain::shows_to_runs(&real_path(home)) {
+        false => Ok(()),
+        true => Err(
+            Problem::new("start-failed", "Failed to start backend service").with_hint(format!(
+                "`{}` lies in a directory of the system, which test runs can see: set TOOL_HOME to a folder elsewhere",
+                home.display()
+            )),
+        ),
+    }
+}
+
+/// The path without links, as far as it exists.
+fn real_path(path: &Path) -> PathBuf {
+    let resolve = |above: &Path| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?));
+    path.ancestors().find_map(resolve).unwrap_or_else(|| path.to_owned())
+}
+
+/// Refuses a home of another user: its daemon would work as that user, or ours would leave files there that they could
+/// not touch. One that does not exist yet has no owner.
+fn check_owner(home: &Path) -> Result<(), Problem> {
     let us = rustix::process::geteuid().as_raw();
     match fs::metadata(home) {
         Ok(metadata) if metadata.uid() != us && defence::on(Defence::HomeOwner) => Err(Problem::new(
@@ -119,7 +140,7 @@ fn pid_path(home: &Path) -> PathBuf {
     home.join("backend.pid")
 }
 
-/// Where the token lies that proves the user to the daemon and the daemon to the user.
+/// Path of the token, which proves the user to the daemon over TCP.
 pub fn token_path(home: &Path) -> PathBuf {
     home.join("token")
 }
@@ -144,7 +165,7 @@ fn is_private(place: &Path) -> bool {
 }
 
 /// Reads the token; an empty file counts as none.
-pub fn read_token(home: &Path) -> io::Result<String> {
+fn read_token(home: &Path) -> io::Result<String> {
     let token = fs::read_to_string(token_path(home))?.trim().to_owned();
     if token.is_empty() {
         Err(io::ErrorKind::NotFound.into())
@@ -158,9 +179,9 @@ pub(super) fn publish(home: &Path, record: &Record) -> io::Result<()> {
     write_whole(&pid_path(home), record.pid.to_string().as_bytes())
 }
 
-/// Removes what [`publish`] wrote. A file that cannot be removed is stale, and readers check the lock.
+/// Removes the files of [`publish`] and the socket. One that cannot be removed is stale, and readers check the lock.
 pub(super) fn withdraw(home: &Path) {
-    for place in [record_path(home), pid_path(home)] {
+    for place in [record_path(home), pid_path(home), socket::socket_path(home)] {
         if let Err(error) = fs::remove_file(&place)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -246,6 +267,19 @@ pub(super) mod tests {
         };
         publish(home.path(), &next).expect("the folder is writable");
         assert!(has_left(home.path(), &record), "another one is there");
+    }
+
+    #[test]
+    fn a_home_that_test_runs_can_see_is_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        check_home(folder.path()).expect("it is out of sight");
+        check_home(&folder.path().join("not/there/yet")).expect("it is out of sight");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/usr", &link).expect("the folder is writable");
+        for home in [Path::new("/usr/not/there"), &link.join("not/there")] {
+            let hint = check_home(home).expect_err("runs see it").hint.unwrap_or_default();
+            assert!(hint.contains("lies in a directory of the system"), "{hint}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Ending a daemon from outside: only a process that has proved to be it is ever signalled.
+//! Ending a daemon from outside. A process is signalled only if a connection has reached it: [`ReachedDaemon`].
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,35 +6,15 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::lock;
+use super::socket::ReachedDaemon;
 use super::state::{self, Record};
 use crate::api::Problem;
-use crate::defence::{self, Defence};
+use crate::limits;
 use crate::process::start_ticks;
-use crate::{http, limits};
-
-/// A daemon that has answered with what only the holder of the home's token can know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proved {
-    record: Record,
-}
-
-impl Proved {
-    /// Believes a record once the server at its port has answered `nonce`, which was made for this question alone, with
-    /// the right proof, and as the process that the record names.
-    pub fn by_answer(record: &Record, token: &str, nonce: &str, proof: &str, pid: u32) -> Option<Self> {
-        let is_right = proof == http::proof(token, record.port, nonce) && pid == record.pid;
-        (is_right || !defence::on(Defence::DaemonProof)).then(|| Self { record: record.clone() })
-    }
-
-    /// Who and where it is.
-    pub fn record(&self) -> &Record {
-        &self.record
-    }
-}
 
 /// Stops a daemon and waits until it is gone.
-pub fn stop(home: &Path, daemon: &Proved) -> Result<(), Problem> {
-    let Proved { record } = daemon;
+pub fn stop(daemon: &ReachedDaemon) -> Result<(), Problem> {
+    let record = daemon.record();
     let refuse = |why: &str| Err(not_stopped(record, why));
     let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
     // The handle is taken before the start time is compared: from then on it can mean no other process.
@@ -47,7 +27,7 @@ pub fn stop(home: &Path, daemon: &Proved) -> Result<(), Problem> {
     if let Err(error) = pidfd_send_signal(&process, Signal::TERM) {
         return refuse(&error.to_string());
     }
-    ended(home, record)
+    ended(daemon.home(), record)
 }
 
 /// Waits for the end of a daemon that was told to end.
@@ -96,25 +76,22 @@ fn patience() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::socket;
     use super::super::state::tests::record;
     use super::*;
 
-    #[test]
-    fn a_process_that_has_not_proved_itself_is_not_signalled() {
+    #[tokio::test]
+    async fn a_process_that_has_only_the_number_of_the_daemon_is_not_signalled() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let record = record();
-        let right = http::proof("t", record.port, "00");
-        assert_eq!(Proved::by_answer(&record, "t", "00", "wrong", record.pid), None);
-        assert_eq!(Proved::by_answer(&record, "u", "00", &right, record.pid), None);
-        assert_eq!(Proved::by_answer(&record, "t", "01", &right, record.pid), None);
-        let other = Proved::by_answer(&record, "t", "00", &right, record.pid + 1);
-        assert_eq!(other, None, "the right server, and not the process of the record");
+        let _listener = socket::listen(home.path()).expect("the folder is writable");
         let stale = Record {
-            start_ticks: record.start_ticks + 1,
-            ..record
+            start_ticks: record().start_ticks + 1,
+            ..record()
         };
-        let proved = Proved::by_answer(&stale, "t", "00", &right, stale.pid).expect("the answer is right");
-        let problem = stop(home.path(), &proved).expect_err("this process would have been ended");
+        let (_stream, reached) = socket::connect(home.path(), &stale)
+            .await
+            .expect("this process listens");
+        let problem = stop(&reached).expect_err("this process would have been ended");
         assert!(problem.message.contains("belongs to another process"), "{problem}");
     }
 

@@ -21,8 +21,8 @@ use tower::ServiceExt;
 use super::Defence;
 use crate::api::{self, Operation, PolicyRequest};
 use crate::config::{Environment, Live};
-use crate::daemon::{self, Proved, Record};
-use crate::http::{self, AppState, Peer, Traffic};
+use crate::daemon;
+use crate::http::{self, AppState, Peer, Sockets, Traffic};
 use crate::process::ProbeOutcome as Outcome;
 use crate::redaction::Redactor;
 use crate::repository::{Options, Repository};
@@ -131,12 +131,6 @@ pub const TRIALS: &[Trial] = &[
         "ask as another user of the machine",
         &[Defence::SocketOwners],
         ask_as_another_user,
-    ),
-    Trial::new(
-        "pose_as_daemon",
-        "be taken for the daemon without its token",
-        &[Defence::DaemonProof],
-        pose_as_daemon,
     ),
     Trial::new(
         "give_home",
@@ -286,11 +280,16 @@ const ANOTHER_USER: u32 = 65_533;
 fn ask_as_another_user() -> io::Result<Outcome> {
     let home = folder()?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let socket = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
-    let listening = socket.local_addr()?;
+    let tcp = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
+    let listening = tcp.local_addr()?;
+    let unix = runtime.block_on(async { tokio::net::UnixListener::bind(daemon::socket_path(home.path())) })?;
     let state = runtime.block_on(async { server(home.path(), listening) })?;
     let stop = CancellationToken::new();
-    let served = runtime.spawn(http::serve(socket, state, stop.clone().cancelled_owned()));
+    let served = runtime.spawn(http::serve(
+        Sockets { tcp, unix },
+        state,
+        stop.clone().cancelled_owned(),
+    ));
     let answer = std::thread::spawn(move || ask_as(Uid::from_raw(ANOTHER_USER), listening)).join();
     stop.cancel();
     // It has told all that is asked of it.
@@ -316,17 +315,6 @@ fn ask_as(user: Uid, address: SocketAddr) -> io::Result<String> {
 
 // ---- daemon ----
 
-fn pose_as_daemon() -> io::Result<Outcome> {
-    let record: Record = serde_json::from_str(
-        r#"{"pid":1,"start_ticks":2,"port":8000,"version":"0.0.1","started":"2026-01-01T00:00:00Z"}"#,
-    )?;
-    let guessed = http::proof("another token", record.port, "00");
-    judged(
-        Proved::by_answer(&record, "the token", "00", &guessed, record.pid).is_some(),
-        "believed",
-    )
-}
-
 fn give_home() -> io::Result<Outcome> {
     let home = folder()?;
     // Whoever is not root cannot give anything away, and takes what root has.
@@ -340,7 +328,7 @@ fn give_home() -> io::Result<Outcome> {
     if fs::metadata(place)?.uid() == geteuid().as_raw() {
         return Ok(Outcome::Odd("it is the user's own".to_owned()));
     }
-    judged(daemon::check_owner(place).is_ok(), "used")
+    judged(daemon::check_home(place).is_ok(), "used")
 }
 
 #[cfg(test)]

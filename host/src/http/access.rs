@@ -5,7 +5,6 @@
 //! nobody has asked anything.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +18,7 @@ use http_body::{Frame, SizeHint};
 
 use super::auth::Caller;
 use super::error::Code;
+use super::listener::PeerAddress;
 use crate::api::{self, Timestamp};
 use crate::limits;
 
@@ -54,7 +54,7 @@ impl Traffic {
     }
 
     /// Begins the line of a request.
-    pub(super) fn begin<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<SocketAddr>) -> Entry {
+    pub(super) fn begin<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<PeerAddress>) -> Entry {
         self.open.fetch_add(1, Ordering::SeqCst);
         Entry {
             traffic: Arc::clone(self),
@@ -74,7 +74,7 @@ impl Traffic {
     }
 
     /// Writes the line of what never became a request.
-    pub(super) fn no_request(&self, peer: SocketAddr, status: Option<u16>, code: &str) {
+    pub(super) fn no_request(&self, peer: PeerAddress, status: Option<u16>, code: &str) {
         let (at, status) = (timestamp(api::now()), shown(status));
         self.write(&format!(
             "{at} - - status={status} bytes=0 ms=0 caller=- peer={peer} code={code}\n"
@@ -93,7 +93,7 @@ pub(super) struct Entry {
     traffic: Arc<Traffic>,
     at: Timestamp,
     begun: Instant,
-    peer: Option<SocketAddr>,
+    peer: Option<PeerAddress>,
     method: Method,
     target: String,
     host: String,
@@ -282,8 +282,12 @@ mod tests {
         request.body(()).expect("it is a request")
     }
 
-    fn peer() -> Option<SocketAddr> {
-        Some("127.0.0.1:5".parse().expect("an address"))
+    fn peer() -> Option<PeerAddress> {
+        Some(at("127.0.0.1:5"))
+    }
+
+    fn at(address: &str) -> PeerAddress {
+        PeerAddress::Tcp(address.parse().expect("an address"))
     }
 
     #[tokio::test]
@@ -312,6 +316,9 @@ mod tests {
                 .begin(&request("HEAD", "/tasks"), None)
                 .follow(Response::new(Body::from("12345"))),
         );
+        let mut over_unix = traffic.begin(&request("GET", "/status"), Some(PeerAddress::Unix));
+        over_unix.is_by(Some(Caller::Token));
+        drop(over_unix.follow(Response::new(Body::empty())));
         drop(
             traffic
                 .begin(&request("DELETE", "/sessions/x"), peer())
@@ -321,6 +328,7 @@ mod tests {
         TIME GET /tasks?limit=3 status=200 bytes=5 ms=N caller=same-user peer=127.0.0.1:5
         TIME POST /stream status=200 bytes=5 ms=N caller=- peer=127.0.0.1:5
         TIME HEAD /tasks status=200 bytes=0 ms=N caller=- peer=-
+        TIME GET /status status=200 bytes=0 ms=N caller=token peer=unix
         TIME DELETE /sessions/x status=200 bytes=0 ms=N caller=- peer=127.0.0.1:5
         ");
     }
@@ -341,7 +349,7 @@ mod tests {
         refused.extensions_mut().insert(Code("host-not-allowed".to_owned()));
         *refused.status_mut() = axum::http::StatusCode::FORBIDDEN;
         drop(traffic.begin(&request("GET", "/tasks"), peer()).follow(refused));
-        traffic.no_request("127.0.0.1:6".parse().expect("an address"), Some(431), "head-too-large");
+        traffic.no_request(at("127.0.0.1:6"), Some(431), "head-too-large");
         insta::assert_snapshot!(written(), @r"
         TIME GET /stream?session_id=a&* status=200 bytes=3 ms=N caller=- peer=127.0.0.1:5 cut
         TIME GET /never/answered status=- bytes=0 ms=N caller=- peer=127.0.0.1:5 cut

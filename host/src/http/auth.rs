@@ -1,23 +1,35 @@
-//! Who is asking: the holder of the token, or, on Linux and loopback, a process of the same user.
+//! The callers that are let in: the owner, by the token or over `backend.sock`, and, on Linux and loopback, a process of
+//! the same user.
 //!
-//! The second is read from the kernel's socket tables: the peer's end of a connection is a socket with an owner. The
-//! parsing is a pure function; when the tables are read is `listener`'s business.
+//! Reading the kernel's socket tables is a pure function here; `owner` says when they are read.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::http::{HeaderMap, header};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 
 use crate::session::same_secret;
 
 /// How a request proved who it is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// It carried the token.
+    /// It carried the token, or came over `backend.sock`, which is for the owner alone.
     Token,
-    /// It came from a process of the same user.
+    /// It came over TCP from a process of the same user.
     SameUser,
+}
+
+/// The id that stands for every user whom our user namespace does not map.
+const OVERFLOW_UID: u32 = 65_534;
+
+/// True for the user of this process.
+pub(crate) fn is_own_user(uid: u32) -> bool {
+    uid == rustix::process::geteuid().as_raw() && (uid != OVERFLOW_UID || maps_all_users())
+}
+
+/// True where no two users share the overflow id: outside of user namespaces, where it is a user like any other.
+fn maps_all_users() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// True where the request carries the token.
@@ -28,16 +40,6 @@ pub(super) fn has_token(headers: &HeaderMap, token: &str) -> bool {
     };
     // An empty token would let everybody in.
     scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && same_secret(token, given.trim())
-}
-
-/// What proves a daemon to a client that holds the same token: HMAC-SHA256 with the token as key over `tool-daemon`,
-/// the port and the client's nonce, hexadecimal. The port is part of it, so that a stranger's server on another port
-/// cannot pass the question on to the daemon and its answer back.
-pub fn proof(token: &str, port: u16, nonce: &str) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).expect("a key may have any length");
-    mac.update(format!("tool-daemon {port} {nonce}").as_bytes());
-    let bytes = mac.finalize().into_bytes();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The user id that owns the peer's end of a connection, in a table like `/proc/net/tcp`. Only an established socket
@@ -172,11 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_depends_on_token_and_nonce() {
-        assert_eq!(proof("t", 1, "00").len(), 64);
-        assert_ne!(proof("t", 1, "00"), proof("t", 1, "01"));
-        assert_ne!(proof("t", 1, "00"), proof("t", 2, "00"));
-        assert_ne!(proof("t", 1, "00"), proof("u", 1, "00"));
+    fn another_user_is_not_the_own_one() {
+        let us = rustix::process::geteuid().as_raw();
+        assert_eq!(is_own_user(us), us != OVERFLOW_UID || maps_all_users());
+        assert!(!is_own_user(us + 1) && !is_own_user(us.wrapping_sub(1)));
     }
 
     proptest! {

@@ -1,8 +1,7 @@
-//! Who holds one socket, asked of the kernel directly.
+//! Asks the kernel over netlink (`sock_diag`) which user owns one TCP socket.
 //!
-//! `/proc/net/tcp` lists every socket of the machine, and is some milliseconds in the making; this asks for the one in
-//! question. A pure encoding and decoding, and one exchange that never waits. Whatever is not a clear answer is none:
-//! then the tables are read.
+//! `/proc/net/tcp` lists every socket of the machine and takes milliseconds to read; this asks about a single one. It
+//! is a pure encoding and decoding around one exchange that never waits.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -27,36 +26,62 @@ const IPV6: u8 = 10;
 const TCP: u8 = 6;
 const ESTABLISHED: u8 = 1;
 
-/// The user id that owns the peer's end of a connection: of an established socket that a process holds.
-pub(super) fn owner(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+/// `NLMSG_ERROR`: the question failed; with `ENOENT` there is no such socket.
+const ERROR: u16 = 2;
+const NO_ENTRY: i32 = -2;
+
+/// The kernel's answer about one socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// A process of this user holds it, and it is established.
+    Owner(u32),
+    /// There is no such socket, it is not established, or no process holds it.
+    NoOwner,
+    /// The kernel has no such socket, or no `sock_diag` for TCP: both are the same error.
+    NoEntry,
+    /// Netlink cannot be used here.
+    Refused,
+}
+
+/// Asks for the owner of the socket at `local` that is connected to `remote`.
+pub(super) fn find_owner(local: SocketAddr, remote: SocketAddr) -> Answer {
+    let mut answer = [0; 1024];
+    match exchange(&question(local, remote), &mut answer) {
+        Ok(count) => read_answer(&answer[..count], local, remote),
+        Err(_) => Answer::Refused,
+    }
+}
+
+/// Sends a question and receives its answer; gives the bytes of the answer.
+fn exchange(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
         SocketFlags::CLOEXEC,
         Some(netlink::SOCK_DIAG),
-    );
-    let socket = socket.ok()?;
-    let kernel = SocketAddrNetlink::new(0, 0);
-    sendto(&socket, &question(peer, ours), SendFlags::DONTWAIT, &kernel).ok()?;
-    let mut answer = [0; 1024];
+    )?;
+    sendto(&socket, question, SendFlags::DONTWAIT, &SocketAddrNetlink::new(0, 0))?;
     // The kernel has answered by the time that it has taken the question.
-    let (count, _, from) = recvfrom(&socket, answer.as_mut_slice(), RecvFlags::DONTWAIT).ok()?;
-    let from = SocketAddrNetlink::try_from(from?).ok()?;
-    (from.pid() == 0).then(|| read(answer.get(..count)?, peer, ours))?
+    let (count, _, from) = recvfrom(&socket, &mut *answer, RecvFlags::DONTWAIT)?;
+    let from = SocketAddrNetlink::try_from(from.ok_or(rustix::io::Errno::PROTO)?)?;
+    match from.pid() {
+        0 => Ok(count.min(answer.len())),
+        _ => Err(rustix::io::Errno::PROTO),
+    }
 }
 
-pub(crate) fn question(peer: SocketAddr, ours: SocketAddr) -> Vec<u8> {
-    let (family, peer_ip, ours_ip) = match (peer.ip().to_canonical(), ours.ip().to_canonical()) {
-        (IpAddr::V4(peer), IpAddr::V4(ours)) => (IPV4, padded(peer), padded(ours)),
-        (peer, ours) => (IPV6, octets(peer), octets(ours)),
+pub(crate) fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let (family, local_ip, remote_ip) = match (local.ip().to_canonical(), remote.ip().to_canonical()) {
+        (IpAddr::V4(local), IpAddr::V4(remote)) => (IPV4, padded(local), padded(remote)),
+        (local, remote) => (IPV6, octets(local), octets(remote)),
     };
     let mut body = vec![family, TCP, 0, 0];
     // All states: which one it is in is in the answer.
     body.extend(u32::MAX.to_ne_bytes());
-    body.extend(peer.port().to_be_bytes());
-    body.extend(ours.port().to_be_bytes());
-    body.extend(peer_ip);
-    body.extend(ours_ip);
+    body.extend(local.port().to_be_bytes());
+    body.extend(remote.port().to_be_bytes());
+    body.extend(local_ip);
+    body.extend(remote_ip);
     // Any interface, and no cookie.
     body.extend(0_u32.to_ne_bytes());
     body.extend([0xFF; 8]);
@@ -69,21 +94,23 @@ pub(crate) fn question(peer: SocketAddr, ours: SocketAddr) -> Vec<u8> {
     message
 }
 
-/// What an answer says of the owner, where it is about this very socket.
-fn read(answer: &[u8], peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
-    let kind = u16::from_ne_bytes(bytes(answer, 4)?);
-    if answer.len() < ANSWER || kind != BY_FAMILY {
-        return None;
+/// Reads an answer, which must be about this very socket.
+fn read_answer(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> Answer {
+    match bytes(answer, 4).map(u16::from_ne_bytes) {
+        Some(BY_FAMILY) => read_owner(answer, local, remote).map_or(Answer::NoOwner, Answer::Owner),
+        Some(ERROR) if bytes(answer, HEAD).map(i32::from_ne_bytes) == Some(NO_ENTRY) => Answer::NoEntry,
+        _ => Answer::Refused,
     }
-    let said = &answer[HEAD..];
-    let (family, state) = (said[0], said[1]);
-    let local = address(family, bytes(said, 4)?, bytes(said, 8)?)?;
-    let remote = address(family, bytes(said, 6)?, bytes(said, 24)?)?;
-    let (uid, inode) = (
-        u32::from_ne_bytes(bytes(said, 64)?),
-        u32::from_ne_bytes(bytes(said, 68)?),
-    );
-    let is_it = local == canonical(peer) && remote == canonical(ours);
+}
+
+fn read_owner(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+    let socket = answer.get(HEAD..).filter(|_| answer.len() >= ANSWER)?;
+    let (family, state) = (socket[0], socket[1]);
+    let found_local = address(family, bytes(socket, 4)?, bytes(socket, 8)?)?;
+    let found_remote = address(family, bytes(socket, 6)?, bytes(socket, 24)?)?;
+    let uid = u32::from_ne_bytes(bytes(socket, 64)?);
+    let inode = u32::from_ne_bytes(bytes(socket, 68)?);
+    let is_it = found_local == canonical(local) && found_remote == canonical(remote);
     (is_it && state == ESTABLISHED && inode != 0).then_some(uid)
 }
 
@@ -143,30 +170,46 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_only_where_it_is_about_an_established_socket_that_somebody_holds() {
+    fn an_answer_counts_only_for_an_established_socket_that_a_process_holds() {
         let (peer, ours) = (at("127.0.0.1:40961"), at("127.0.0.1:8000"));
-        let said = |state, inode| read(&answer(peer, ours, state, 1001, inode), peer, ours);
-        assert_eq!(said(ESTABLISHED, 7), Some(1001));
-        assert_eq!((said(6, 7), said(10, 7), said(ESTABLISHED, 0)), (None, None, None));
+        let said = |state, inode| read_answer(&answer(peer, ours, state, 1001, inode), peer, ours);
+        assert_eq!(said(ESTABLISHED, 7), Answer::Owner(1001));
+        for (state, inode) in [(6, 7), (10, 7), (ESTABLISHED, 0)] {
+            assert_eq!(said(state, inode), Answer::NoOwner, "{state} {inode}");
+        }
         let whole = answer(peer, ours, ESTABLISHED, 1001, 7);
-        assert_eq!(read(&whole, at("127.0.0.1:40962"), ours), None, "another port");
-        assert_eq!(read(&whole, at("127.0.0.2:40961"), ours), None, "another address");
-        assert_eq!(read(&whole, ours, peer), None, "our own end");
-        let mut failed = whole.clone();
-        failed[4..6].copy_from_slice(&2_u16.to_ne_bytes());
-        assert_eq!(read(&failed, peer, ours), None, "a failure");
-        assert!(
-            (0..whole.len()).all(|end| read(&whole[..end], peer, ours).is_none()),
-            "cut"
+        for (local, remote) in [
+            (at("127.0.0.1:40962"), ours),
+            (at("127.0.0.2:40961"), ours),
+            (ours, peer),
+        ] {
+            assert_eq!(read_answer(&whole, local, remote), Answer::NoOwner, "{local} {remote}");
+        }
+        let is_owner = |answer: &[u8]| matches!(read_answer(answer, peer, ours), Answer::Owner(_));
+        assert!((0..whole.len()).all(|end| !is_owner(&whole[..end])), "cut");
+    }
+
+    #[test]
+    fn a_missing_socket_is_told_from_a_kernel_that_refuses_to_answer() {
+        let (peer, ours) = (at("127.0.0.1:40961"), at("127.0.0.1:8000"));
+        let failed = |errno: i32| {
+            let mut message = answer(peer, ours, ESTABLISHED, 1001, 7);
+            message[4..6].copy_from_slice(&ERROR.to_ne_bytes());
+            message[HEAD..HEAD + 4].copy_from_slice(&errno.to_ne_bytes());
+            read_answer(&message, peer, ours)
+        };
+        assert_eq!(
+            (failed(-2), failed(-1), failed(-95)),
+            (Answer::NoEntry, Answer::Refused, Answer::Refused)
         );
     }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "it is the test's own listener")]
-    fn the_kernel_says_what_its_tables_say() {
+    fn the_kernel_names_the_owner_of_a_live_connection_and_none_of_a_closed_one() {
         let us = rustix::process::geteuid().as_raw();
         for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
-            // A machine without IPv6 has nothing to be asked about.
+            // A machine without IPv6 cannot listen there.
             let Ok(listener) = TcpListener::bind(address) else {
                 continue;
             };
@@ -178,20 +221,25 @@ mod tests {
             let client = TcpStream::connect(to).expect("it listens");
             let (accepted, peer) = listener.accept().expect("it is there");
             let ours = accepted.local_addr().expect("it is connected");
-            let told = owner(peer, ours);
-            assert!(told.is_none_or(|told| told == us), "{address}: {told:?}");
-            // A kernel may be without this way to ask; then the tables say it.
-            let known = told.or_else(|| crate::http::listener::owner_in_tables(peer, ours));
-            assert_eq!(known, Some(us), "{address}");
+            let told = find_owner(peer, ours);
+            // Some machines refuse netlink.
+            assert!(
+                matches!(told, Answer::Refused) || told == Answer::Owner(us),
+                "{address}: {told:?}"
+            );
             drop(client);
-            assert_eq!(owner(peer, ours), None, "{address}: it is closed");
+            assert!(
+                !matches!(find_owner(peer, ours), Answer::Owner(_)),
+                "{address}: it is closed"
+            );
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(read(&bytes, at("127.0.0.1:1"), at("127.0.0.1:2")), None);
+            let read = read_answer(&bytes, at("127.0.0.1:1"), at("127.0.0.1:2"));
+            prop_assert!(!matches!(read, Answer::Owner(_)));
         }
     }
 }

@@ -48,8 +48,13 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
     if let Some(origin) = origin.as_ref().filter(|_| is_preflight(&request)) {
         return entry.follow(finish(preflight(request.headers()), Some(origin)));
     }
-    let caller = door.identify(&request);
-    let response = match caller.and_then(|caller| check_form(&request).map(|()| caller)) {
+    let caller = door.identify(&request).and_then(|caller| {
+        check_form(&request)?;
+        // Last, so that as little as possible happens between this look and the work.
+        door.check_connection()?;
+        Ok(caller)
+    });
+    let response = match caller {
         Ok(caller) => {
             entry.is_by(caller);
             request.extensions_mut().insert(caller);
@@ -91,7 +96,9 @@ impl Door<'_> {
         let headers = request.headers();
         let host = host_of(headers, request.uri()).unwrap_or_default();
         let ours = self.ours();
-        if !ours.is_host(&host, &self.server.hosts) && defence::on(Defence::Hosts) {
+        // A Unix socket has no port that the name could be checked against.
+        let is_own_name = self.is_over_unix() && ours.is_name(split_port(&host).0);
+        if !is_own_name && !ours.is_host(&host, &self.server.hosts) && defence::on(Defence::Hosts) {
             let (name, _) = split_port(&host);
             let hint = match ours.is_name(name) {
                 true => format!("the port belongs to it: send `Host: {name}:{}`", ours.port),
@@ -100,13 +107,24 @@ impl Door<'_> {
             let problem = Problem::new("host-not-allowed", format!("The host `{host}` is not served here"));
             return Err(problem.with_hint(hint));
         }
-        let origin = headers.get(header::ORIGIN);
+        let origin = single(headers, header::ORIGIN.as_str())?;
+        // Browsers that send no Origin with a request still say where it comes from.
+        let site = single(headers, "sec-fetch-site")?.map(HeaderValue::as_bytes);
+        if self.is_over_unix() {
+            // No browser opens a Unix socket: something forwards the requests of a page.
+            return match (origin, site) {
+                (None, None | Some(b"none")) => Ok(None),
+                _ => Err(Problem::new(
+                    "origin-not-allowed",
+                    "A page may not use the socket of the command line",
+                )
+                .with_hint("pages use the port")),
+            };
+        }
         let listed = origin.filter(|origin| ours.is_origin(origin, self.server));
         if origin.is_some() && listed.is_none() && defence::on(Defence::Origins) {
             return Err(refused_origin("The page's origin is not one that may use this server"));
         }
-        // Browsers that send no Origin with a request still say where it comes from.
-        let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
         // A name such as `localhost` leads to more addresses than ours, and other users may serve pages at those.
         let is_ours = site == Some(b"same-origin") && ours.is_address(&host);
         let is_page = listed.is_none() && !is_ours && !matches!(site, None | Some(b"none"));
@@ -116,10 +134,25 @@ impl Door<'_> {
         Ok(listed.cloned())
     }
 
-    /// Who is asking. `/identity` is open: it is how a client finds out whom it talks to, before it sends the token.
+    fn is_over_unix(&self) -> bool {
+        self.peer.is_some_and(Peer::is_over_unix)
+    }
+
+    /// Refuses a request whose connection is closed: it can get no answer, and nothing shows any more who sent it.
+    fn check_connection(&self) -> Result<(), Problem> {
+        match self.peer.is_some_and(Peer::is_gone) {
+            true => Err(Problem::new(
+                "connection-closed",
+                "The connection was closed before its request was read",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Finds out who asks.
     fn identify(&self, request: &Request) -> Result<Option<Caller>, Problem> {
         let state = self.state;
-        if auth::has_token(request.headers(), state.token()) {
+        if self.is_over_unix() || auth::has_token(request.headers(), state.token()) {
             return Ok(Some(Caller::Token));
         }
         // Where other machines may ask, nobody is let in for where the request seems to come from.
@@ -127,7 +160,7 @@ impl Door<'_> {
         if self.server.auth == Auth::SameUser && is_same_user {
             return Ok(Some(Caller::SameUser));
         }
-        if matches!(request.uri().path(), "/identity" | "/api/identity") || !defence::on(Defence::Callers) {
+        if !defence::on(Defence::Callers) {
             return Ok(None);
         }
         // Where the file that says who needs the token cannot be understood, that is what its owner has to know.
@@ -175,6 +208,19 @@ fn host_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
         (Some(host), None) => host.to_str().ok().map(str::to_owned),
         (None, None) => uri.authority().map(|authority| authority.as_str().to_owned()),
         _ => None,
+    }
+}
+
+/// The only value of a header; two of them are refused, because a browser sends one.
+fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        _ => Err(Problem::new(
+            "origin-not-allowed",
+            format!("The request has more than one header `{name}`"),
+        )
+        .with_hint("send it once, or not at all")),
     }
 }
 

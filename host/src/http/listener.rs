@@ -1,8 +1,8 @@
-//! The listening socket: how many connections, whose they are, and when a dead one is given up.
+//! The listening sockets, the bounds on their connections, and the time-outs that end a connection.
 //!
-//! Who owns the peer's end is looked up once, at accept, and before a byte is read: later the socket could belong to
-//! somebody else. A peer that takes no byte of a waiting answer, says nothing while nothing is under way, or does not
-//! get to the end of a request's head, is closed.
+//! A TCP connection's user is looked up once, at accept and before a byte is read: `owner`. A connection over the Unix
+//! socket of the command line is the owner's, or is dropped at once. A peer that takes no byte of a waiting answer, sends
+//! nothing while no request is under way, or does not complete a request's head, is closed.
 
 use std::fmt;
 use std::future::Future;
@@ -10,32 +10,49 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
-use super::auth;
-#[cfg(target_os = "linux")]
-use super::diag;
+use super::auth::is_own_user;
+use super::owner::OwnerLookup;
+use super::stream::{ConnectionState, Stream};
 use crate::api::{ErrorBody, Problem};
-#[cfg(target_os = "linux")]
-use crate::defence::{self, Defence};
 use crate::limits;
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    address: SocketAddr,
+    address: PeerAddress,
     ours: Option<SocketAddr>,
+    /// Absent where a test makes the request without a connection. Weak, so that a request which outlives its connection
+    /// does not keep the socket open.
+    stream: Option<Weak<Stream>>,
     same_user: Arc<OnceLock<bool>>,
     streams: Arc<AtomicUsize>,
     heads: Arc<Heads>,
+}
+
+/// The address of a peer, as the access log shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PeerAddress {
+    Tcp(SocketAddr),
+    /// The Unix socket of the command line.
+    Unix,
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(formatter),
+            Self::Unix => formatter.write_str("unix"),
+        }
+    }
 }
 
 /// What the connection must know of its requests to tell a head from a body.
@@ -48,10 +65,11 @@ struct Heads {
 }
 
 impl Peer {
-    fn unknown(address: SocketAddr, ours: Option<SocketAddr>) -> Self {
+    fn unknown(address: PeerAddress, ours: Option<SocketAddr>, stream: Option<Weak<Stream>>) -> Self {
         Self {
             address,
             ours,
+            stream,
             same_user: Arc::default(),
             streams: Arc::default(),
             heads: Arc::default(),
@@ -62,13 +80,25 @@ impl Peer {
     pub fn new(address: SocketAddr, same_user: bool) -> Self {
         Self {
             same_user: Arc::new(OnceLock::from(same_user)),
-            ..Self::unknown(address, None)
+            ..Self::unknown(PeerAddress::Tcp(address), None, None)
         }
     }
 
     /// Its address.
-    pub fn address(&self) -> SocketAddr {
+    pub(super) fn address(&self) -> PeerAddress {
         self.address
+    }
+
+    /// True for a connection over the Unix socket, whose other end the kernel has named as our own user's.
+    pub(super) fn is_over_unix(&self) -> bool {
+        self.address == PeerAddress::Unix
+    }
+
+    /// True once the other end is gone: it can get no answer any more.
+    pub(super) fn is_gone(&self) -> bool {
+        let is_closed =
+            |stream: Option<Arc<Stream>>| stream.is_none_or(|stream| stream.state() == ConnectionState::Closed);
+        self.stream.as_ref().is_some_and(|stream| is_closed(stream.upgrade()))
     }
 
     /// The address of ours that it has reached.
@@ -138,7 +168,7 @@ impl Closed {
         }
     }
 
-    /// The whole answer, for whoever has not got any.
+    /// The whole answer, for a peer that has got none.
     fn answer(self) -> Option<String> {
         let (status, code, message) = match self {
             Self::LateHead => (
@@ -180,44 +210,105 @@ impl fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// A listening socket with a bound on its connections.
+/// The sockets that a server listens on.
 #[derive(Debug)]
+pub struct Sockets {
+    /// For every client.
+    pub tcp: TcpListener,
+    /// For the command line of the same user.
+    pub unix: UnixListener,
+}
+
+/// The listening sockets with bounds on their connections. Each has its own, so that connections over TCP leave room for
+/// the command line.
 pub(super) struct Listener {
-    socket: TcpListener,
-    connections: Arc<Semaphore>,
+    sockets: Sockets,
+    owners: Arc<OwnerLookup>,
+    tcp_connections: Arc<Semaphore>,
+    unix_connections: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
 }
 
 impl Listener {
-    pub(super) fn new(socket: TcpListener) -> Self {
+    pub(super) fn new(sockets: Sockets) -> Self {
+        Self::with_lookup(sockets, OwnerLookup::in_kernel())
+    }
+
+    /// A listener that finds the owners of TCP connections so.
+    pub(super) fn with_lookup(sockets: Sockets, owners: OwnerLookup) -> Self {
         Self {
-            socket,
-            connections: Arc::new(Semaphore::new(limits::CONNECTIONS_MAX)),
+            sockets,
+            owners: Arc::new(owners),
+            tcp_connections: Arc::new(Semaphore::new(limits::CONNECTIONS_MAX)),
+            unix_connections: Arc::new(Semaphore::new(limits::CONNECTIONS_MAX)),
             strangers: Arc::new(Semaphore::new(limits::STRANGERS_CONNECTIONS_MAX)),
         }
     }
 
     /// The next connection, once there is room for it. May be dropped while it waits.
-    pub(super) async fn accept(&mut self) -> (Connection, Peer) {
-        let permit = Arc::clone(&self.connections).acquire_owned().await;
-        let permit = permit.expect("nobody closes the semaphore");
+    pub(super) async fn accept(&self) -> (Connection, Peer) {
+        tokio::select! {
+            connection = self.accept_tcp() => connection,
+            connection = self.accept_unix() => connection,
+        }
+    }
+
+    async fn accept_tcp(&self) -> (Connection, Peer) {
+        let permit = acquire(&self.tcp_connections).await;
         loop {
-            match self.socket.accept().await {
-                Ok((stream, address)) => return Connection::new(stream, address, permit, &self.strangers),
-                Err(error) => {
-                    tracing::warn!(%error, "accept");
-                    // Out of file handles, most likely: some will be closed.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+            match self.sockets.tcp.accept().await {
+                Ok((stream, address)) => {
+                    let stream = Arc::new(of_tcp(stream));
+                    // Ended here, a flood of connections that are reset at once costs next to nothing.
+                    if stream.state() != ConnectionState::Closed {
+                        return Connection::of_tcp(stream, address, self, permit);
+                    }
                 }
+                Err(error) => rest_after(&error).await,
+            }
+        }
+    }
+
+    async fn accept_unix(&self) -> (Connection, Peer) {
+        let permit = acquire(&self.unix_connections).await;
+        loop {
+            match self.sockets.unix.accept().await {
+                Ok((stream, _)) => match stream.peer_cred() {
+                    Ok(peer) if is_own_user(peer.uid()) => return Connection::of_unix(stream, self, permit),
+                    Ok(peer) => tracing::warn!(
+                        uid = peer.uid(),
+                        "another user's connection to backend.sock was dropped"
+                    ),
+                    Err(error) => tracing::warn!(%error, "a connection to backend.sock was dropped"),
+                },
+                Err(error) => rest_after(&error).await,
             }
         }
     }
 }
 
+async fn acquire(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    let permit = Arc::clone(permits).acquire_owned().await;
+    permit.expect("the semaphore is never closed")
+}
+
+fn of_tcp(stream: TcpStream) -> Stream {
+    // Events are small and must not wait for each other; where that is not possible they are only later.
+    let _ = stream.set_nodelay(true);
+    Stream::Tcp(stream)
+}
+
+/// Out of file handles, most likely: some will be closed.
+async fn rest_after(error: &io::Error) {
+    tracing::warn!(%error, "accept");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
 /// One connection.
 pub(super) struct Connection {
-    stream: TcpStream,
-    lookup: Option<JoinHandle<bool>>,
+    stream: Arc<Stream>,
+    /// Finds out whether the peer runs as the same user.
+    lookup: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     peer: Peer,
     progress: Instant,
     head: Option<Head>,
@@ -239,20 +330,38 @@ struct Head {
 }
 
 impl Connection {
-    fn new(
-        stream: TcpStream,
+    fn of_tcp(
+        stream: Arc<Stream>,
         address: SocketAddr,
+        listener: &Listener,
         permit: OwnedSemaphorePermit,
-        strangers: &Arc<Semaphore>,
     ) -> (Self, Peer) {
-        // Events are small and must not wait for each other; where that is not possible they are only later.
-        let _ = stream.set_nodelay(true);
-        let ours = stream.local_addr().ok();
-        let peer = Peer::unknown(address, ours);
-        let lookup = tokio::task::spawn_blocking(move || ours.is_some_and(|ours| is_same_user(address, ours)));
-        let connection = Self {
+        let ours = stream.local_address();
+        let peer = Peer::unknown(PeerAddress::Tcp(address), ours, Some(Arc::downgrade(&stream)));
+        let (owners, asked) = (Arc::clone(&listener.owners), Arc::clone(&stream));
+        let lookup = async move {
+            match ours {
+                Some(ours) => owners.is_same_user(asked, address, ours).await,
+                None => false,
+            }
+        };
+        let mut connection = Self::new(stream, &peer, Arc::clone(&listener.strangers), permit);
+        connection.lookup = Some(Box::pin(lookup));
+        (connection, peer)
+    }
+
+    /// A connection of the owner's.
+    fn of_unix(stream: UnixStream, listener: &Listener, permit: OwnedSemaphorePermit) -> (Self, Peer) {
+        let stream = Arc::new(Stream::Unix(stream));
+        let peer = Peer::unknown(PeerAddress::Unix, None, Some(Arc::downgrade(&stream)));
+        let connection = Self::new(stream, &peer, Arc::clone(&listener.strangers), permit);
+        (connection, peer)
+    }
+
+    fn new(stream: Arc<Stream>, peer: &Peer, strangers: Arc<Semaphore>, permit: OwnedSemaphorePermit) -> Self {
+        Self {
             stream,
-            lookup: Some(lookup),
+            lookup: None,
             peer: peer.clone(),
             progress: Instant::now(),
             head: None,
@@ -260,11 +369,10 @@ impl Connection {
             head_max: Duration::from_secs(limits::HEAD_SECONDS_MAX),
             stall_max: Duration::from_secs(limits::WRITE_STALL_SECONDS_MAX),
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            strangers: Arc::clone(strangers),
+            strangers,
             _permit: permit,
             _stranger: None,
-        };
-        (connection, peer)
+        }
     }
 
     /// Ready at the deadline.
@@ -286,7 +394,7 @@ impl Connection {
         let Some(lookup) = &mut self.lookup else {
             return Poll::Ready(Ok(()));
         };
-        let same_user = ready!(Pin::new(lookup).poll(context)).unwrap_or(false);
+        let same_user = ready!(lookup.as_mut().poll(context));
         self.lookup = None;
         // Set here and nowhere else.
         let _ = self.peer.same_user.set(same_user);
@@ -303,8 +411,8 @@ impl Connection {
     fn close(&self, why: Closed) -> io::Error {
         let answering = self.peer.heads.answering.load(Ordering::Relaxed) + self.peer.streams.load(Ordering::Relaxed);
         if let Some(answer) = why.answer().filter(|_| answering == 0) {
-            // Whoever does not take it at once has no interest in it.
-            let _ = self.stream.try_write(answer.as_bytes());
+            // A peer that does not take it at once has no interest in it.
+            let _ = self.stream.try_write(&[io::IoSlice::new(answer.as_bytes())]);
         }
         why.error()
     }
@@ -360,7 +468,7 @@ impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(this.finish_lookup(context))?;
-        let result = Pin::new(&mut this.stream).poll_read(context, buffer);
+        let result = this.stream.poll_read(context, buffer);
         if let Poll::Ready(read) = result {
             return Poll::Ready(read.and_then(|()| this.received()));
         }
@@ -379,73 +487,31 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let result = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.wrote(context, result)
+        self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
+        pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let result = Pin::new(&mut this.stream).poll_write_vectored(context, bytes);
+        let result = this.stream.poll_write(context, pieces);
         this.wrote(context, result)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.stream.shut_down())
     }
-}
-
-/// User id that the kernel shows for users which do not exist in our user namespace: it names nobody.
-const OVERFLOW_UID: u32 = 65_534;
-
-#[cfg(target_os = "linux")]
-fn is_same_user(peer: SocketAddr, ours: SocketAddr) -> bool {
-    if ![peer, ours].iter().all(|end| end.ip().to_canonical().is_loopback()) {
-        return false;
-    }
-    if !defence::on(Defence::SocketOwners) {
-        return true;
-    }
-    let us = rustix::process::geteuid().as_raw();
-    let owner = diag::owner(peer, ours).or_else(|| owner_in_tables(peer, ours));
-    owner == Some(us) && us != OVERFLOW_UID
-}
-
-#[cfg(target_os = "linux")]
-pub(super) fn owner_in_tables(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
-    in_tables(|table| auth::owner(table, peer, ours))
-}
-
-/// The user id of whoever listens on a port of this machine, where the kernel tells.
-pub fn listener_of(port: u16) -> Option<u32> {
-    in_tables(|table| auth::listener(table, port))
-}
-
-/// What is found in the kernel's tables of sockets; elsewhere than on Linux there are none.
-fn in_tables(find: impl Fn(&str) -> Option<u32>) -> Option<u32> {
-    let read = |place: &str| std::fs::read_to_string(place).ok();
-    let mut tables = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|place| read(place));
-    tables.find_map(|table| find(&table))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_same_user(_peer: SocketAddr, _ours: SocketAddr) -> bool {
-    false
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -16,13 +16,22 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::access::Traffic;
-use super::listener::{Closed, Connection, Listener, Peer};
+use super::listener::{Closed, Connection, Listener, Peer, Sockets};
 use super::{AppState, router};
 use crate::limits;
 
 /// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
 pub async fn serve(
-    socket: tokio::net::TcpListener,
+    sockets: Sockets,
+    state: AppState,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    serve_connections(Listener::new(sockets), state, stop).await
+}
+
+/// The same for the connections of this listener.
+pub(super) async fn serve_connections(
+    listener: Listener,
     state: AppState,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -33,7 +42,6 @@ pub async fn serve(
         closing: CancellationToken::new(),
     };
     let connections = TaskTracker::new();
-    let mut listener = Listener::new(socket);
     let stopping = async move {
         stop.await;
         sessions.drain().await;

@@ -1,4 +1,4 @@
-//! What is not about one session: scan, models, status, identity, and the description of it all.
+//! What is not about one session: scan, models, status, and the description of it all.
 
 use std::time::Duration;
 
@@ -6,12 +6,10 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use super::AppState;
-use super::auth::{Caller, proof};
-use super::body::{JsonBody, QueryOf};
+use super::auth::Caller;
+use super::body::JsonBody;
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository};
 use crate::api::{
@@ -176,55 +174,6 @@ pub(super) async fn stop_if_idle(
     Ok(Json(Stopping {
         stopping,
         sessions_running: sessions.running(),
-    }))
-}
-
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct IdentityQuery {
-    /// Random hexadecimal digits, new for each question.
-    #[param(min_length = 32, max_length = 256, pattern = "^[0-9a-fA-F]{32,256}$")]
-    nonce: String,
-}
-
-/// Answer of GET /identity.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Identity {
-    /// HMAC-SHA256, hexadecimal, with the token as key, of `tool-daemon`, the port and the nonce, a space between each.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
-    proof: String,
-    /// Process id.
-    pid: u32,
-    /// Version of the binary.
-    version: String,
-}
-
-/// Prove that the server holds the token
-///
-/// Port 8000 is also the default of other servers: a client asks this before it sends the token or anything else.
-#[utoipa::path(
-    get,
-    path = "/identity",
-    operation_id = "identity",
-    tag = "service",
-    params(IdentityQuery),
-    security(()),
-    responses((status = 200, description = "The proof.", body = Identity), Refused),
-)]
-pub(super) async fn identity(
-    State(state): State<AppState>,
-    QueryOf(query): QueryOf<IdentityQuery>,
-) -> Answer<Json<Identity>> {
-    let nonce = query.nonce;
-    // A short nonce could be guessed by whoever wants to replay our answer.
-    if !(32..=256).contains(&nonce.len()) || !nonce.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(Problem::new("invalid-request", "`nonce` must be 32 to 256 hexadecimal digits").into());
-    }
-    Ok(Json(Identity {
-        proof: proof(state.token(), state.port(), &nonce),
-        pid: std::process::id(),
-        version: state.0.environment.version().to_owned(),
     }))
 }
 

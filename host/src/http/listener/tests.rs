@@ -1,13 +1,25 @@
-//! What a connection bears, and what it is told when that is over.
+//! The bounds of a connection, and the answer when one is reached.
 
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A listener and its address.
+/// A listener and its TCP address; its other socket lies in a folder that is gone again.
 async fn listening() -> (Listener, SocketAddr) {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    (Listener::new(socket), address)
+    listening_on("127.0.0.1:0").await.expect("a port is free")
+}
+
+async fn listening_on(address: &str) -> io::Result<(Listener, SocketAddr)> {
+    let (sockets, address, _folder) = sockets(address).await?;
+    Ok((Listener::new(sockets), address))
+}
+
+/// Both sockets, the address of the first and the folder of the second.
+pub(in crate::http) async fn sockets(address: &str) -> io::Result<(Sockets, SocketAddr, tempfile::TempDir)> {
+    let tcp = TcpListener::bind(address).await?;
+    let address = tcp.local_addr()?;
+    let folder = tempfile::tempdir()?;
+    let unix = UnixListener::bind(folder.path().join("backend.sock"))?;
+    Ok((Sockets { tcp, unix }, address, folder))
 }
 
 /// What the other end is told before it is closed.
@@ -21,7 +33,7 @@ async fn told(mut client: TcpStream) -> String {
 
 #[tokio::test]
 async fn a_head_that_does_not_end_is_answered_before_it_is_given_up() {
-    let (mut listener, address) = listening().await;
+    let (listener, address) = listening().await;
     let mut client = TcpStream::connect(address).await.expect("it listens");
     let (mut connection, _peer) = listener.accept().await;
     connection.lookup = None;
@@ -41,7 +53,7 @@ async fn a_head_that_does_not_end_is_answered_before_it_is_given_up() {
 
 #[tokio::test]
 async fn a_connection_that_has_asked_nothing_is_given_up_before_others() {
-    let (mut listener, address) = listening().await;
+    let (listener, address) = listening().await;
     let client = TcpStream::connect(address).await.expect("it listens");
     let (mut connection, peer) = listener.accept().await;
     connection.lookup = None;
@@ -64,10 +76,10 @@ async fn a_connection_that_has_asked_nothing_is_given_up_before_others() {
 async fn strangers_cannot_hold_every_connection() {
     let (mut listener, address) = listening().await;
     listener.strangers = Arc::new(Semaphore::new(1));
-    let accept = async |listener: &mut Listener, same_user: bool| {
+    let accept = async |listener: &Listener, same_user: bool| {
         let client = TcpStream::connect(address).await.expect("it listens");
         let (mut connection, _peer) = listener.accept().await;
-        connection.lookup = Some(tokio::spawn(async move { same_user }));
+        connection.lookup = Some(Box::pin(async move { same_user }));
         (client, connection)
     };
     let works = async |client: &mut TcpStream, connection: &mut Connection| {
@@ -75,19 +87,19 @@ async fn strangers_cannot_hold_every_connection() {
         let _ = client.write_all(b"x").await;
         connection.read_u8().await
     };
-    let (mut first, mut first_connection) = accept(&mut listener, false).await;
+    let (mut first, mut first_connection) = accept(&listener, false).await;
     works(&mut first, &mut first_connection)
         .await
         .expect("it is the only one");
-    let (mut second, mut second_connection) = accept(&mut listener, false).await;
+    let (mut second, mut second_connection) = accept(&listener, false).await;
     works(&mut second, &mut second_connection)
         .await
         .expect_err("it is one too many");
     assert_eq!(second.read(&mut [0; 8]).await.expect("it was told"), 8);
-    let (mut own, mut own_connection) = accept(&mut listener, true).await;
+    let (mut own, mut own_connection) = accept(&listener, true).await;
     works(&mut own, &mut own_connection).await.expect("it is the user's");
     drop((first, first_connection));
-    let (mut third, mut third_connection) = accept(&mut listener, false).await;
+    let (mut third, mut third_connection) = accept(&listener, false).await;
     works(&mut third, &mut third_connection)
         .await
         .expect("there is room again");
@@ -97,25 +109,24 @@ async fn strangers_cannot_hold_every_connection() {
 #[tokio::test]
 async fn a_connection_of_this_process_is_of_the_same_user() {
     for address in ["127.0.0.1:0", "[::]:0"] {
-        let Ok(socket) = TcpListener::bind(address).await else {
+        // A machine without IPv6 cannot listen there.
+        let Ok((listener, address)) = listening_on(address).await else {
             continue;
         };
-        let port = socket.local_addr().expect("it is bound").port();
-        let mut listener = Listener::new(socket);
-        let mut client = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+        let mut client = TcpStream::connect(("127.0.0.1", address.port()))
+            .await
+            .expect("it listens");
         let (mut connection, peer) = listener.accept().await;
         assert!(!peer.is_same_user(), "not before it was looked up");
         client.write_all(b"x").await.expect("it is open");
         connection.read_u8().await.expect("a byte came");
-        assert!(peer.is_same_user() || rustix::process::geteuid().as_raw() == OVERFLOW_UID);
+        assert!(peer.is_same_user());
     }
 }
 
 #[tokio::test]
 async fn a_silent_connection_is_closed_unless_an_answer_is_under_way() {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    let mut listener = Listener::new(socket);
+    let (listener, address) = listening().await;
     let _client = TcpStream::connect(address).await.expect("it listens");
     let (mut connection, peer) = listener.accept().await;
     connection.lookup = None;
@@ -156,9 +167,7 @@ async fn trickled(connection: &mut Connection, mut client: TcpStream, bytes: usi
 
 #[tokio::test]
 async fn a_head_that_trickles_is_given_up_and_a_body_is_not() {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    let mut listener = Listener::new(socket);
+    let (listener, address) = listening().await;
     for is_body in [false, true] {
         let client = TcpStream::connect(address).await.expect("it listens");
         let (mut connection, peer) = listener.accept().await;
@@ -173,9 +182,7 @@ async fn a_head_that_trickles_is_given_up_and_a_body_is_not() {
 
 #[tokio::test]
 async fn every_head_has_its_own_time() {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    let mut listener = Listener::new(socket);
+    let (listener, address) = listening().await;
     let mut client = TcpStream::connect(address).await.expect("it listens");
     let (mut connection, peer) = listener.accept().await;
     connection.lookup = None;
@@ -196,9 +203,7 @@ async fn every_head_has_its_own_time() {
 
 #[tokio::test]
 async fn a_peer_that_takes_nothing_is_closed() {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    let mut listener = Listener::new(socket);
+    let (listener, address) = listening().await;
     let _client = TcpStream::connect(address).await.expect("it listens");
     let (mut connection, _peer) = listener.accept().await;
     connection.stall_max = Duration::from_millis(50);
@@ -215,17 +220,19 @@ async fn a_peer_that_takes_nothing_is_closed() {
 
 #[tokio::test]
 async fn the_bounds_of_a_connection_are_those_of_limits() {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    let mut listener = Listener::new(socket);
-    assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX);
+    let (listener, address) = listening().await;
+    assert_eq!(listener.tcp_connections.available_permits(), limits::CONNECTIONS_MAX);
+    assert_eq!(listener.unix_connections.available_permits(), limits::CONNECTIONS_MAX);
     assert_eq!(
         listener.strangers.available_permits(),
         limits::STRANGERS_CONNECTIONS_MAX
     );
     let _client = TcpStream::connect(address).await.expect("it listens");
     let (connection, _peer) = listener.accept().await;
-    assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX - 1);
+    assert_eq!(
+        listener.tcp_connections.available_permits(),
+        limits::CONNECTIONS_MAX - 1
+    );
     let seconds = [connection.idle_max, connection.head_max, connection.stall_max].map(|span| span.as_secs());
     let bounds = [
         limits::IDLE_SECONDS_MAX,
@@ -234,16 +241,14 @@ async fn the_bounds_of_a_connection_are_those_of_limits() {
     ];
     assert_eq!(seconds, bounds);
     drop(connection);
-    assert_eq!(listener.connections.available_permits(), limits::CONNECTIONS_MAX);
+    assert_eq!(listener.tcp_connections.available_permits(), limits::CONNECTIONS_MAX);
 }
 
 #[tokio::test]
 async fn one_connection_more_than_the_bound_waits() {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
-    let mut listener = Listener::new(socket);
+    let (listener, address) = listening().await;
     let others = u32::try_from(limits::CONNECTIONS_MAX - 1).expect("it is small");
-    let others = Arc::clone(&listener.connections)
+    let others = Arc::clone(&listener.tcp_connections)
         .acquire_many_owned(others)
         .await
         .expect("it is open");
@@ -262,4 +267,80 @@ async fn one_connection_more_than_the_bound_waits() {
         "it is its turn"
     );
     drop(others);
+}
+
+/// A connection over the Unix socket, from this process.
+async fn over_unix(listener: &Listener, place: &std::path::Path) -> (UnixStream, Connection, Peer) {
+    let client = UnixStream::connect(place).await.expect("it listens");
+    let (connection, peer) = listener.accept().await;
+    (client, connection, peer)
+}
+
+#[tokio::test]
+async fn a_connection_over_unix_is_the_owners_and_has_the_same_bounds() {
+    let (sockets, _, folder) = sockets("127.0.0.1:0").await.expect("a port is free");
+    let (listener, place) = (Listener::new(sockets), folder.path().join("backend.sock"));
+    let (mut client, mut connection, peer) = over_unix(&listener, &place).await;
+    assert!(peer.is_over_unix() && !peer.is_same_user() && !peer.is_gone());
+    assert_eq!(peer.address().to_string(), "unix");
+    client.write_all(b"x").await.expect("it is open");
+    assert_eq!(connection.read_u8().await.expect("a byte came"), b'x');
+    drop(client);
+    assert!(peer.is_gone());
+
+    let (client, mut connection, _) = over_unix(&listener, &place).await;
+    connection.idle_max = Duration::from_millis(20);
+    let error = connection.read_u8().await.expect_err("nothing came");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    drop(client);
+    let (mut client, mut connection, _) = over_unix(&listener, &place).await;
+    connection.head_max = Duration::from_millis(50);
+    client.write_all(b"GET / HT").await.expect("it is open");
+    let error = connection
+        .read_to_end(&mut Vec::new())
+        .await
+        .expect_err("it is given up");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    let (_client, mut connection, _) = over_unix(&listener, &place).await;
+    connection.stall_max = Duration::from_millis(50);
+    let flood = async {
+        loop {
+            connection.write_all(&[0; 65_536]).await?;
+        }
+    };
+    let ended: io::Result<()> = flood.await;
+    assert_eq!(
+        ended.expect_err("the peer takes nothing").kind(),
+        io::ErrorKind::TimedOut
+    );
+}
+
+/// Connections over TCP that fill their bound leave the command line its own.
+#[tokio::test]
+async fn connections_over_tcp_leave_room_for_the_command_line() {
+    let (sockets, address, folder) = sockets("127.0.0.1:0").await.expect("a port is free");
+    let (listener, place) = (Listener::new(sockets), folder.path().join("backend.sock"));
+    let all = u32::try_from(limits::CONNECTIONS_MAX).expect("it is small");
+    let _others = Arc::clone(&listener.tcp_connections)
+        .acquire_many_owned(all)
+        .await
+        .expect("it is open");
+    let _waiting = TcpStream::connect(address).await.expect("the kernel takes it");
+    let (_client, _, peer) = over_unix(&listener, &place).await;
+    assert!(peer.is_over_unix());
+}
+
+/// A connection that was reset before it was accepted holds bytes that can be read, and gets nothing.
+#[tokio::test]
+async fn a_connection_that_is_reset_before_it_is_accepted_is_dropped() {
+    let (listener, address) = listening().await;
+    for _ in 0..3 {
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.expect("it is open");
+        client.set_zero_linger().expect("an option");
+    }
+    let living = TcpStream::connect(address).await.expect("it listens");
+    let (_, peer) = listener.accept().await;
+    let own = living.local_addr().expect("it is connected");
+    assert_eq!(peer.address(), PeerAddress::Tcp(own), "the others are not seen");
 }

@@ -1,8 +1,10 @@
 //! Who gets in: every route that there is, tried by everybody who must not use it.
 
-use std::collections::BTreeSet;
-
 use super::*;
+use crate::http::listener::Listener;
+use crate::http::listener::tests::sockets;
+use crate::http::owner::OwnerLookup;
+use crate::http::serve::serve_connections;
 
 /// Every route of the table at both prefixes, by method and path; what is variable in a path is an `x`.
 fn every_route() -> Vec<(&'static str, String)> {
@@ -25,7 +27,7 @@ fn every_route() -> Vec<(&'static str, String)> {
             every.extend(["", "/api"].map(|prefix| (method, format!("{prefix}{plain}"))));
         }
     }
-    assert!(every.len() >= 2 * 19, "{every:?}");
+    assert!(every.len() >= 2 * 18, "{every:?}");
     every
 }
 
@@ -107,15 +109,10 @@ async fn no_route_is_for_another_host_or_a_page_of_another_origin() {
 }
 
 #[tokio::test]
-async fn no_route_is_for_somebody_without_a_credential_but_the_question_who_is_there() {
+async fn no_route_is_for_a_stranger_without_a_credential() {
     let server = Server::new(vec![]);
-    let mut open = BTreeSet::new();
     for (method, path) in every_route().into_iter().chain([("GET", "/nothing".to_owned())]) {
         let stranger = || would_work(&server, method, &path).header("authorization", "");
-        if server.status(stranger()).await != 401 {
-            open.insert(path);
-            continue;
-        }
         refused(&server, stranger(), 401, "unauthorized").await;
         for wrong in ["Bearer 0123456789abcdee", "Bearer", "Basic 0123456789abcdef", TOKEN] {
             let wrong = stranger().header("authorization", wrong);
@@ -123,14 +120,27 @@ async fn no_route_is_for_somebody_without_a_credential_but_the_question_who_is_t
         }
         assert_ne!(server.status(ask(method, &path).token()).await, 401, "{method} {path}");
     }
-    let identity = ["/identity", "/api/identity"].map(str::to_owned);
-    assert_eq!(open, BTreeSet::from(identity));
-    let nonce = "ab".repeat(16);
-    let identity = server
-        .json(ask("GET", &format!("/api/identity?nonce={nonce}")).stranger())
-        .await;
-    assert_eq!(identity["proof"], proof(TOKEN, 8000, &nonce));
-    assert_eq!(identity["pid"], std::process::id());
+}
+
+#[tokio::test]
+async fn two_headers_that_say_where_a_page_comes_from_are_refused() {
+    let server = Server::with(vec![], "cors_origins = [\"http://localhost:5173\"]");
+    let listed = "http://localhost:5173";
+    for (name, first, second) in [
+        ("origin", listed, "http://evil.example"),
+        ("origin", "http://evil.example", listed),
+        ("origin", listed, listed),
+        ("sec-fetch-site", "none", "cross-site"),
+        ("sec-fetch-site", "same-origin", "cross-site"),
+        ("sec-fetch-site", "none", "none"),
+    ] {
+        for asked in [ask("GET", "/tasks"), ask("GET", "/tasks").token()] {
+            let mut asked = asked.header(name, first);
+            asked.headers.push((name, second.to_owned()));
+            refused(&server, asked, 403, "origin-not-allowed").await;
+        }
+    }
+    assert_eq!(server.status(ask("GET", "/tasks").header("origin", listed)).await, 200);
 }
 
 /// What a form or a script may send to any server without asking first.
@@ -264,10 +274,7 @@ async fn where_other_machines_may_ask_everybody_needs_the_token() {
 #[tokio::test]
 async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let socket = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port is free");
-    let address = socket.local_addr().expect("it is bound");
+    let (sockets, address, _folder) = sockets("127.0.0.1:0").await.expect("a port is free");
     let server = Server::new(vec![vec![Act::Say("x"), Act::Hang]]);
     let state = AppState::new(Parts {
         listening: address,
@@ -275,7 +282,7 @@ async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams()
     });
     let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone();
-    let serving = tokio::spawn(serve(socket, state, async move { stopped.cancelled().await }));
+    let serving = tokio::spawn(serve(sockets, state, async move { stopped.cancelled().await }));
     let body = server.execute("explain").to_string();
     let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
     let request = format!(
@@ -296,4 +303,231 @@ async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams()
     client.read_to_string(&mut seen).await.expect("it is closed");
     assert!(seen.contains("\"code\":\"cancelled\""), "{seen}");
     serving.await.expect("it ends").expect("it was served");
+}
+
+/// A server on both sockets that finds the owners of connections so, for as long as this lives.
+#[cfg(target_os = "linux")]
+struct Served {
+    server: Server,
+    address: std::net::SocketAddr,
+    folder: tempfile::TempDir,
+    stop: tokio_util::sync::CancellationToken,
+    log: AccessLog,
+}
+
+/// The lines of the access log so far.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Default)]
+struct AccessLog(Arc<std::sync::Mutex<Vec<u8>>>);
+
+#[cfg(target_os = "linux")]
+impl AccessLog {
+    /// The line of the first request to this route, once it is written.
+    async fn line(&self, route: &str) -> String {
+        for _ in 0..2_000 {
+            let text = String::from_utf8_lossy(&self.0.lock().expect("no panic")).into_owned();
+            if let Some(line) = text.lines().find(|line| line.contains(route)) {
+                return line.to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("nothing asked for {route}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl std::io::Write for AccessLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Served {
+    async fn new(server: Server, owners: OwnerLookup) -> Self {
+        let (sockets, address, folder) = sockets("127.0.0.1:0").await.expect("a port is free");
+        let log = AccessLog::default();
+        let state = AppState::new(Parts {
+            listening: address,
+            traffic: Arc::new(Traffic::new(log.clone())),
+            ..clone_of(&server)
+        });
+        let stop = tokio_util::sync::CancellationToken::new();
+        let listener = Listener::with_lookup(sockets, owners);
+        tokio::spawn(serve_connections(listener, state, stop.clone().cancelled_owned()));
+        Self {
+            server,
+            address,
+            folder,
+            stop,
+            log,
+        }
+    }
+
+    /// The head and body of a request that begins a session.
+    fn request(&self, credential: &str) -> String {
+        let body = self.server.execute("explain").to_string();
+        let host = self.address;
+        let length = body.len();
+        format!(
+            "POST /execute HTTP/1.1\r\nhost: {host}\r\n{credential}content-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        )
+    }
+
+    fn sessions(&self) -> usize {
+        let sessions = fs::read_dir(self.server.world.home().join("sessions"))
+            .into_iter()
+            .flatten();
+        sessions.count()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// The user of the other side: another one where this test may become one, else our own, of whom a dead connection gets
+/// nothing either.
+#[cfg(target_os = "linux")]
+fn become_another_user() {
+    if rustix::process::geteuid().is_root() {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_533)).expect("root may become anybody");
+    }
+}
+
+/// Connects as the owner, from this port where no other test has got it.
+#[cfg(target_os = "linux")]
+async fn connect_from(port: u16, address: std::net::SocketAddr) -> tokio::net::TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().expect("there are sockets");
+    socket.set_reuseaddr(true).expect("an option");
+    let from_port = match socket.bind(std::net::SocketAddr::from(([127, 0, 0, 1], port))) {
+        Ok(()) => socket.connect(address).await.ok(),
+        Err(_) => None,
+    };
+    match from_port {
+        Some(stream) => stream,
+        // The lookup names the owner all the same.
+        None => tokio::net::TcpStream::connect(address).await.expect("it listens"),
+    }
+}
+
+/// Another user sends a whole request and some bytes of a next one, and resets the connection; its bytes stay readable in
+/// our dead socket. Then the owner's own client gets the same port, and only then is the port's owner looked up. Gives the
+/// line of the request in the access log.
+#[cfg(target_os = "linux")]
+async fn request_of_another_user_whose_port_the_owner_gets(credential: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (asked, mut lookups) = tokio::sync::mpsc::unbounded_channel();
+    let (go_on, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let owners = OwnerLookup::with(move |peer, _| {
+        let _ = asked.send(peer);
+        gate.lock().expect("no panic").recv().expect("the test goes on");
+        // The owner's client has the port by now: the truth about it, and not about the dead socket.
+        Some(rustix::process::geteuid().as_raw())
+    });
+    let served = Served::new(Server::new(vec![vec![], vec![]]), owners).await;
+    let address = served.address;
+    // A connection that lives until the lookup has begun, and is then reset with a whole request in it.
+    let (sent, received) = std::sync::mpsc::channel::<()>();
+    let text = format!("{}GET /x", served.request(credential));
+    #[expect(clippy::disallowed_methods, reason = "the test is the client")]
+    let stranger = std::thread::spawn(move || {
+        become_another_user();
+        let mut client = std::net::TcpStream::connect(address).expect("it listens");
+        std::io::Write::write_all(&mut client, text.as_bytes()).expect("it is open");
+        received.recv().expect("the test goes on");
+        rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).expect("an option");
+    });
+    let peer = lookups.recv().await.expect("it is looked up");
+    sent.send(()).expect("it waits");
+    stranger.join().expect("it is reset");
+    let mut owner = connect_from(peer.port(), address).await;
+    go_on.send(()).expect("the lookup waits");
+    // The owner's own request on the same port is served, so everything before it has been.
+    lookups.recv().await.expect("it is looked up, too");
+    go_on.send(()).expect("the lookup waits");
+    let request = format!("GET /tasks HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    owner.write_all(request.as_bytes()).await.expect("it is open");
+    let mut answer = String::new();
+    owner.read_to_string(&mut answer).await.expect("it is closed");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.ends_with("{\"tasks\":[]}"), "{answer}");
+    // The bytes of the dead connection are read all the same.
+    let line = served.log.line("POST /execute").await;
+    assert_eq!(served.sessions(), 0, "{line}");
+    line
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_another_user_is_not_taken_for_the_owners_who_got_its_port() {
+    let line = request_of_another_user_whose_port_the_owner_gets("").await;
+    assert!(line.contains(" status=401 ") && line.contains(" caller=- "), "{line}");
+}
+
+/// Even with the token: it could get no answer.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_connection_is_closed_is_not_dispatched() {
+    let line = request_of_another_user_whose_port_the_owner_gets("authorization: Bearer 0123456789abcdef\r\n").await;
+    assert!(
+        line.contains(" status=400 ") && line.contains(" code=connection-closed"),
+        "{line}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_over_unix_counts_as_one_with_the_token() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = Server::with(vec![], "auth = \"token\"");
+    let served = Served::new(server, OwnerLookup::with(|_, _| None)).await;
+    let place = served.folder.path().join("backend.sock");
+    let ask = async |head: &str| {
+        let mut client = tokio::net::UnixStream::connect(&place).await.expect("it listens");
+        let request = format!("{head}connection: close\r\n\r\n");
+        client.write_all(request.as_bytes()).await.expect("it is open");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("it is closed");
+        let code = answer
+            .split_once("\"code\":\"")
+            .and_then(|(_, rest)| rest.split_once('"'));
+        let code = code.map_or(String::new(), |(code, _)| format!(" {code}"));
+        format!("{}{code}", answer.split(' ').nth(1).unwrap_or_default())
+    };
+    for (head, expected) in [
+        ("GET /tasks HTTP/1.1\r\nhost: localhost\r\n", "200"),
+        ("GET /api/tasks HTTP/1.1\r\nhost: 127.0.0.1:1\r\n", "200"),
+        ("GET /tasks HTTP/1.1\r\nhost: evil.example\r\n", "403 host-not-allowed"),
+        // Forwarded for a page of whatever origin.
+        (
+            "GET /tasks HTTP/1.1\r\nhost: localhost\r\norigin: http://127.0.0.1:8000\r\n",
+            "403 origin-not-allowed",
+        ),
+        (
+            "GET /tasks HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: same-origin\r\n",
+            "403 origin-not-allowed",
+        ),
+        (
+            "POST /stop-if-idle HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n",
+            "415 unsupported-media-type",
+        ),
+        // Only the holder of the token ends a daemon.
+        (
+            "POST /stop-if-idle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n",
+            "200",
+        ),
+    ] {
+        assert_eq!(ask(head).await, expected, "{head}");
+    }
 }

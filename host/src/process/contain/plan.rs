@@ -152,7 +152,7 @@ fn is_private_place(home: &Path) -> bool {
         && !taken.iter().any(|place| home == Path::new(place))
 }
 
-fn is_system(path: &Path) -> bool {
+pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 

@@ -1,0 +1,213 @@
+//! `backend.sock`: the Unix socket in the home over which the command line talks to the daemon.
+//!
+//! It is for the owner alone: its file has mode 0600, and both sides ask the kernel which user is at the other end
+//! (`SO_PEERCRED`) before they send or read anything; the server's side of that is `http`'s. Only the holder of
+//! `backend.lock` makes, replaces or removes it.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::state::Record;
+use crate::http::is_own_user;
+
+const NAME: &str = "backend.sock";
+
+/// Bytes of a path that the address of a Unix socket holds, with the zero at its end.
+const ADDRESS_BYTES_MAX: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
+
+/// Pause before a server whose queue of connections is full is tried again.
+const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
+
+/// The path of the socket of a home.
+pub fn socket_path(home: &Path) -> PathBuf {
+    home.join(NAME)
+}
+
+/// A path of the socket that fits into an address.
+struct Address {
+    path: PathBuf,
+    /// What the path leads through, where the real one is too long.
+    _folder: Option<OwnedFd>,
+}
+
+impl Address {
+    fn new(home: &Path) -> io::Result<Self> {
+        let path = socket_path(home);
+        if path.as_os_str().len() < ADDRESS_BYTES_MAX {
+            return Ok(Self { path, _folder: None });
+        }
+        let folder = rustix::fs::open(
+            home,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()));
+        Ok(Self {
+            path,
+            _folder: Some(folder),
+        })
+    }
+}
+
+/// Listens on the socket of a home whose lock is held. One that a killed daemon has left is replaced.
+pub(super) fn listen(home: &Path) -> io::Result<UnixListener> {
+    let address = Address::new(home)?;
+    if let Err(error) = fs::remove_file(&address.path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let listener = UnixListener::bind(&address.path)?;
+    // Whoever connects before this is asked for its user all the same.
+    fs::set_permissions(&address.path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Why there is no connection to the daemon of a record.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The socket is missing, or no process listens on it.
+    #[error("Connection refused")]
+    Refused(#[source] io::Error),
+    /// Another user's process listens on it. Nothing was sent.
+    #[error("`{}` is served by another user (uid {uid})", path.display())]
+    OtherUser {
+        /// The socket.
+        path: PathBuf,
+        /// The user.
+        uid: u32,
+    },
+    /// A process of this user listens on it that the record does not name. Nothing was sent.
+    #[error("`{}` is served by another process than the backend (process {found}, not {expected})", path.display())]
+    OtherProcess {
+        /// The socket.
+        path: PathBuf,
+        /// The process that listens.
+        found: i32,
+        /// The process of the record.
+        expected: u32,
+    },
+}
+
+/// A daemon that a connection has reached: a process of this user, and the one of the record. Only such a one is signalled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReachedDaemon {
+    home: PathBuf,
+    record: Record,
+}
+
+impl ReachedDaemon {
+    /// The daemon's own description.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The home that it serves.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Another connection to the same daemon.
+    pub async fn connect(&self) -> Result<UnixStream, ConnectError> {
+        connect(&self.home, &self.record).await.map(|(stream, _)| stream)
+    }
+}
+
+/// Connects to the daemon of a record. Waits while its queue of connections is full, so put a time-out around it.
+pub async fn connect(home: &Path, record: &Record) -> Result<(UnixStream, ReachedDaemon), ConnectError> {
+    let address = Address::new(home).map_err(ConnectError::Refused)?;
+    let stream = loop {
+        match UnixStream::connect(&address.path).await {
+            Ok(stream) => break stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(FULL_QUEUE_PAUSE).await,
+            Err(error) => return Err(ConnectError::Refused(error)),
+        }
+    };
+    check_server(&stream, home, record)?;
+    let reached = ReachedDaemon {
+        home: home.to_owned(),
+        record: record.clone(),
+    };
+    Ok((stream, reached))
+}
+
+/// Checks the process that listens: the kernel has kept its user and its number since it began to.
+fn check_server(stream: &UnixStream, home: &Path, record: &Record) -> Result<(), ConnectError> {
+    let server = stream.peer_cred().map_err(ConnectError::Refused)?;
+    if !is_own_user(server.uid()) {
+        return Err(ConnectError::OtherUser {
+            path: socket_path(home),
+            uid: server.uid(),
+        });
+    }
+    match server.pid() {
+        Some(found) if u32::try_from(found) != Ok(record.pid) => Err(ConnectError::OtherProcess {
+            path: socket_path(home),
+            found,
+            expected: record.pid,
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileTypeExt;
+
+    use super::super::state::tests::record;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_the_owners_alone_and_replaces_one_that_was_left() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        drop(listen(home.path()).expect("the folder is writable"));
+        assert!(socket_path(home.path()).exists(), "a killed daemon leaves it");
+        let refused = connect(home.path(), &record()).await.expect_err("it is dead");
+        assert!(matches!(refused, ConnectError::Refused(_)), "{refused}");
+        let _listener = listen(home.path()).expect("it is replaced");
+        let file = fs::metadata(socket_path(home.path())).expect("it is there");
+        assert!(file.file_type().is_socket());
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+        connect(home.path(), &record()).await.expect("this process listens");
+    }
+
+    #[tokio::test]
+    async fn a_missing_socket_is_one_that_refuses() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        for home in [home.path().to_owned(), home.path().join("missing")] {
+            let refused = connect(&home, &record()).await.expect_err("it is missing");
+            assert_eq!(refused.to_string(), "Connection refused");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_home_whose_path_is_too_long_for_an_address_has_a_socket_all_the_same() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for length in [90, 107, 108, 109, 150, 250] {
+            let home = folder.path().join("x".repeat(length.min(250)));
+            fs::create_dir(&home).expect("the folder is writable");
+            let _listener = listen(&home).expect("it fits in some way");
+            assert!(socket_path(&home).exists(), "{length}");
+            connect(&home, &record()).await.expect("this process listens");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_process_that_the_record_does_not_name_is_not_talked_to() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let _listener = listen(home.path()).expect("the folder is writable");
+        let other = Record {
+            pid: record().pid + 1,
+            ..record()
+        };
+        let refused = connect(home.path(), &other).await.expect_err("it is this process");
+        assert!(matches!(refused, ConnectError::OtherProcess { .. }), "{refused}");
+    }
+}
