@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,8 +23,10 @@ pub(crate) struct Attempts {
     inside: PathBuf,
     /// A file next to it that it may not.
     outside: PathBuf,
-    /// Where somebody listens.
+    /// A server of this machine.
     address: SocketAddr,
+    /// The socket of a backend.
+    backend: PathBuf,
 }
 
 /// One attempt.
@@ -49,6 +51,8 @@ const fn attempt(name: &'static str, tries: &'static str, defences: &'static [De
     }
 }
 
+const BACKEND: &str = "backend.sock";
+
 const FILES: &[Defence] = &[Defence::HelperLandlock];
 const CALLS: &[Defence] = &[Defence::HelperSystemCalls];
 const CALLS_AND_FILES: &[Defence] = &[Defence::HelperSystemCalls, Defence::HelperLandlock];
@@ -65,6 +69,7 @@ pub const ATTEMPTS: [Attempt; 14] = [
     },
     attempt("helper-connect", "connect to a server of this machine", CALLS_AND_FILES),
     attempt("helper-unix-socket", "connect to a socket of this machine", CALLS),
+    attempt("helper-backend", "reach the backend by its socket", CALLS),
     attempt("helper-exec", "start a program", CALLS_AND_FILES),
     attempt("helper-namespace", "make a namespace of its own", CALLS),
     attempt("helper-signal", "send a signal to its starter", CALLS_AND_FILES),
@@ -104,6 +109,7 @@ fn make(attempts: &Attempts) -> Vec<bool> {
         #[expect(clippy::disallowed_methods, reason = "it is an attack")]
         "helper-connect" => TcpStream::connect(attempts.address).is_ok(),
         "helper-unix-socket" => UnixStream::connect("/run/nowhere").is_ok_or_reached(),
+        "helper-backend" => system::reaches(&attempts.backend),
         "helper-exec" => starts_a_program(),
         "helper-namespace" => system::makes_a_namespace(),
         "helper-signal" => starter.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok()),
@@ -171,6 +177,8 @@ mod system {
     //! Attempts that take a call of this system.
 
     use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
 
     use rustix::process::{Pid, Resource};
 
@@ -201,6 +209,30 @@ mod system {
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0 }
     }
 
+    /// Connects to a socket with one of its own, with the connected one that it has, and by messages that name it.
+    pub(super) fn reaches(backend: &Path) -> bool {
+        use std::io::IoSlice;
+
+        use rustix::net::{SendAncillaryBuffer, SendFlags, SocketAddrUnix, connect, sendmsg_addr, sendto};
+
+        let Ok(address) = SocketAddrUnix::new(backend) else {
+            return true;
+        };
+        let given = std::io::stdin();
+        UnixStream::connect(backend).is_ok()
+            || UnixStream::pair().is_ok()
+            || connect(&given, &address).is_ok()
+            || sendto(&given, b"escaped", SendFlags::empty(), &address).is_ok()
+            || sendmsg_addr(
+                &given,
+                &address,
+                &[IoSlice::new(b"escaped")],
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::empty(),
+            )
+            .is_ok()
+    }
+
     #[expect(unsafe_code, reason = "a number is looked at that may belong to nobody")]
     pub(super) fn is_open(number: i32) -> bool {
         // SAFETY: only its flags are read, and a number without a handle is an error.
@@ -212,7 +244,13 @@ mod system {
 mod system {
     //! A system without helpers.
 
+    use std::path::Path;
+
     use rustix::process::Pid;
+
+    pub(super) fn reaches(_backend: &Path) -> bool {
+        true
+    }
 
     pub(super) fn makes_a_namespace() -> bool {
         true
@@ -285,6 +323,7 @@ fn result(attempt: &Attempt, verdict: ProbeVerdict, detail: String) -> ProbeResu
 struct Scene {
     folder: tempfile::TempDir,
     listener: TcpListener,
+    backend: UnixListener,
 }
 
 fn scene() -> io::Result<Scene> {
@@ -293,7 +332,13 @@ fn scene() -> io::Result<Scene> {
         std::fs::write(folder.path().join(name), name)?;
     }
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
-    Ok(Scene { folder, listener })
+    let backend = UnixListener::bind(folder.path().join(BACKEND))?;
+    backend.set_nonblocking(true)?;
+    Ok(Scene {
+        folder,
+        listener,
+        backend,
+    })
 }
 
 fn run(scene: Option<&Scene>) -> Result<(Confinement, Vec<bool>), HelperError> {
@@ -316,10 +361,17 @@ fn run(scene: Option<&Scene>) -> Result<(Confinement, Vec<bool>), HelperError> {
                 inside,
                 outside: scene.folder.path().join("outside"),
                 address: scene.listener.local_addr().map_err(HelperError::Start)?,
+                backend: scene.folder.path().join(BACKEND),
             })
         }
     };
     let mut helper = Helper::open::<()>(&walls, Work::Probe(attempts), &until)?;
-    let (outcomes, _) = helper.hear(0, &until)?;
+    let (mut outcomes, _) = helper.hear::<Vec<bool>>(0, &until)?;
+    if scene.is_some_and(|scene| scene.backend.accept().is_ok())
+        && let Some(at) = ATTEMPTS.iter().position(|attempt| attempt.name == "helper-backend")
+        && let Some(outcome) = outcomes.get_mut(at)
+    {
+        *outcome = true;
+    }
     Ok((helper.confinement(), outcomes))
 }

@@ -521,6 +521,61 @@ def reach_socket_by_pair():
     one.sendto(b"escaped", os.path.join(know["outside"], "messages"))
     return "sent"
 
+def backend():
+    return os.path.join(know["outside"], "backend.sock")
+
+@attempt
+def reach_backend(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, backend())
+
+@attempt
+def reach_backend_by_proc():
+    """By the root directory of the process that has started it, and by its own."""
+    socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close()
+    refused = None
+    for root in ["/proc/%d/root" % know["process"], "/proc/self/root", "/proc/1/root"]:
+        try:
+            return reach(socket.AF_UNIX, socket.SOCK_STREAM, root + backend())
+        except OSError as error:
+            # Too long for an address: by a handle of the folder.
+            refused = refused or error
+    raise refused
+
+@attempt
+def reach_backend_by_streams():
+    """An end of a connected pair is connected anew, is told another address for what it sends, and listens."""
+    allowed = []
+    for kind in [socket.SOCK_STREAM, socket.SOCK_SEQPACKET]:
+        for other_is_closed in [False, True]:
+            one, other = socket.socketpair(socket.AF_UNIX, kind)
+            if other_is_closed:
+                other.close()
+                one.shutdown(socket.SHUT_RDWR)
+            for way in [
+                lambda: one.connect(backend()),
+                lambda: one.sendto(b"escaped", backend()),
+                lambda: one.sendmsg([b"escaped"], [], 0, backend()),
+                lambda: one.listen(1),
+            ]:
+                try:
+                    way()
+                    allowed.append(one)
+                except OSError:
+                    pass
+    time.sleep(0.1)
+    return "kept %d pairs" % len(allowed)
+
+@attempt
+def reach_backend_inherited():
+    """A socket among the handles that it was started with would lead to whoever holds the other end."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                os.write(int(name), b"escaped")
+                return "wrote to handle " + name
+        except OSError:
+            pass
+    raise OSError(errno.EBADF, "")
+
 @attempt
 def reach_socket_inside(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, "server.sock")
 

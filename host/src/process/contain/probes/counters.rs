@@ -142,6 +142,16 @@ pub(super) const COUNTERS: &[(&str, Counter)] = &[
     ("reach_socket", ROOT),
     ("take_abstract_name", SHARED),
     ("reach_socket_by_pair", Fallback(&[Defence::SocketFamilies])),
+    ("reach_backend", ROOT),
+    ("reach_backend_by_proc", Off(&[Defence::OwnRoot, Defence::OwnProc])),
+    (
+        "reach_backend_by_streams",
+        Unseen("the kernel connects a stream once and sends nothing of it elsewhere: no setting changes that"),
+    ),
+    (
+        "reach_backend_inherited",
+        Unseen("handles are closed at the start of a program; `inherit_handles` shows what happens where one is not"),
+    ),
     ("reach_socket_inside", Off(&[Defence::CoveredTree])),
     ("use_packets", Off(&[Defence::SocketFamilies, Defence::Capabilities])),
     ("use_raw", Off(&[Defence::Capabilities])),

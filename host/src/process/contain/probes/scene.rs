@@ -137,6 +137,7 @@ impl Scene {
         let abstract_name = format!("tool-probe-{number}");
         let sockets = vec![
             UnixListener::bind(outside.join("socket"))?,
+            UnixListener::bind(outside.join("backend.sock"))?,
             UnixListener::bind(repository.join("server.sock"))?,
             UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?,
         ];

@@ -270,6 +270,23 @@ pub const ATTEMPTS: &[Attempt] = &[
         ABSENT,
         NO_FAMILY,
     ),
+    each("reach_backend", "reach the backend by its socket", ABSENT, NO_FAMILY),
+    each(
+        "reach_backend_by_proc",
+        "reach it through `/proc`",
+        Refused(&["ENOENT", "EACCES"]),
+        NO_FAMILY,
+    ),
+    both(
+        "reach_backend_by_streams",
+        "reach it by an end of a connected pair",
+        Nothing,
+    ),
+    both(
+        "reach_backend_inherited",
+        "reach it by a socket that it was started with",
+        Refused(&["EBADF"]),
+    ),
     each(
         "reach_socket_inside",
         "reach a socket that lies in the repository",

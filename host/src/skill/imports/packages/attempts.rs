@@ -25,7 +25,7 @@ pub struct Attempt {
 }
 
 /// All of them.
-pub const ATTEMPTS: [Attempt; 5] = [
+pub const ATTEMPTS: [Attempt; 6] = [
     Attempt {
         name: "install-other-place",
         tries: "reach a server that is no registry",
@@ -37,6 +37,12 @@ pub const ATTEMPTS: [Attempt; 5] = [
         tries: "reach this machine by the name of a registry",
         defences: &[Defence::PublicAddresses],
         program: "connect('localhost', know['stranger'])",
+    },
+    Attempt {
+        name: "install-backend",
+        tries: "reach the backend by its socket",
+        defences: &[Defence::OwnRoot],
+        program: "reach(know['backend'])",
     },
     Attempt {
         name: "install-special-file",
@@ -106,6 +112,7 @@ mod scene {
     use std::net::{Ipv4Addr, TcpListener};
     use std::os::fd::AsFd;
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    use std::os::unix::net::UnixListener;
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
@@ -126,7 +133,12 @@ mod scene {
             proxy = os.environ['HTTPS_PROXY'].rsplit('/', 1)[1].split(':')\n    \
             with socket.create_connection((proxy[0], int(proxy[1])), timeout=5) as way:\n        \
                 way.sendall(b'CONNECT %s:%d HTTP/1.1\\r\\n\\r\\n' % (host.encode(), port))\n        \
-                print(way.recv(4096).split(b'\\r\\n')[0].decode())\n";
+                print(way.recv(4096).split(b'\\r\\n')[0].decode())\n\
+        def reach(path):\n    \
+            with socket.socket(socket.AF_UNIX) as way:\n        \
+                if way.connect_ex(path):\n            \
+                    return\n        \
+                way.sendall(b'escaped')\n";
 
     const SECRET: &str = "the user's";
 
@@ -134,12 +146,18 @@ mod scene {
         _folder: tempfile::TempDir,
         repository: PathBuf,
         stranger: TcpListener,
+        state: PathBuf,
+        backend: UnixListener,
     }
 
     impl Scene {
         pub(super) fn new() -> io::Result<Self> {
             let folder = tempfile::tempdir()?;
-            let repository = folder.path().canonicalize()?.join("repository");
+            let base = folder.path().canonicalize()?;
+            let (repository, state) = (base.join("repository"), base.join("state"));
+            fs::create_dir(&state)?;
+            let backend = UnixListener::bind(state.join("backend.sock"))?;
+            backend.set_nonblocking(true)?;
             fs::create_dir_all(repository.join("packages"))?;
             fs::write(repository.join("packages/.env"), SECRET)?;
             let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -148,6 +166,8 @@ mod scene {
                 _folder: folder,
                 repository,
                 stranger,
+                state,
+                backend,
             })
         }
 
@@ -168,7 +188,8 @@ mod scene {
 
         fn run(&self, attempt: &Attempt, python: &Path, cancel: &CancellationToken) -> io::Result<Ended> {
             let stranger = self.stranger.local_addr()?.port();
-            let known = serde_json::json!({ "stranger": stranger }).to_string();
+            let backend = self.state.join("backend.sock");
+            let known = serde_json::json!({ "stranger": stranger, "backend": backend }).to_string();
             let variables = [("PROBE", known), ("PATH", "/usr/bin:/bin".to_owned())];
             let command = CommandSpec {
                 program: python.to_owned(),
@@ -191,7 +212,7 @@ mod scene {
                 sandbox: Sandbox::Namespaces,
                 root: self.repository.clone(),
                 hidden: vec!["packages/.env".into()],
-                state_directory: None,
+                state_directory: Some(self.state.clone()),
                 bounds: probes::BOUNDS,
                 installation: Some(Installation {
                     outside: None,
@@ -227,6 +248,9 @@ mod scene {
             let about = |name: &str| fs::symlink_metadata(packages.join(name));
             if self.stranger.accept().is_ok() {
                 return got_out("a server was reached");
+            }
+            if self.backend.accept().is_ok() {
+                return got_out("the backend was reached");
             }
             if about("pipe").is_ok_and(|pipe| pipe.file_type().is_fifo()) {
                 return got_out("a FIFO was put in place");
