@@ -191,6 +191,10 @@ pub struct ScanResult {
     /// Files and directories that are not counted because their names are not UTF-8; absent where there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_utf8: u64,
+    /// Sentences about parts of the repository that were not read as they are written, such as ignore files over the
+    /// limits; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

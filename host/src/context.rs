@@ -145,6 +145,7 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
     let summary = scanner::summary(list.files.iter().map(|entry| entry.path.as_str()));
     Ok(ScanResult {
         not_utf8: list.not_utf8,
+        notices: list.skipped_ignores.notice().into_iter().collect(),
         ..summary
     })
 }
@@ -159,7 +160,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             false => ContextError::Timeout,
         });
     }
-    let look = request.indexes.look(request.repository, &list, since);
+    let look = request.indexes.look(request.repository, &list, since, request.cancel);
     let packet = build_from(request, &list, &look);
     look.finish();
     packet
@@ -186,6 +187,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
         selection.notices.insert(0, notice);
     }
     selection.notices.extend(unnamed(list));
+    selection.notices.extend(list.skipped_ignores.notice());
     selection.notices.extend(empty_target(request.target, list));
     if let Target::Task(task) = request.target
         && looks_like_path(task)
@@ -386,12 +388,12 @@ impl<'a> Tree<'a> {
         let batches = files.chunks(BATCH_FILES).zip(results.chunks_mut(BATCH_FILES));
         let batches: Vec<_> = batches.map(Mutex::new).collect();
         share(&batches, |batch| {
-            if self.is_over() {
-                return ControlFlow::Break(());
-            }
             let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
             let (files, results) = &mut *batch;
             for (file, result) in files.iter().zip(results.iter_mut()) {
+                if self.is_over() {
+                    return ControlFlow::Break(());
+                }
                 *result = work(*file);
             }
             ControlFlow::Continue(())

@@ -365,8 +365,28 @@ pub const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 /// and credentials hold a handful.
 pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 
-/// Largest ignore file that counts. Real ones have a few kilobytes; compiling a larger one would stall the walk.
-pub const IGNORE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Largest ignore file that counts. Real ones have a few kilobytes.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Patterns of one ignore file that counts. Compiling one takes up to 70 µs and 4 KB; real files have some dozens.
+pub const IGNORE_FILE_PATTERNS_MAX: usize = 4_000;
+
+/// Bytes of all ignore files that count in one walk. Those of the Linux kernel's tree have 30 KB together.
+pub const IGNORE_WALK_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Patterns of all ignore files that count in one walk, and that are kept compiled: short ones cost as much as long ones,
+/// so [`IGNORE_WALK_BYTES_MAX`] alone would allow half a million.
+pub const IGNORE_WALK_PATTERNS_MAX: usize = 8_000;
+
+/// Directories above one another whose ignore files count. Each entry is matched against the rules of every one of them.
+pub const IGNORE_LEVELS_MAX: usize = 64;
+
+/// Compiled ignore files that are kept for the next walk. Repositories of one team have a handful, the largest some
+/// hundreds.
+pub const IGNORE_FILES_KEPT_MAX: usize = 1_024;
+
+/// Ignore files over a budget that one answer names.
+pub const IGNORE_NAMED_MAX: usize = 8;
 
 // ---- stage ----
 

@@ -9,6 +9,7 @@ mod concealed;
 mod fresh;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod ignore_files;
 mod ignores;
 mod kept;
 mod linked;
@@ -27,7 +28,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -37,6 +38,8 @@ use crate::defence::{self, Defence};
 use crate::waiting;
 pub use concealed::ConcealError;
 use fresh::Basis;
+pub use ignore_files::SkippedIgnores;
+use ignore_files::{IgnoreCache, IgnoreReader};
 use ignores::Ignores;
 pub(crate) use kept::Key;
 pub use kept::Scans;
@@ -52,7 +55,7 @@ pub use root_file::{Narrowing, RootFileError};
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
 pub(crate) use rules::{fold, is_ignorable};
 use walk::{Bounds, Scan, Tree};
-pub use walk::{FileEntry, FileList, ListedEntry, ScanError};
+pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
 
 /// What the user decides about repositories.
 #[derive(Debug, Clone, Default)]
@@ -75,6 +78,8 @@ pub struct Options {
     pub scan_time: Option<Duration>,
     /// Where walks are kept for the next time that the same repository is opened.
     pub scans: Option<Arc<Scans>>,
+    /// Ends the opening, which reads the repository's own file.
+    pub cancel: CancellationToken,
 }
 
 /// Why a directory cannot be a repository root.
@@ -234,6 +239,7 @@ pub struct Repository {
     key: Key,
     /// Walks of earlier openings.
     scans: Option<Arc<Scans>>,
+    ignore_files: Arc<IgnoreCache>,
     /// What the last walk learned.
     scanned: Mutex<Option<Arc<Scan>>>,
     /// Held by whoever walks.
@@ -282,16 +288,21 @@ impl Repository {
             state_directory,
             bounds,
             key,
+            ignore_files: options
+                .scans
+                .as_ref()
+                .map(|scans| scans.ignore_files())
+                .unwrap_or_default(),
             scans: options.scans.clone(),
             scanned: Mutex::new(None),
             scanning: Mutex::new(()),
             linked: Linked::default(),
         };
         if !options.ignore_root_file {
-            repository.narrowing = root_file::read(&repository).map_err(RepositoryError::RootFile)?;
+            repository.narrowing = root_file::read(&repository, &options.cancel).map_err(RepositoryError::RootFile)?;
             repository.rules.narrow(&repository.narrowing, "")?;
             repository.key.narrowed.clone_from(&repository.narrowing.hide);
-            repository.narrow_as_around()?;
+            repository.narrow_as_around(&options.cancel)?;
             // Where reading that file took a walk, it was one by wider rules.
             repository.scanned = Mutex::new(None);
         }
@@ -299,7 +310,7 @@ impl Repository {
     }
 
     /// Heeds the file of the work tree that the root is a folder of: whoever names a folder has not asked for less.
-    fn narrow_as_around(&mut self) -> Result<(), RepositoryError> {
+    fn narrow_as_around(&mut self, cancel: &CancellationToken) -> Result<(), RepositoryError> {
         let around = find_root(&self.path);
         if around == self.path || around.join(ROOT_FILE).symlink_metadata().is_err() {
             return Ok(());
@@ -312,7 +323,7 @@ impl Repository {
             ..Options::default()
         };
         let around = Self::open_bounded(&around, &options, self.bounds)?;
-        let narrowing = root_file::read(&around).map_err(RepositoryError::RootFile)?;
+        let narrowing = root_file::read(&around, cancel).map_err(RepositoryError::RootFile)?;
         if self.rules.narrow(&narrowing, &below)? {
             return Err(RepositoryError::Hidden {
                 root: self.path.clone(),
@@ -390,12 +401,9 @@ impl Repository {
 
     /// Opens a file or a directory beneath the root, unless it is hidden by its real name, by what it is, or by its
     /// first bytes. Never blocks, and never leaves the root.
-    pub fn open_at(&self, path: &str) -> Result<Opened, OpenError> {
-        self.open_within(path, &CancellationToken::new())
-    }
-
-    /// The same while nobody cancels it: a file with several names may have a hidden one, which can take a walk through
-    /// everything to know. What is not known by then is not opened.
+    ///
+    /// A file with several names may have a hidden one, and only a walk through the whole tree can tell. A cancellation
+    /// ends that walk, and the file is then not opened.
     pub(crate) fn open_within(&self, path: &str, cancel: &CancellationToken) -> Result<Opened, OpenError> {
         let denied = |reason| OpenError::Denied {
             path: path.to_owned(),
@@ -441,9 +449,9 @@ impl Repository {
         }
     }
 
-    /// Opens a regular file for reading.
-    pub fn open_file(&self, path: &str) -> Result<File, OpenError> {
-        let opened = self.open_at(path)?;
+    /// Opens a regular file for reading, as [`Self::open_within`] does.
+    pub(crate) fn open_file_within(&self, path: &str, cancel: &CancellationToken) -> Result<File, OpenError> {
+        let opened = self.open_within(path, cancel)?;
         match opened.kind {
             EntryKind::File => Ok(File::from(opened.handle)),
             EntryKind::Directory | EntryKind::Symlink => Err(OpenError::IsDirectory { path: path.to_owned() }),
@@ -451,18 +459,28 @@ impl Repository {
     }
 
     /// Reads a whole file of at most `bytes_max` bytes.
-    pub fn read(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, OpenError> {
-        Ok(self.read_entry(path, bytes_max)?.0)
+    pub(crate) fn read_within(
+        &self,
+        path: &str,
+        bytes_max: u64,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<u8>, OpenError> {
+        Ok(self.read_entry(path, bytes_max, cancel)?.0)
     }
 
-    /// The same with what the file was that was read; nothing where it changed meanwhile.
-    pub(crate) fn read_entry(&self, path: &str, bytes_max: u64) -> Result<(Vec<u8>, Option<FileEntry>), OpenError> {
+    /// Reads a whole file of at most `bytes_max` bytes, with its entry; without one where the file changed meanwhile.
+    pub(crate) fn read_entry(
+        &self,
+        path: &str,
+        bytes_max: u64,
+        cancel: &CancellationToken,
+    ) -> Result<(Vec<u8>, Option<FileEntry>), OpenError> {
         let too_large = |size| OpenError::TooLarge {
             path: path.to_owned(),
             size,
             bytes_max,
         };
-        let file = self.open_file(path)?;
+        let file = self.open_file_within(path, cancel)?;
         let failed = |source| OpenError::Io {
             path: path.to_owned(),
             source,
@@ -511,7 +529,7 @@ impl Repository {
 
     /// Walks. The caller has its turn.
     fn walk(&self, outside: Vec<PathBuf>, cancel: &CancellationToken) -> Result<Arc<Scan>, ScanError> {
-        let scan = walk::scan(&self.tree(), self.bounds, Basis::begin(outside), cancel)?;
+        let scan = walk::scan(&self.tree(cancel), self.bounds, Basis::begin(outside), cancel)?;
         let scan = Arc::new(scan);
         self.keep(Arc::clone(&scan));
         Ok(scan)
@@ -533,14 +551,14 @@ impl Repository {
         }
     }
 
-    /// The entries of one directory, sorted by path bytewise, and how many an ignore rule, a skipped directory or a
-    /// hidden name left out.
-    pub fn entries(&self, directory: &str, cancel: &CancellationToken) -> Result<(Vec<ListedEntry>, u32), OpenError> {
+    /// The entries of one directory.
+    pub fn entries(&self, directory: &str, cancel: &CancellationToken) -> Result<DirectoryList, OpenError> {
         let opened = self.open_within(directory, cancel)?;
         if opened.kind != EntryKind::Directory {
             return Err(io_error(directory, Errno::NOTDIR));
         }
-        self.tree().entries(&opened.path).map_err(|error| match error {
+        let listed = self.tree(cancel).entries(&opened.path, self.bounds.entries);
+        listed.map_err(|error| match error {
             ScanError::Unreadable { source, .. } => OpenError::Io {
                 path: directory.to_owned(),
                 source,
@@ -563,11 +581,13 @@ impl Repository {
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 
-    fn tree(&self) -> Tree<'_> {
+    fn tree<'a>(&'a self, cancel: &'a CancellationToken) -> Tree<'a> {
+        let reader = IgnoreReader::new(&self.ignore_files, cancel, Instant::now() + self.bounds.time);
         Tree {
             root: &self.root,
             rules: &self.rules,
-            ignores: Ignores::at_root(&self.path),
+            ignores: Ignores::at_root(&self.path, &reader),
+            reader,
             state: self.state(),
         }
     }
@@ -766,6 +786,18 @@ fn io_error(path: &str, errno: Errno) -> OpenError {
             path,
             source: errno.into(),
         },
+    }
+}
+
+/// Without an end, for tests.
+#[cfg(any(test, fuzzing))]
+impl Repository {
+    pub(crate) fn open_at(&self, path: &str) -> Result<Opened, OpenError> {
+        self.open_within(path, &CancellationToken::new())
+    }
+
+    pub(crate) fn read(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, OpenError> {
+        self.read_within(path, bytes_max, &CancellationToken::new())
     }
 }
 

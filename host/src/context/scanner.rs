@@ -546,6 +546,7 @@ pub(crate) fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
             .map(|(language, _)| language.to_owned())
             .collect(),
         not_utf8: 0,
+        notices: Vec::new(),
     }
 }
 

@@ -39,6 +39,16 @@ impl Stamp {
         }
     }
 
+    /// True where the last change was before this time, in nanoseconds since 1970.
+    pub(super) fn is_before(&self, time_ns: i128) -> bool {
+        self.changed_ns < time_ns
+    }
+
+    /// True where both are stamps of one file, at whatever times.
+    pub(super) fn is_of_file(&self, other: &Self) -> bool {
+        self.identity == other.identity
+    }
+
     /// The stamp of a path; `None` where nothing is.
     fn at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
         let path = if path.is_empty() { "." } else { path };

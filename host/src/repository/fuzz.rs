@@ -104,11 +104,11 @@ pub(crate) fn opening(bytes: &[u8]) {
         "{asked:?} is hidden"
     );
     if is_directory {
-        let (entries, _) = repository
+        let listed = repository
             .entries(&opened.path, &CancellationToken::new())
             .expect("it was opened");
         assert!(
-            entries.iter().all(|entry| !entry.path.contains("secret")),
+            listed.entries.iter().all(|entry| !entry.path.contains("secret")),
             "{asked:?} shows what is hidden"
         );
         return;

@@ -1,21 +1,21 @@
 //! Ignore files: which are in force in a directory, and what they say about an entry of it.
 //!
 //! The rules are git's (`.gitignore`, `.git/info/exclude`, the user's global file) and those of `.ignore`, which
-//! search programs share. Ignore files come from the repository: they are read without blocking, without following
-//! links, and only up to a bound, and never do more than leave entries out.
+//! search programs share. Ignore files come from the repository: they are opened without blocking and without following
+//! links, and never do more than leave entries out. `ignore_files` reads them within a budget.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use rustix::fs::{FileType, Mode, OFlags};
+use ignore::gitignore::Gitignore;
+use rustix::fs::{Mode, OFlags};
 
 use super::fresh::IGNORE_FILES;
+use super::ignore_files::IgnoreReader;
 use super::path;
 use super::root::is_work_tree;
-use crate::limits::IGNORE_FILE_BYTES_MAX;
 
 /// The directories above the root that belong to its work tree, from the inside.
 fn above(root: &Path) -> Vec<&Path> {
@@ -33,6 +33,8 @@ fn above(root: &Path) -> Vec<&Path> {
 #[derive(Debug)]
 pub(super) struct Ignores {
     outer: Option<Arc<Ignores>>,
+    /// Directories from here outwards that have rules.
+    levels: usize,
     /// Length of the directory's path in bytes, with the separator that follows it: what precedes a relative path.
     prefix: usize,
     /// For directories above the root: what comes between that directory and the root, ending in `/`.
@@ -45,12 +47,12 @@ pub(super) struct Ignores {
 }
 
 impl Ignores {
-    /// What counts at the root: the user's global file and, inside a git work tree, the files of the directories
+    /// The rules that hold at the root: the user's global file and, inside a git work tree, the files of the directories
     /// above the root.
-    pub(super) fn at_root(root: &Path) -> Arc<Self> {
-        let mut ignores = Arc::new(Self::global());
+    pub(super) fn at_root(root: &Path, reader: &IgnoreReader<'_>) -> Arc<Self> {
+        let mut ignores = Arc::new(Self::global(reader));
         for directory in above(root).into_iter().rev() {
-            ignores = Arc::new(Self::above(ignores, directory, root));
+            ignores = Arc::new(Self::above(ignores, directory, root, reader));
         }
         ignores
     }
@@ -68,6 +70,7 @@ impl Ignores {
     fn empty() -> Self {
         Self {
             outer: None,
+            levels: 0,
             prefix: 0,
             above: String::new(),
             search: Gitignore::empty(),
@@ -78,52 +81,69 @@ impl Ignores {
     }
 
     /// The user's own global excludes count everywhere, work tree or not; they are the outermost of the excludes.
-    fn global() -> Self {
-        let text = ignore::gitignore::gitconfig_excludes_path().and_then(|path| {
-            let file = rustix::fs::open(path, READ, Mode::empty()).ok()?;
-            read_bounded(&file)
+    fn global(reader: &IgnoreReader<'_>) -> Self {
+        let exclude = ignore::gitignore::gitconfig_excludes_path().and_then(|path| {
+            let file = rustix::fs::open(&path, READ, Mode::empty()).ok()?;
+            Some(reader.read(file, 0, || path.to_string_lossy().into_owned()))
         });
         Self {
-            exclude: text.map_or_else(Gitignore::empty, |text| parse(&text)),
+            exclude: exclude.unwrap_or_else(Gitignore::empty),
             ..Self::empty()
         }
     }
 
     /// A directory above the root, in the root's own work tree.
-    fn above(outer: Arc<Self>, directory: &Path, root: &Path) -> Self {
+    fn above(outer: Arc<Self>, directory: &Path, root: &Path, reader: &IgnoreReader<'_>) -> Self {
         let rest = root
             .strip_prefix(directory)
             .ok()
             .and_then(Path::to_str)
             .unwrap_or_default();
         let opened = rustix::fs::open(directory, READ | OFlags::DIRECTORY, Mode::empty());
-        let files = opened.map_or_else(|_| Self::empty(), |handle| Self::of(&handle, is_work_tree(directory)));
+        let place = vec![".."; rest.split('/').count()].join("/");
+        let files = opened.map_or_else(
+            |_| Self::empty(),
+            |handle| Self::of(handle, is_work_tree(directory), &outer, &place, reader),
+        );
         Self {
+            levels: outer.levels + usize::from(files.has_rules()),
             outer: Some(outer),
             above: format!("{rest}/"),
             ..files
         }
     }
 
-    /// What counts in the directory `path`, given what counts in the one above it. `has` answers whether the
-    /// directory has an entry of a name, so that nothing is opened in vain.
-    pub(super) fn enter(outer: &Arc<Self>, handle: impl AsFd, path: &str, has: impl Fn(&str) -> bool) -> Arc<Self> {
+    /// The rules that hold in the directory `path`, given those of the one above it. `has` answers whether the directory
+    /// has an entry of a name, so that nothing is opened in vain.
+    pub(super) fn enter(
+        outer: &Arc<Self>,
+        handle: impl AsFd,
+        path: &str,
+        has: impl Fn(&str) -> bool,
+        reader: &IgnoreReader<'_>,
+    ) -> Arc<Self> {
         let is_work_tree = has(".git");
         if !is_work_tree && !has(".gitignore") && !has(".ignore") {
             return Arc::clone(outer);
         }
+        let files = Self::of(handle, is_work_tree, outer, path, reader);
+        if !is_work_tree && !files.has_rules() {
+            return Arc::clone(outer);
+        }
         Arc::new(Self {
+            levels: outer.levels + usize::from(files.has_rules()),
             outer: Some(Arc::clone(outer)),
             prefix: if path.is_empty() { 0 } else { path.len() + 1 },
-            ..Self::of(handle, is_work_tree)
+            ..files
         })
     }
 
-    /// The ignore files of one directory.
-    fn of(handle: impl AsFd, is_work_tree: bool) -> Self {
+    /// The ignore files of the directory `path`.
+    fn of(handle: impl AsFd, is_work_tree: bool, outer: &Self, path: &str, reader: &IgnoreReader<'_>) -> Self {
         let read = |name: &str| {
-            let text = read_in(handle.as_fd(), name);
-            text.map_or_else(Gitignore::empty, |text| parse(&text))
+            let file = rustix::fs::openat(handle.as_fd(), name, READ | OFlags::NOFOLLOW, Mode::empty());
+            let rules = file.map(|file| reader.read(file, outer.levels, || path::join(path, name)));
+            rules.unwrap_or_else(|_| Gitignore::empty())
         };
         Self {
             search: read(".ignore"),
@@ -138,22 +158,34 @@ impl Ignores {
         }
     }
 
+    fn has_rules(&self) -> bool {
+        [&self.search, &self.git, &self.exclude]
+            .iter()
+            .any(|rules| !rules.is_empty())
+    }
+
     /// The rules of the root, where they are meant for it.
     ///
     /// Outside a work tree, a `.gitignore` that leaves nothing of the root but what it names and what is not there was
     /// written for another one: packagers keep their own files under such rules in place of the sources', and ship it
     /// with the sources. `entries` are those of the root.
-    pub(super) fn meant_for<'a>(self: Arc<Self>, entries: impl Iterator<Item = (&'a str, bool)>) -> Arc<Self> {
+    pub(super) fn meant_for<'a>(
+        self: Arc<Self>,
+        entries: impl Iterator<Item = (&'a str, bool)>,
+        reader: &IgnoreReader<'_>,
+    ) -> Arc<Self> {
         let is_odd = !self.is_work_tree && self.git.num_ignores() > 0 && self.git.num_whitelists() > 0;
         let mut entries = entries;
         if !is_odd || self.outer.as_ref().is_some_and(|outer| outer.is_in_work_tree()) {
             return self;
         }
-        if entries.any(|(name, is_directory)| self.ask(&self.git, name, is_directory) != Some(true)) {
+        let is_kept = |name, is_directory| self.ask(&self.git, name, is_directory) != Some(true);
+        if entries.any(|(name, is_directory)| reader.is_over() || is_kept(name, is_directory)) {
             return self;
         }
         Arc::new(Self {
             outer: self.outer.clone(),
+            levels: self.levels,
             prefix: 0,
             search: self.search.clone(),
             ..Self::empty()
@@ -210,30 +242,3 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
-
-fn read_in(directory: impl AsFd, name: &str) -> Option<String> {
-    let file = rustix::fs::openat(directory, name, READ | OFlags::NOFOLLOW, Mode::empty()).ok()?;
-    read_bounded(&file)
-}
-
-/// The text of a regular file of a bearable size; anything else says nothing.
-fn read_bounded(file: impl AsFd) -> Option<String> {
-    let stat = rustix::fs::fstat(file.as_fd()).ok()?;
-    let size = u64::try_from(stat.st_size).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > IGNORE_FILE_BYTES_MAX {
-        return None;
-    }
-    let mut buffer = vec![0; usize::try_from(size).ok()?];
-    let text = super::open::read_head(file, &mut buffer);
-    Some(String::from_utf8_lossy(text).into_owned())
-}
-
-/// The valid lines of an ignore file.
-fn parse(text: &str) -> Gitignore {
-    let mut builder = GitignoreBuilder::new("");
-    for line in text.trim_start_matches('\u{feff}').lines() {
-        // A line that is no pattern is skipped, as git does.
-        drop(builder.add_line(None, line));
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
-}

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
+use super::ignore_files::IgnoreCache;
 use super::open::Identity;
 use super::walk::Scan;
 use crate::limits::{SCANS_KEPT_ENTRIES_MAX, SCANS_KEPT_MAX};
@@ -47,14 +48,19 @@ impl Key {
     }
 }
 
-/// The last walks of some repositories.
+/// The last walks of some repositories, and the ignore files of all of them.
 #[derive(Debug, Default)]
 pub struct Scans {
+    ignore_files: Arc<IgnoreCache>,
     /// The one that was used last comes last.
     kept: Mutex<Vec<(Key, Arc<Scan>)>>,
 }
 
 impl Scans {
+    pub(super) fn ignore_files(&self) -> Arc<IgnoreCache> {
+        Arc::clone(&self.ignore_files)
+    }
+
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Scan>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter()

@@ -5,6 +5,7 @@
 //! went on without would do what somebody wanted to forbid. What a denied effect is called is not known here.
 
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use super::{OpenError, Repository};
 use crate::defence::{self, Defence};
@@ -83,11 +84,11 @@ struct File {
 }
 
 /// Reads it through the guarded opening of the repository. No file asks for nothing.
-pub(super) fn read(repository: &Repository) -> Result<Narrowing, RootFileError> {
+pub(super) fn read(repository: &Repository, cancel: &CancellationToken) -> Result<Narrowing, RootFileError> {
     if !defence::on(Defence::RootFile) {
         return Ok(Narrowing::default());
     }
-    let content = match repository.read(NAME, limits::ROOT_FILE_BYTES_MAX) {
+    let content = match repository.read_within(NAME, limits::ROOT_FILE_BYTES_MAX, cancel) {
         Ok(content) => content,
         Err(OpenError::NotFound { .. }) => return Ok(Narrowing::default()),
         Err(error) => return Err(RootFileError::Unreadable(error.to_string())),
@@ -216,7 +217,7 @@ mod tests {
         std::fs::write(folder.path().join(NAME), long).expect("the folder is writable");
         let repository = Repository::open(folder.path(), &crate::repository::Options::default());
         let unread = match repository {
-            Ok(repository) => read(&repository).is_err(),
+            Ok(repository) => read(&repository, &CancellationToken::new()).is_err(),
             Err(_) => true,
         };
         assert!(unread, "nobody knows what it forbids");

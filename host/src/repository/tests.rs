@@ -1,5 +1,6 @@
 //! The promises of the repository, each against a real temporary tree.
 
+mod ignore_files;
 mod lists;
 mod opening;
 mod roots;

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use tokio_util::sync::CancellationToken;
 
 use super::fresh::{self, Basis, Stamp};
+use super::ignore_files::{IgnoreReader, SkippedIgnores};
 use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
@@ -36,6 +37,8 @@ pub struct FileList {
     pub not_utf8: u64,
     /// Directories and files that could not be read.
     pub unreadable: u64,
+    /// Ignore files that are over a budget, and whose rules are not applied for that reason.
+    pub skipped_ignores: SkippedIgnores,
     /// False where a limit of time or number cut the walk.
     pub complete: bool,
 }
@@ -149,7 +152,9 @@ impl Scan {
 pub(super) struct Tree<'a> {
     pub(super) root: &'a Root,
     pub(super) rules: &'a Rules,
+    /// The rules that hold at the root, from outside it.
     pub(super) ignores: Arc<Ignores>,
+    pub(super) reader: IgnoreReader<'a>,
     /// The state directory, where it exists.
     pub(super) state: Option<Identity>,
 }
@@ -189,7 +194,8 @@ pub(super) fn scan(
     if cancel.is_cancelled() {
         return Err(ScanError::Cancelled);
     }
-    Ok(merge(parts, basis, !walk.cut.load(Ordering::Relaxed)))
+    let complete = !walk.cut.load(Ordering::Relaxed);
+    Ok(merge(parts, basis, complete, tree.reader.skipped()))
 }
 
 fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
@@ -203,7 +209,7 @@ fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
     }
 }
 
-fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool) -> Scan {
+fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
     let mut whole = Found::default();
     for part in parts {
         whole.list.files.extend(part.list.files);
@@ -219,6 +225,7 @@ fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool) -> Scan {
     whole.list.directories.retain(|path| !path.is_empty());
     whole.list.directories.sort_unstable();
     whole.list.complete = complete;
+    whole.list.skipped_ignores = skipped_ignores;
     Scan {
         list: Arc::new(whole.list),
         hidden: whole.hidden.into_iter().collect(),
@@ -358,9 +365,11 @@ impl Walk<'_> {
         let Ok(handle) = listing.directory.fd() else { return };
         // Before they are read, so that a change in between is noticed.
         fresh::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
-        let ignores = listing.ignores(ignores, handle, &path);
+        let ignores = listing.ignores(ignores, handle, &path, &self.tree.reader);
         for (count, entry) in listing.entries.iter().enumerate() {
-            if count % 256 == 255 && self.is_over() {
+            let is_cancelled = count % ENTRIES_BETWEEN_CHECKS == 0 && self.cancel.is_cancelled();
+            // The files of the root are found even where there is no time at all.
+            if is_cancelled || (count % 256 == 255 && self.is_over()) {
                 break;
             }
             self.entry(handle, &path, entry, &ignores, found, more);
@@ -413,8 +422,9 @@ impl Walk<'_> {
         let Some(listing) = self.list(path) else { return };
         let Ok(handle) = listing.directory.fd() else { return };
         let is_git = listing.is_git_directory();
-        for entry in &listing.entries {
-            if self.hidden_entries.fetch_add(1, Ordering::Relaxed) >= HIDDEN_ENTRIES_MAX {
+        for (count, entry) in listing.entries.iter().enumerate() {
+            let is_full = self.hidden_entries.fetch_add(1, Ordering::Relaxed) >= HIDDEN_ENTRIES_MAX;
+            if is_full || (count % ENTRIES_BETWEEN_CHECKS == 0 && self.is_over()) {
                 return;
             }
             match entry.kind(handle) {
@@ -434,9 +444,16 @@ impl Walk<'_> {
 
     fn list(&self, path: &str) -> Option<Listing> {
         let handle = self.tree.root.open_directory(path).ok()?;
-        Listing::read(handle).ok()
+        let listing = Listing::read(handle, self.entries_max, || self.is_over()).ok()?;
+        if listing.is_cut {
+            self.cut.store(true, Ordering::Relaxed);
+        }
+        Some(listing)
     }
 }
+
+/// Entries of a directory between two looks at whether anyone waits. Judging one can take long where many rules hold.
+const ENTRIES_BETWEEN_CHECKS: usize = 16;
 
 /// What becomes of one entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -490,54 +507,96 @@ impl Tree<'_> {
         }
     }
 
-    /// The entries of one directory, sorted by name bytewise, and how many were left out. `ignores` are those of the
-    /// directory above; the caller has judged the directory itself.
-    pub(super) fn entries(&self, path: &str) -> Result<(Vec<ListedEntry>, u32), ScanError> {
-        let open = |path: &str| {
-            let handle = self
-                .root
-                .open_directory(path)
-                .map_err(|errno| unreadable(path, errno))?;
-            Listing::read(handle).map_err(|errno| unreadable(path, errno))
+    /// The entries of one directory. `ignores` are those of the directory above; the caller has judged the directory
+    /// itself.
+    pub(super) fn entries(&self, path: &str, entries_max: u64) -> Result<DirectoryList, ScanError> {
+        let open = |path: &str| self.root.open_directory(path).map_err(|errno| unreadable(path, errno));
+        let read = |path: &str| {
+            let listing = Listing::read(open(path)?, entries_max, || self.reader.is_over());
+            let listing = listing.map_err(|errno| unreadable(path, errno))?;
+            match listing.is_cut {
+                true if self.reader.is_over() => Err(ScanError::Cancelled),
+                true => Err(unreadable(path, rustix::io::Errno::FBIG)),
+                false => Ok(listing),
+            }
         };
         let mut ignores = Arc::clone(&self.ignores);
-        let above = std::iter::once("").chain(path::ancestors(path));
-        for directory in above.filter(|directory| *directory != path) {
-            let listing = open(directory)?;
-            if let Ok(handle) = listing.directory.fd() {
-                ignores = listing.ignores(&ignores, handle, directory);
+        for directory in std::iter::once("").chain(path::ancestors(path)) {
+            if directory == path {
+                break;
+            }
+            if self.reader.is_over() {
+                return Err(ScanError::Cancelled);
+            }
+            if directory.is_empty() {
+                let listing = read("")?;
+                let handle = listing.directory.fd().map_err(|errno| unreadable("", errno))?;
+                ignores = listing.ignores(&ignores, handle, "", &self.reader);
+            } else {
+                let handle = open(directory)?;
+                let has = |name: &str| stat_at(handle.as_fd(), name).is_ok();
+                ignores = Ignores::enter(&ignores, &handle, directory, has, &self.reader);
             }
         }
-        let listing = open(path)?;
+        let listing = read(path)?;
         let handle = listing.directory.fd().map_err(|errno| unreadable(path, errno))?;
-        ignores = listing.ignores(&ignores, handle, path);
+        ignores = listing.ignores(&ignores, handle, path, &self.reader);
         let mut left_out = listing.not_utf8;
         let mut listed = Vec::new();
-        for entry in &listing.entries {
-            let kind = entry.kind(handle);
-            let entry_path = path::join(path, &entry.name);
-            let listed_kind = match kind {
-                FileType::RegularFile => Some(EntryKind::File),
-                FileType::Directory => Some(EntryKind::Directory),
-                FileType::Symlink => Some(EntryKind::Symlink),
-                _ => None,
-            };
-            let mut verdict = self.judge(handle, &entry_path, entry, kind, &ignores);
-            if verdict == Verdict::Listed && kind == FileType::Directory {
-                verdict = self.judge_directory(handle, &entry.name);
+        for (count, entry) in listing.entries.iter().enumerate() {
+            if count % ENTRIES_BETWEEN_CHECKS == 0 && self.reader.is_over() {
+                return Err(ScanError::Cancelled);
             }
-            match listed_kind.filter(|_| verdict == Verdict::Listed) {
-                Some(kind) => listed.push(ListedEntry {
-                    size: size_of(handle, &entry.name, kind),
-                    path: entry_path,
-                    kind,
-                }),
+            match self.listed_entry(handle, path, entry, &ignores) {
+                Some(entry) => listed.push(entry),
                 None => left_out += 1,
             }
         }
         listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok((listed, u32::try_from(left_out).unwrap_or(u32::MAX)))
+        Ok(DirectoryList {
+            entries: listed,
+            left_out: u32::try_from(left_out).unwrap_or(u32::MAX),
+            skipped_ignores: self.reader.skipped(),
+        })
     }
+
+    /// An entry of a directory as a list shows it, unless it is left out.
+    fn listed_entry(
+        &self,
+        directory: BorrowedFd<'_>,
+        parent: &str,
+        entry: &Entry,
+        ignores: &Ignores,
+    ) -> Option<ListedEntry> {
+        let kind = entry.kind(directory);
+        let listed_kind = match kind {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::Symlink,
+            _ => return None,
+        };
+        let path = path::join(parent, &entry.name);
+        let mut verdict = self.judge(directory, &path, entry, kind, ignores);
+        if verdict == Verdict::Listed && kind == FileType::Directory {
+            verdict = self.judge_directory(directory, &entry.name);
+        }
+        (verdict == Verdict::Listed).then(|| ListedEntry {
+            size: size_of(directory, &entry.name, listed_kind),
+            path,
+            kind: listed_kind,
+        })
+    }
+}
+
+/// The entries of one directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryList {
+    /// Sorted by path bytewise.
+    pub entries: Vec<ListedEntry>,
+    /// Entries that an ignore rule, a skipped directory or a hidden name leaves out, or whose name is not UTF-8.
+    pub left_out: u32,
+    /// Ignore files that are over a budget, and whose rules are not applied for that reason.
+    pub skipped_ignores: SkippedIgnores,
 }
 
 /// One entry of a directory.
@@ -551,12 +610,17 @@ pub struct ListedEntry {
     pub size: u64,
 }
 
+/// Names of a directory between two looks at whether anyone waits for them. Reading one takes less than a microsecond.
+const NAMES_BETWEEN_CHECKS: u64 = 1_024;
+
 /// A directory as the system lists it.
 struct Listing {
     directory: Dir,
     entries: Vec<Entry>,
     not_utf8: u64,
-    /// What the directory was before it was read.
+    /// True where there are more entries than were wanted, or where the caller did not wait for all of them.
+    is_cut: bool,
+    /// The directory as it was before it was read.
     stamp: Stamp,
 }
 
@@ -576,41 +640,58 @@ impl Entry {
 }
 
 impl Listing {
-    fn read(handle: std::os::fd::OwnedFd) -> Result<Self, rustix::io::Errno> {
+    /// Reads at most `entries_max` entries, and fewer once `is_over` answers true.
+    fn read(
+        handle: std::os::fd::OwnedFd,
+        entries_max: u64,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Self, rustix::io::Errno> {
         let stamp = Stamp::of(&rustix::fs::fstat(&handle)?);
-        let mut directory = Dir::new(handle)?;
-        let mut entries = Vec::new();
-        let mut not_utf8 = 0;
-        while let Some(entry) = directory.read() {
+        let mut listing = Self {
+            directory: Dir::new(handle)?,
+            entries: Vec::new(),
+            not_utf8: 0,
+            is_cut: false,
+            stamp,
+        };
+        let mut count = 0;
+        while let Some(entry) = listing.directory.read() {
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
+            count += 1;
+            if count > entries_max || (count % NAMES_BETWEEN_CHECKS == 0 && is_over()) {
+                listing.is_cut = true;
+                break;
+            }
             match CString::from(name).into_string() {
-                Ok(name) => entries.push(Entry {
+                Ok(name) => listing.entries.push(Entry {
                     name,
                     kind: entry.file_type(),
                 }),
-                Err(_) => not_utf8 += 1,
+                Err(_) => listing.not_utf8 += 1,
             }
         }
-        Ok(Self {
-            directory,
-            entries,
-            not_utf8,
-            stamp,
-        })
+        Ok(listing)
     }
 
-    /// What counts in this directory, given what counts in the one above it.
-    fn ignores(&self, outer: &Arc<Ignores>, handle: BorrowedFd<'_>, path: &str) -> Arc<Ignores> {
-        let ignores = Ignores::enter(outer, handle, path, |name| self.has(name));
+    /// The rules that hold in this directory, given those of the one above it.
+    fn ignores(
+        &self,
+        outer: &Arc<Ignores>,
+        handle: BorrowedFd<'_>,
+        path: &str,
+        reader: &IgnoreReader<'_>,
+    ) -> Arc<Ignores> {
+        let ignores = Ignores::enter(outer, handle, path, |name| self.has(name), reader);
         if !path.is_empty() || Arc::ptr_eq(outer, &ignores) {
             return ignores;
         }
         let entries = self.entries.iter();
-        ignores.meant_for(entries.map(|entry| (entry.name.as_str(), entry.kind(handle) == FileType::Directory)))
+        let entries = entries.map(|entry| (entry.name.as_str(), entry.kind(handle) == FileType::Directory));
+        ignores.meant_for(entries, reader)
     }
 
     fn has(&self, name: &str) -> bool {

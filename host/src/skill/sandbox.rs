@@ -22,8 +22,8 @@ use super::text::{beginning, clean};
 use super::{CallContext, CallError, Crowd, Limits, taint};
 use crate::defence::{self, Defence, bound};
 use crate::limits;
-use crate::repository::FileList;
 use crate::repository::bulk::Names;
+use crate::repository::{FileList, SkippedIgnores};
 
 /// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +99,8 @@ pub(super) struct Call {
     pub(super) names: Mutex<Option<Names>>,
     /// The globs that its readers hold.
     pub(super) globs: Mutex<Vec<Weak<Globs>>>,
+    /// Ignore files that a list of the call did not apply.
+    skipped_ignores: Mutex<SkippedIgnores>,
     /// Who takes note of it, where somebody does.
     recorder: OnceLock<Arc<Recorder>>,
 }
@@ -175,6 +177,7 @@ impl Call {
             files: Mutex::default(),
             names: Mutex::default(),
             globs: Mutex::default(),
+            skipped_ignores: Mutex::default(),
             recorder: OnceLock::new(),
             limits,
         })
@@ -243,6 +246,19 @@ impl Call {
     /// What [`Self::note_place`] noted.
     pub(super) fn places(&self) -> BTreeMap<String, Place> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes the ignore files that a list did not apply, for the answer.
+    pub(super) fn note_skipped_ignores(&self, skipped: &SkippedIgnores) {
+        if !skipped.is_empty() {
+            *self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner) = skipped.clone();
+        }
+    }
+
+    /// A sentence that names the ignore files which no list of this call applied.
+    pub(super) fn ignores_notice(&self) -> Option<String> {
+        let skipped = self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner);
+        skipped.notice()
     }
 
     /// Takes note of a file that the guest says its answer shows.

@@ -100,9 +100,10 @@ fn rules_for_another_tree_do_not_count_outside_of_a_work_tree() {
             git_directory(folder.path(), ".git");
         }
         let repository = open(&folder);
-        let (entries, _) = repository
+        let entries = repository
             .entries("", &CancellationToken::new())
-            .expect("the root can be listed");
+            .expect("the root can be listed")
+            .entries;
         let files = list(&repository)
             .files
             .iter()
@@ -148,7 +149,7 @@ fn names_that_are_not_utf8_are_counted() {
         repository
             .entries("", &CancellationToken::new())
             .expect("the root is listed")
-            .1,
+            .left_out,
         1
     );
 }
@@ -199,10 +200,12 @@ fn links_are_in_no_walk_and_listed_as_links() {
     symlink("/etc", folder.path().join("etc")).expect("a link is made");
     let repository = open(&folder);
     assert_eq!(paths(&repository), [".gitignore", "src/a.py"]);
-    let (entries, left_out) = repository
+    let listed = repository
         .entries(".", &CancellationToken::new())
         .expect("the root is listed");
-    let entries: Vec<_> = entries
+    let left_out = listed.left_out;
+    let entries: Vec<_> = listed
+        .entries
         .iter()
         .map(|entry| (entry.path.as_str(), entry.kind, entry.size))
         .collect();
@@ -216,15 +219,15 @@ fn links_are_in_no_walk_and_listed_as_links() {
         ]
     );
     assert_eq!(left_out, 3);
-    let (entries, _) = repository
+    let listed = repository
         .entries("link/", &CancellationToken::new())
         .expect("the linked directory is listed");
-    assert_eq!(entries[0].path, "src/a.py");
+    assert_eq!(listed.entries[0].path, "src/a.py");
     assert!(
         repository
             .entries("build", &CancellationToken::new())
             .expect("a skipped directory can be asked for")
-            .0
+            .entries
             .len()
             == 1
     );
@@ -470,22 +473,4 @@ fn of_a_huge_hidden_directory_a_bounded_part_is_remembered() {
     assert_eq!(list(&repository).files.len(), 1);
     let remembered = repository.scanned().expect("it was walked").hidden.len() as u64;
     assert!(remembered <= HIDDEN_ENTRIES_MAX, "{remembered}");
-}
-
-#[test]
-fn an_ignore_file_beyond_its_bound_does_not_count() {
-    let rule = |length: u64| {
-        let folder = tree(&[("a.py", ""), ("b.md", "")]);
-        let text = format!(
-            "*.py\n{}",
-            "#".repeat(usize::try_from(length).expect("it is small") - 5)
-        );
-        fs::write(folder.path().join(".gitignore"), text).expect("a file is written");
-        paths(&open(&folder))
-    };
-    assert_eq!(rule(crate::limits::IGNORE_FILE_BYTES_MAX), [".gitignore", "b.md"]);
-    assert_eq!(
-        rule(crate::limits::IGNORE_FILE_BYTES_MAX + 1),
-        [".gitignore", "a.py", "b.md"]
-    );
 }

@@ -283,10 +283,10 @@ fn git_directories_are_hidden_whatever_their_name() {
             ] {
                 assert_eq!(denied(repository, path), GIT, "{path}, scanned: {scanned}");
             }
-            let (entries, left_out) = repository
+            let listed = repository
                 .entries("vendor", &CancellationToken::new())
                 .expect("the directory is listed");
-            assert_eq!((entries.len(), left_out), (1, 1));
+            assert_eq!((listed.entries.len(), listed.left_out), (1, 1));
             assert_eq!(repository.hidden("vendor/library/refs/new", false), Some(GIT));
             assert_eq!(repository.hidden("vendor/b.py", false), None);
         }
@@ -308,7 +308,7 @@ fn the_state_directory_is_hidden_inside_a_root() {
             repository
                 .entries("", &CancellationToken::new())
                 .expect("the root is listed")
-                .1,
+                .left_out,
             1
         );
         assert_eq!(paths(&repository), ["a.py"]);

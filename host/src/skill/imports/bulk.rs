@@ -37,6 +37,7 @@ fn names(call: &Call, context: &CallContext) -> Result<Names, Failure> {
         return Ok(names.clone());
     }
     let names = context.repository.names(&call.token).map_err(unlisted)?;
+    call.note_skipped_ignores(&names.list().skipped_ignores);
     *known = Some(names.clone());
     Ok(names)
 }

@@ -35,14 +35,14 @@ pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<
         let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
         return page(call, entries, &globs, query.after.as_deref(), left_out);
     }
-    let (entries, left_out) = match context.repository.entries(&under, &call.token) {
+    let listed = match context.repository.entries(&under, &call.token) {
         Ok(listed) => listed,
         Err(error) => return file_alone(call, context, &under, &error),
     };
-    let entries = entries
-        .iter()
-        .map(|entry| (entry.path.as_str(), entry.kind, entry.size));
-    page(call, entries, &globs, query.after.as_deref(), left_out)
+    call.note_skipped_ignores(&listed.skipped_ignores);
+    let entries = listed.entries.iter();
+    let entries = entries.map(|entry| (entry.path.as_str(), entry.kind, entry.size));
+    page(call, entries, &globs, query.after.as_deref(), listed.left_out)
 }
 
 /// The one form of a path that a guest wants listed.
@@ -73,6 +73,7 @@ fn file_list(call: &Call, context: &CallContext) -> Result<Arc<FileList>, Failur
         return Ok(Arc::clone(files));
     }
     let files = context.repository.list(&call.token).map_err(unlisted)?;
+    call.note_skipped_ignores(&files.skipped_ignores);
     *known = Some(Arc::clone(&files));
     Ok(files)
 }
@@ -157,7 +158,7 @@ pub(super) fn shown(call: &Call, context: &CallContext, path: &str, sha256: Stri
     let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let Ok(path) = normalise(path) else { return };
     // Only what can be opened can have been read; this also keeps the note from growing without bound.
-    if !is_digest || context.repository.open_file(&path).is_err() {
+    if !is_digest || context.repository.open_file_within(&path, &call.token).is_err() {
         return;
     }
     call.claim(path, sha256);
