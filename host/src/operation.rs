@@ -13,6 +13,8 @@ pub mod verify;
 
 use std::path::{Path, PathBuf};
 
+use tokio_util::sync::CancellationToken;
+
 use crate::api::{Operation, Problem};
 use crate::context::Packet;
 use crate::repository::{EntryKind, OpenError, Repository};
@@ -113,13 +115,14 @@ pub fn resolve_target(
     task: Option<&str>,
     repository: &Repository,
     working_directory: &Path,
+    cancel: &CancellationToken,
 ) -> Result<Target, Problem> {
     let given = |text: &&str| !text.trim().is_empty();
     let (target, task) = (
         target.filter(given),
         task.map(str::trim).filter(|task| !task.is_empty()),
     );
-    let locate = |path| locate(path, repository, working_directory);
+    let locate = |path| locate(path, repository, working_directory, cancel);
     match (operation, target) {
         (Operation::Explain, None) => Ok(Place::Root.with_task(task)),
         (Operation::Explain, Some(path)) => Ok(locate(path)?.with_task(task)),
@@ -199,10 +202,15 @@ fn source_file(place: Place, typed: &str) -> Result<Place, Problem> {
 }
 
 /// Finds what was typed: first from the working directory, then from the root.
-fn locate(typed: &str, repository: &Repository, working_directory: &Path) -> Result<Place, Problem> {
+fn locate(
+    typed: &str,
+    repository: &Repository,
+    working_directory: &Path,
+    cancel: &CancellationToken,
+) -> Result<Place, Problem> {
     let inside = candidates(typed, repository.root(), working_directory);
     for path in &inside {
-        match repository.open_at(path) {
+        match repository.open_within(path, cancel) {
             Ok(opened) if opened.path.is_empty() || opened.path == "." => return Ok(Place::Root),
             Ok(opened) if opened.kind == EntryKind::Directory => return Ok(Place::Directory(opened.path)),
             Ok(opened) => return Ok(Place::File(opened.path)),

@@ -180,7 +180,9 @@ impl Sessions {
         own_keys(&settings).into_iter().for_each(|key| self.store.conceal(key));
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
-            let options = self.repository_options(&settings.policy);
+            let opening = CancellationToken::new();
+            let _guard = opening.clone().drop_guard();
+            let options = self.repository_options(&settings.policy, &opening);
             blocking(move || {
                 let repository = open_repository(&repo_path, &options)?;
                 let working_directory = working_directory(asked.as_deref(), &repository)?;
@@ -237,7 +239,9 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         let place = self.take_place()?;
         self.check_skill(name)?;
-        let (repo_path, options) = (request.repo_path, self.repository_options(&settings));
+        let opening = CancellationToken::new();
+        let _guard = opening.clone().drop_guard();
+        let (repo_path, options) = (request.repo_path, self.repository_options(&settings, &opening));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
@@ -281,8 +285,10 @@ impl Sessions {
         request: &api::PolicyRequest,
     ) -> Result<Option<Arc<Lock>>, Problem> {
         let (repository, engine, frozen) = (Arc::clone(repository), Arc::clone(&self.engine), request.frozen);
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
         blocking(move || {
-            let lock = checks::lock(&repository)?;
+            let lock = checks::lock(&repository, &cancel)?;
             if frozen {
                 checks::frozen(lock.as_ref(), &engine.entries())?;
             }
@@ -552,7 +558,7 @@ impl Sessions {
         let cancel = CancellationToken::new();
         // A caller that goes away ends its scan.
         let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings);
+        let options = self.repository_options(&settings, &cancel);
         blocking(move || {
             let _under_way = under_way;
             let repository = open_repository(&request.repo_path, &options)?;
@@ -571,7 +577,7 @@ impl Sessions {
         let under_way = self.begin()?;
         let cancel = CancellationToken::new();
         let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings);
+        let options = self.repository_options(&settings, &cancel);
         let steer = Arc::new(Steer::new(&request.selection)?);
         let indexes = Arc::clone(&self.indexes);
         let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
@@ -596,10 +602,12 @@ impl Sessions {
         .await
     }
 
-    fn repository_options(&self, settings: &PolicySettings) -> repository::Options {
+    /// How a request opens its repository; `cancel` ends that.
+    fn repository_options(&self, settings: &PolicySettings, cancel: &CancellationToken) -> repository::Options {
         repository::Options {
             scan_time: self.scan_time,
             scans: Some(Arc::clone(&self.scans)),
+            cancel: cancel.clone(),
             ..settings.repository_options(&self.home)
         }
     }

@@ -47,7 +47,15 @@ pub(super) const LARGE: &[(&str, &str)] = &[
 /// What the engine makes of a request.
 pub(super) fn packet(root: &Path, operation: Operation, target: &str, vault: Option<&Path>) -> Packet {
     let repository = Repository::open(root, &Options::default()).expect("it can be opened");
-    let target = operation::resolve_target(operation, Some(target), None, &repository, root).expect("it is there");
+    let target = operation::resolve_target(
+        operation,
+        Some(target),
+        None,
+        &repository,
+        root,
+        &CancellationToken::new(),
+    )
+    .expect("it is there");
     packet_for(&repository, operation, &target, vault)
 }
 

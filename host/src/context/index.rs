@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 
 use super::layout::Layout;
 use super::{Looked, Source, share, text_of};
@@ -148,7 +149,13 @@ impl Indexes {
     }
 
     /// What is known of a repository whose files are `list`, for a request that has waited since `asked`.
-    pub(super) fn look(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>, asked: Instant) -> Look {
+    pub(super) fn look(
+        self: &Arc<Self>,
+        repository: &Arc<Repository>,
+        list: &Arc<FileList>,
+        asked: Instant,
+        cancel: &CancellationToken,
+    ) -> Look {
         let index = self.index(repository);
         let (catalogue, layout) = index.current(list, &self.hasher);
         let (known, has_gone) = valid(&catalogue, list);
@@ -158,6 +165,7 @@ impl Indexes {
             catalogue,
             layout,
             repository: Arc::clone(repository),
+            cancel: cancel.clone(),
             list: Arc::clone(list),
             known,
             has_gone,
@@ -297,6 +305,8 @@ pub(super) struct Look {
     catalogue: Arc<Catalogue>,
     layout: Arc<Layout>,
     repository: Arc<Repository>,
+    /// Ends the request.
+    cancel: CancellationToken,
     list: Arc<FileList>,
     known: Vec<Option<u32>>,
     /// True where the index has files that are not listed any more.
@@ -316,7 +326,8 @@ pub(super) struct Look {
 
 impl Source for Look {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.repository.read(path, limits::FILE_READ_BYTES_MAX).ok()
+        let bytes_max = limits::FILE_READ_BYTES_MAX;
+        self.repository.read_within(path, bytes_max, &self.cancel).ok()
     }
 
     fn profile(&self, path: &str) -> Looked {
@@ -365,7 +376,7 @@ impl Look {
     fn measure(&self, at: usize) -> Option<Profile> {
         let file = &self.list.files[at];
         let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
-        let (content, read) = self.repository.read_entry(&file.path, size_max).ok()?;
+        let (content, read) = self.repository.read_entry(&file.path, size_max, &self.cancel).ok()?;
         let digest = digest(&file.path, &content);
         let place = self.catalogue.place_of(&digest);
         let known = place.and_then(|place| Some((place, self.catalogue.profile(place)?)));

@@ -21,7 +21,14 @@ fn repository() -> (tempfile::TempDir, PathBuf, Arc<Repository>) {
 
 fn resolve(operation: Operation, target: Option<&str>, task: Option<&str>, below: &str) -> Result<Target, String> {
     let (_folder, root, repository) = repository();
-    let resolved = resolve_target(operation, target, task, &repository, &root.join(below));
+    let resolved = resolve_target(
+        operation,
+        target,
+        task,
+        &repository,
+        &root.join(below),
+        &CancellationToken::new(),
+    );
     resolved.map_err(|problem| format!("{}: {}", problem.code, problem.message))
 }
 
@@ -48,7 +55,14 @@ fn absolute_paths_count_inside_the_repository_also_through_a_link_to_it() {
     let (folder, root, repository) = repository();
     let explain = |path: PathBuf| {
         let typed = path.to_str().expect("it is UTF-8").to_owned();
-        resolve_target(Operation::Explain, Some(&typed), None, &repository, &root)
+        resolve_target(
+            Operation::Explain,
+            Some(&typed),
+            None,
+            &repository,
+            &root,
+            &CancellationToken::new(),
+        )
     };
     assert_eq!(
         explain(root.join("src/app.py")),
@@ -89,7 +103,14 @@ fn a_pipe_is_no_target_and_is_not_said_to_be_missing() {
     use rustix::fs::{CWD, FileType, mknodat};
     let (_folder, root, repository) = repository();
     mknodat(CWD, root.join("pipe"), FileType::Fifo, 0o600.into(), 0).expect("a FIFO is made");
-    let refused = resolve_target(Operation::Explain, Some("pipe"), None, &repository, &root);
+    let refused = resolve_target(
+        Operation::Explain,
+        Some("pipe"),
+        None,
+        &repository,
+        &root,
+        &CancellationToken::new(),
+    );
     assert_eq!(
         refused.expect_err("it is no file").message,
         "File not accessible: pipe (it is neither a file nor a directory)"

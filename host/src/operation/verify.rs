@@ -33,7 +33,7 @@ pub enum Verdict {
 /// Checks the citations of `text`. Ends early when `cancel` fires, without an answer.
 pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<Checked, ScanError> {
     let (mut found, is_cut) = citations::parse(text);
-    widen(&mut found, repository);
+    widen(&mut found, repository, cancel);
     let mut by_path: BTreeMap<&str, u64> = BTreeMap::new();
     for citation in &found {
         let line = by_path.entry(&citation.path).or_default();
@@ -63,13 +63,13 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
 }
 
 /// Takes the words before a path into it where a file of that name exists, spaces and all.
-fn widen(found: &mut [Citation], repository: &Repository) {
+fn widen(found: &mut [Citation], repository: &Repository, cancel: &CancellationToken) {
     let mut known: HashMap<String, bool> = HashMap::new();
     for citation in found {
         let wider = std::mem::take(&mut citation.wider).into_iter();
         let is_file = |(path, _): &(String, usize)| {
             *known.entry(path.clone()).or_insert_with(|| {
-                let opened = repository.open_at(path);
+                let opened = repository.open_within(path, cancel);
                 opened.is_ok_and(|opened| opened.kind == EntryKind::File)
             })
         };
@@ -178,7 +178,7 @@ impl<'r> Files<'r> {
     }
 
     fn length_at(&mut self, path: &str, line: u64) -> Result<Length, Missing> {
-        let file = self.repository.open_file(path).map_err(missing)?;
+        let file = self.repository.open_file_within(path, self.cancel).map_err(missing)?;
         let (length, bytes) =
             count_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread("the file cannot be read"))?;
         let is_spent = bytes >= self.bytes_left;
@@ -192,7 +192,7 @@ impl<'r> Files<'r> {
 
     /// The file that is meant: the one of that path, else the only one whose path ends in it.
     fn resolve(&mut self, cited: &str) -> Result<Result<String, Missing>, ScanError> {
-        let found = match self.repository.open_at(cited) {
+        let found = match self.repository.open_within(cited, self.cancel) {
             Ok(opened) if opened.kind == EntryKind::File => return Ok(Ok(opened.path)),
             Ok(_) => Missing::Directory,
             Err(error) => missing(error),

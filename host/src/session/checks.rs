@@ -4,6 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::blocking;
 use crate::api::{BudgetRequest, ExecuteRequest, Operation, PolicyRequest, Problem, SkillEntry};
 use crate::config::{self, ProviderName, Settings};
@@ -124,13 +126,13 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
             None => problem,
         }
     })?;
-    check_denied(&repository)?;
+    check_denied(&repository, &options.cancel)?;
     Ok(repository)
 }
 
 /// The lock file of a repository. One that cannot be understood might have narrowed what its skills may do.
-pub(super) fn lock(repository: &Repository) -> Result<Option<Lock>, Problem> {
-    Lock::of(repository).map_err(|error| {
+pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
+    Lock::of(repository, cancel).map_err(|error| {
         let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
         Problem::new("config-lock", error.to_string()).with_hint(hint)
     })
@@ -150,7 +152,7 @@ pub(super) fn frozen(lock: Option<&Lock>, entries: &[SkillEntry]) -> Result<(), 
 }
 
 /// A denial of the repository's own file that nobody understands is one that nobody would heed.
-fn check_denied(repository: &Repository) -> Result<(), Problem> {
+fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(), Problem> {
     let parsed = repository
         .narrowing()
         .deny
@@ -158,15 +160,15 @@ fn check_denied(repository: &Repository) -> Result<(), Problem> {
         .try_for_each(|name| name.parse::<Grant>().map(drop));
     parsed.map_err(|problem| Problem {
         code: "config-repository".to_owned(),
-        message: format!("{}: {}", denied_place(repository, &problem), problem.message),
+        message: format!("{}: {}", denied_place(repository, &problem, cancel), problem.message),
         hint: problem.hint,
     })
 }
 
 /// Where the repository's own file denies what is no effect.
-fn denied_place(repository: &Repository, problem: &Problem) -> String {
+fn denied_place(repository: &Repository, problem: &Problem, cancel: &CancellationToken) -> String {
     let text = repository
-        .read(repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX)
+        .read_within(repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX, cancel)
         .unwrap_or_default();
     let name = problem.message.split('`').nth(1);
     match config::place_of(&String::from_utf8_lossy(&text), "policy", "deny", name) {

@@ -127,7 +127,9 @@ impl Sessions {
         let place = self.take_place()?;
         let redactor = Redactor::new(&settings.unredacted, keys.iter().map(String::as_str))?;
         keys.iter().for_each(|key| self.store.conceal(key));
-        let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings));
+        let opening = CancellationToken::new();
+        let _guard = opening.clone().drop_guard();
+        let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings, &opening));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = merged(&settings, &request.policy, repository.narrowing());

@@ -35,7 +35,14 @@ impl Selecting {
         cancel: &CancellationToken,
     ) -> Result<(Target, Packet), Problem> {
         let (target, task) = (self.target.as_deref(), self.task.as_deref());
-        let target = operation::resolve_target(self.operation, target, task, repository, &self.working_directory)?;
+        let target = operation::resolve_target(
+            self.operation,
+            target,
+            task,
+            repository,
+            &self.working_directory,
+            cancel,
+        )?;
         let request = BuildRequest {
             repository,
             indexes: &self.indexes,

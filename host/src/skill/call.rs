@@ -72,10 +72,18 @@ impl Job<'_> {
         if let Some(recorder) = &self.context.recorder {
             call.record(recorder);
         }
-        let grants = Grants::new(self.context, self.declared, &self.within);
-        let result = self.outcome(&call, &grants);
-        if let Ok(outcome) = &result {
+        // Everything that the host does for the guest ends with the call, also at its deadline.
+        let context = Arc::new(CallContext {
+            cancel: call.token.clone(),
+            ..CallContext::clone(self.context)
+        });
+        let grants = Grants::new(&context, self.declared, &self.within);
+        let mut result = self.outcome(&call, &grants);
+        if let Ok(outcome) = &mut result {
             self.note_shown(&call, &outcome.text);
+            if let Some(notice) = call.ignores_notice() {
+                outcome.text.push_str(&format!("\n\n[tool] {notice}"));
+            }
         }
         imports::log::finish(&call);
         // What still waits for this call in the host ends with it.
@@ -96,7 +104,7 @@ impl Job<'_> {
     fn note_shown(&self, call: &Call, text: &str) {
         let believes = self.is_builtin || !defence::on(Defence::ShownContent);
         let mut shown = call.claims();
-        shown.retain(|path, sha256| believes || self.is_in(text, path, sha256));
+        shown.retain(|path, sha256| believes || self.is_in(call, text, path, sha256));
         if !shown.is_empty() {
             let mut files = self.context.files.lock().unwrap_or_else(PoisonError::into_inner);
             files.seen.extend(shown);
@@ -104,9 +112,13 @@ impl Job<'_> {
     }
 
     /// True where the part of an answer that reaches the model holds the whole content of a file.
-    fn is_in(&self, text: &str, path: &str, sha256: &str) -> bool {
+    fn is_in(&self, call: &Call, text: &str, path: &str, sha256: &str) -> bool {
         let told = beginning(text, limits::TOOL_RESULT_BYTES_MAX);
-        let Ok(content) = self.context.repository.read(path, told.len() as u64) else {
+        let Ok(content) = self
+            .context
+            .repository
+            .read_within(path, told.len() as u64, &call.token)
+        else {
             return false;
         };
         let is_same = digest(&content) == sha256;

@@ -396,7 +396,7 @@ fn stat_repository_link(repository: &Repository, path: &str, cancel: &Cancellati
     {
         return rustix::fs::fstat(&opened.handle).map_err(errno);
     }
-    match symlink(repository, path) {
+    match symlink(repository, path, cancel) {
         Some((_, stat)) => Ok(stat),
         None => {
             let opened = opened.map_err(|error| open_error(&error))?;
@@ -411,7 +411,9 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
     if name.is_empty() {
         return stat_repository(repository, path, cancel);
     }
-    let parent = repository.open_at(parent).map_err(|error| open_error(&error))?;
+    let parent = repository
+        .open_within(parent, cancel)
+        .map_err(|error| open_error(&error))?;
     let path = join(&parent.path, name);
     let found = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW);
     let is_directory = found
@@ -425,9 +427,9 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
 }
 
 /// The directory that holds a link, and what the link is; nothing where the path is no link or is hidden.
-fn symlink(repository: &Repository, path: &str) -> Option<(OwnedFd, Stat)> {
+fn symlink(repository: &Repository, path: &str, cancel: &CancellationToken) -> Option<(OwnedFd, Stat)> {
     let (parent, name) = split(path);
-    let parent = repository.open_at(parent).ok()?;
+    let parent = repository.open_within(parent, cancel).ok()?;
     let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
     let hidden = repository.hidden(&join(&parent.path, name), false).is_some();
@@ -612,7 +614,8 @@ impl types::HostDescriptor for State {
         let entries = match self.directory(&handle)? {
             Directory::Repository(path) => {
                 let context = self.repository()?;
-                let opened = context.repository.open_at(&path).map_err(|error| open_error(&error))?;
+                let opened = context.repository.open_within(&path, &self.call.token);
+                let opened = opened.map_err(|error| open_error(&error))?;
                 self.call.note_listed(&format!("{}/.", opened.path));
                 if let Some(recorder) = self.call.recorder() {
                     recorder.listed(&opened.path, false);
@@ -701,7 +704,7 @@ impl types::HostDescriptor for State {
             .repository
             .open_within(&asked.path, &self.call.token)
             .map_err(|error| open_error(&error))?;
-        let Some((parent, _)) = symlink(&context.repository, &asked.path) else {
+        let Some((parent, _)) = symlink(&context.repository, &asked.path, &self.call.token) else {
             return refuse(ErrorCode::Invalid);
         };
         let (_, name) = split(&asked.path);

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 use toml::Spanned;
 
 use super::component::CONTRACT;
@@ -300,9 +301,9 @@ impl Lock {
     }
 
     /// The file of a repository, through its guarded opening; nothing where there is none.
-    pub fn of(repository: &Repository) -> Result<Option<Self>, LockError> {
+    pub fn of(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Self>, LockError> {
         let path = Path::new(NAME);
-        match repository.read(NAME, limits::LOCK_BYTES_MAX) {
+        match repository.read_within(NAME, limits::LOCK_BYTES_MAX, cancel) {
             Ok(content) => Self::parse(path, &content).map(Some),
             Err(OpenError::NotFound { .. }) => Ok(None),
             Err(error) => Err(unreadable(path, error.to_string())),

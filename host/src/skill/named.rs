@@ -17,9 +17,11 @@ impl SessionFiles {
         let mut named = Vec::new();
         name_paths(arguments, &mut named);
         let digest_of = |path: String| {
-            let opened = repository.open_at(&path).ok()?;
+            let opened = repository.open_within(&path, cancel).ok()?;
             let opened = Some(opened).filter(|opened| opened.kind == EntryKind::File)?;
-            let content = repository.read(&opened.path, limits::REPLACED_BYTES_MAX).ok()?;
+            let content = repository
+                .read_within(&opened.path, limits::REPLACED_BYTES_MAX, cancel)
+                .ok()?;
             Some((opened.path, digest(&content)))
         };
         Self {

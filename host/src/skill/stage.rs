@@ -463,7 +463,7 @@ fn restored(
 /// Says why a path cannot be replaced, and what to propose instead.
 fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
     let real = || {
-        let real = context.repository.open_at(path).ok()?.path;
+        let real = context.repository.open_within(path, &context.cancel).ok()?.path;
         Some(format!("propose the real path `{real}`"))
     };
     match obstacle {

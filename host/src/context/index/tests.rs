@@ -58,7 +58,7 @@ impl World {
     fn look_with(&self, indexes: &Arc<Indexes>, options: &Options) -> Look {
         let repository = self.repository(options);
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.look(&repository, &list, Instant::now())
+        indexes.look(&repository, &list, Instant::now(), &CancellationToken::new())
     }
 
     /// Brings the index up to date.
@@ -339,7 +339,7 @@ fn another_directory_in_the_same_place_has_another_index() {
     let open = || Repository::open(&world.path("tree"), &Options::default()).expect("it can be opened");
     let look = |repository: Arc<Repository>| {
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.look(&repository, &list, Instant::now())
+        indexes.look(&repository, &list, Instant::now(), &CancellationToken::new())
     };
     look(open()).finish();
     fs::rename(world.path("tree"), world.path("old")).expect("it can be renamed");

@@ -107,7 +107,7 @@ impl Look {
     fn grown(&self, catalogue: &Catalogue, entry: &Entry) -> Option<Measured> {
         let (content, read) = self
             .repository
-            .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX)
+            .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX, &self.cancel)
             .ok()?;
         if Stamp::of(&read?) != entry.stamp || digest(&entry.path, &content) != entry.digest {
             return None;

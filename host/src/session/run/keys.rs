@@ -110,7 +110,7 @@ fn learned(
             break;
         }
         // One that is larger than what is left is none that is learned; a smaller one behind it may be.
-        let Ok(content) = repository.read(&path, bytes_left) else {
+        let Ok(content) = repository.read_within(&path, bytes_left, cancel) else {
             continue;
         };
         bytes_left = bytes_left.saturating_sub(content.len() as u64);

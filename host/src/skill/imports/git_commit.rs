@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Read;
 
 use rustix::fs::Stat;
+use tokio_util::sync::CancellationToken;
 
 use super::consent;
 use super::failure::{cancelled, failure, hinted};
@@ -154,6 +155,7 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
     let mut preparation = Preparation {
         git,
         repository: &context.repository,
+        cancel: &context.cancel,
         trusts_modes: start.trusts_modes,
         has_links: start.has_links,
         named: matches!(choice, Choice::Named(_)),
@@ -221,6 +223,7 @@ struct Chosen {
 struct Preparation<'a> {
     git: Git,
     repository: &'a Repository,
+    cancel: &'a CancellationToken,
     trusts_modes: bool,
     has_links: bool,
     /// The paths were named one by one, so that leaving one out needs a word.
@@ -265,7 +268,7 @@ impl Preparation<'_> {
     fn store(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Chosen>, Failure> {
         let mut chosen = Vec::new();
         for Candidate { path, committed } in candidates {
-            let new = match content::entry(self.repository, &path) {
+            let new = match content::entry(self.repository, &path, self.cancel) {
                 Ok(Entry::Absent) => None,
                 Ok(Entry::Link(target, stat)) => Some(self.store_link(&target, &stat)?),
                 Ok(Entry::File(file, stat)) => Some(self.store_file(&path, file, &stat, committed.as_ref())?),

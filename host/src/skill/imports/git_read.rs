@@ -4,6 +4,8 @@
 //! repository's guarded opening. What is hidden is left out altogether: a name that cannot be listed is not listed
 //! here either. Nothing is written, not even the index's cache.
 
+use tokio_util::sync::CancellationToken;
+
 use super::failure::hinted;
 use super::git::content::{self, Content};
 use super::git::patch::{self, Rendered, Side};
@@ -26,6 +28,7 @@ pub(crate) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
     let mut reader = Reader {
         git: Git::open(context, None)?,
         repository: &context.repository,
+        cancel: &context.cancel,
         query: &query,
         patch_bytes: 0,
         diff: Diff {
@@ -81,6 +84,7 @@ pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
 struct Reader<'a> {
     git: Git,
     repository: &'a Repository,
+    cancel: &'a CancellationToken,
     query: &'a DiffQuery,
     patch_bytes: usize,
     diff: Diff,
@@ -250,7 +254,13 @@ impl Reader<'_> {
     ) -> Result<Content, Failure> {
         match place {
             None => Ok(Content::Absent),
-            Some(Place::WorkTree) => Ok(content::of_work_tree(self.repository, path, line_ends, stored)),
+            Some(Place::WorkTree) => Ok(content::of_work_tree(
+                self.repository,
+                path,
+                line_ends,
+                stored,
+                self.cancel,
+            )),
             Some(Place::Blob(id)) => content::of_blob(&mut self.git, self.repository, path, id),
         }
     }

@@ -289,7 +289,10 @@ pub(super) fn command(
 
 /// The text of a small file of the repository, where there is one that may be read.
 pub(super) fn small_file(context: &CallContext, path: &str) -> Option<String> {
-    let content = context.repository.read(path, limits::RECIPE_FILE_BYTES_MAX).ok()?;
+    let content = context
+        .repository
+        .read_within(path, limits::RECIPE_FILE_BYTES_MAX, &context.cancel)
+        .ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 

@@ -66,7 +66,7 @@ fn path(context: &CallContext, path: &str) -> Result<String, Failure> {
     if clean.starts_with('-') {
         return Err(invalid("begins like an option"));
     }
-    match context.repository.open_at(&clean) {
+    match context.repository.open_within(&clean, &context.cancel) {
         Ok(_) if clean.is_empty() => Ok(".".to_owned()),
         // pytest takes `@file` for a file with more arguments.
         Ok(_) if clean.starts_with('@') => Ok(format!("./{clean}")),

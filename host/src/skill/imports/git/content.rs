@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
 
 use super::Git;
 use super::talk::{Id, LineEnds};
@@ -40,7 +41,11 @@ pub(in crate::skill::imports) enum Entry {
 }
 
 /// Looks at a path of the work tree. Links on the way to it make it absent: git does not look behind them.
-pub(in crate::skill::imports) fn entry(repository: &Repository, path: &str) -> Result<Entry, OpenError> {
+pub(in crate::skill::imports) fn entry(
+    repository: &Repository,
+    path: &str,
+    cancel: &CancellationToken,
+) -> Result<Entry, OpenError> {
     let (parent, name) = path::split(path);
     let directory = match repository.handle().open_directory(parent) {
         Ok(directory) => directory,
@@ -56,7 +61,7 @@ pub(in crate::skill::imports) fn entry(repository: &Repository, path: &str) -> R
             Err(_) => Ok(Entry::Absent),
         },
         FileType::RegularFile => {
-            let opened = repository.open_at(path)?;
+            let opened = repository.open_within(path, cancel)?;
             if opened.path != path {
                 return Ok(Entry::Absent);
             }
@@ -87,8 +92,9 @@ pub(in crate::skill::imports) fn of_work_tree(
     path: &str,
     line_ends: LineEnds,
     stored: &[u8],
+    cancel: &CancellationToken,
 ) -> Content {
-    let file = match entry(repository, path) {
+    let file = match entry(repository, path, cancel) {
         Ok(Entry::Absent) => return Content::Absent,
         Ok(Entry::Link(target, _)) => return Content::Bytes(target),
         Ok(Entry::File(file, _)) => file,
