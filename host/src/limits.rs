@@ -798,8 +798,9 @@ pub const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Text and thinking of one turn: half a megabyte in each of its [`TURN_STEPS_MAX`] rounds.
 pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Calls that run at the same time; more would only queue for the two to sixteen cores of a usual machine.
-pub const TOOL_CALLS_CONCURRENT_MAX: usize = 8;
+/// Calls of one session that run at the same time. Fewer than [`CALLS_CONCURRENT_MAX`], so that a session whose calls all
+/// take their whole time leaves room for others.
+pub const TOOL_CALLS_CONCURRENT_MAX: usize = 6;
 
 /// Calls that one round may ask for. Models ask for up to ten; a hundred is a loop.
 pub const TOOL_CALLS_PER_ROUND_MAX: usize = 32;

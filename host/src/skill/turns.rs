@@ -116,14 +116,15 @@ impl Turns {
         Ok(Turn(self))
     }
 
-    /// More turns, as far as they are free and nobody waits for them.
+    /// More turns for the parts of a call, as far as they are free and no call waits for them. One is always left, so that
+    /// a call that comes later begins at once.
     pub(super) fn more(&self, max: usize) -> Vec<Turn<'_>> {
         let mut state = self.state();
         let free = match state.waiting {
             0 => self
                 .limits
                 .calls_concurrent
-                .saturating_sub(state.working + state.returning),
+                .saturating_sub(state.working + state.returning + 1),
             _ => 0,
         };
         let count = free.min(max);
@@ -410,6 +411,18 @@ mod unit {
             title: "Commit".to_owned(),
             detail: "+x".to_owned(),
         }
+    }
+
+    #[test]
+    fn the_calls_of_one_session_and_their_parts_leave_a_turn_to_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (context, limits) = (context(folder.path()), Limits::default());
+        let turns = Turns::new(limits);
+        let take = || turns.take("demo", &context).expect("there is a turn");
+        let calls: Vec<Turn<'_>> = (0..crate::limits::TOOL_CALLS_CONCURRENT_MAX).map(|_| take()).collect();
+        let parts = turns.more(limits.parts);
+        assert_eq!(calls.len() + parts.len(), limits.calls_concurrent - 1);
+        assert!(turns.state().is_free(limits.calls_concurrent));
     }
 
     #[test]
