@@ -5,6 +5,7 @@ mod attacks;
 mod daemon;
 mod keys;
 mod sandbox;
+mod stops;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -9,6 +9,7 @@ mod leftovers;
 mod load;
 mod long;
 mod many;
+mod stopping;
 
 use std::path::{Path, PathBuf};
 

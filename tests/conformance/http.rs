@@ -102,6 +102,11 @@ impl Connection {
         }
     }
 
+    /// The part of the answer that has come so far.
+    pub(crate) fn received(&self) -> String {
+        String::from_utf8_lossy(&self.received).into_owned()
+    }
+
     /// Reads to the end.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Answer {

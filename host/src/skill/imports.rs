@@ -16,6 +16,8 @@ pub(super) mod log;
 mod packages;
 mod recipe;
 mod repository;
+#[cfg(test)]
+mod stopping;
 mod tests;
 
 use std::sync::Arc;

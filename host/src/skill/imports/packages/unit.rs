@@ -271,3 +271,28 @@ fn where_there_is_no_sandbox_it_takes_more_than_to_be_allowed_by_name() {
     );
     assert!(!marker.exists());
 }
+
+#[test]
+fn an_installation_stops_when_its_session_is_cancelled() {
+    let project = Project::new();
+    let work = project.root().join("work");
+    project.environment(
+        ".venv",
+        "3.12.1",
+        &format!("while :; do echo x >> '{}'; sleep 0.01; done", work.display()),
+    );
+    let context = project.context(ALLOWED);
+    let cancel = context.cancel.clone();
+    let done = || std::fs::metadata(&work).map_or(0, |file| file.len());
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| said(install(&context, &request("pip-install", &["rich"], false))));
+        while done() == 0 && !run.is_finished() {
+            std::thread::yield_now();
+        }
+        cancel.cancel();
+        assert_eq!(run.join().expect("no panic"), "failed: The call was cancelled.");
+    });
+    let before = done();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(before > 0 && done() == before, "nothing works on");
+}
