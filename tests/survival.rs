@@ -4,6 +4,7 @@
 
 mod adversity;
 mod cancelled;
+mod hostile;
 mod killed;
 mod leftovers;
 mod load;
