@@ -1,4 +1,4 @@
-//! Every function that a component may import and every HTTP route stops once nobody waits for it.
+//! Every function that a component may import and every HTTP route stops with its caller.
 //!
 //! The names come from the contract's WIT, from that of WASI as wasmtime ships it, and from the description of the
 //! routes. `stops.toml` names for each the tests that cancel it, or says why its work is bounded.

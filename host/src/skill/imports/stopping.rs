@@ -1,7 +1,7 @@
 //! Host functions that may work for long stop once their call is cancelled, after a bounded amount of work.
 //!
 //! The kernel counts the work: inotify reports each file and directory that is opened. The test opens a marker after the
-//! cancellation, and everything that is opened after the marker is work that nobody waits for. How long that takes plays
+//! cancellation, and everything that is opened after the marker is work in vain. How long that takes plays
 //! no part. `tests/limits/stops.toml` names these tests for the functions of the contract and of WASI.
 
 use std::fs;
