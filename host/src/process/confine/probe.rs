@@ -58,7 +58,7 @@ const CALLS: &[Defence] = &[Defence::HelperSystemCalls];
 const CALLS_AND_FILES: &[Defence] = &[Defence::HelperSystemCalls, Defence::HelperLandlock];
 
 /// All of them.
-pub const ATTEMPTS: [Attempt; 14] = [
+pub const ATTEMPTS: [Attempt; 15] = [
     Attempt {
         needs_landlock: true,
         ..attempt("helper-open-outside", "open a file that its work is not on", FILES)
