@@ -263,7 +263,8 @@ fn a_killed_backend_refuses_connections_and_is_replaced() {
     }
     assert_eq!(inode(&place), before, "a look replaces nothing");
     tool(&home, &["service", "start"]).expect(0);
-    assert!(home.pid() != pid && inode(&place) != before);
+    // The new socket may get the number of the old inode, so what counts is that a new process answers on it.
+    assert_ne!(home.pid(), pid);
     tool(&home, &["service", "status"]).expect(0);
     tool(&home, &["service", "stop"]).expect(0);
     assert!(!place.exists(), "an orderly end takes it along");

@@ -49,7 +49,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Options::default()
         },
     )?;
-    let target = resolve_target(operation, target.as_deref(), None, &repository, repository.root())?;
+    let target = resolve_target(
+        operation,
+        target.as_deref(),
+        None,
+        &repository,
+        repository.root(),
+        &cancel,
+    )?;
     // `TREES` names the folder of compiled components, `target/skills`; without it files are read by text alone.
     #[expect(clippy::disallowed_methods, reason = "an example has no configuration")]
     let indexes = match std::env::var_os("TREES") {

@@ -169,7 +169,7 @@ fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
         .collect();
     assert_eq!(named(&text, "Tried by: "), known);
     let mut code = String::new();
-    for folder in ["host/src", "tests"] {
+    for folder in ["cli/src", "host/src", "tests"] {
         sources(&root.join(folder), &mut code);
     }
     let tests = named(&text, "Tested by: ");
