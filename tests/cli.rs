@@ -142,9 +142,9 @@ fn a_taken_port_is_exit_code_3() {
     assert!(finished.stderr.starts_with(&expected), "{}", finished.stderr);
 }
 
-/// A record whose port is a stranger's: the command line uses no port.
+/// The record names a stranger's port. The command line does not connect to it.
 #[test]
-fn a_strangers_server_at_the_port_hears_nothing_of_a_command() {
+fn commands_do_not_connect_to_a_server_on_the_port() {
     let home = Home::offline();
     home.serve();
     let stranger = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -159,7 +159,7 @@ fn a_strangers_server_at_the_port_hears_nothing_of_a_command() {
 
 /// Another process of the user listens on the socket in place of the backend: it gets no token and no prompt.
 #[test]
-fn a_strangers_server_at_the_socket_hears_nothing_of_a_command() {
+fn commands_send_nothing_to_another_process_on_the_socket() {
     let home = Home::offline();
     home.serve();
     let (pid, place) = (home.pid(), home.path().join("backend.sock"));

@@ -166,7 +166,7 @@ fn ask_over_unix(command: &mut Command, socket: &Path) -> String {
     finish(command.output().expect("there is Python")).expect(0).stdout
 }
 
-/// The socket is the owner's alone by its mode, and by the user of whoever connects where that is not enough.
+/// The mode of the socket keeps other users out. Where it does not, the check of the client's user does.
 #[test]
 fn another_user_of_the_machine_gets_nothing_over_the_socket() {
     let home = Home::offline();
@@ -191,7 +191,7 @@ fn another_user_of_the_machine_gets_nothing_over_the_socket() {
     assert!(answer.starts_with("b'HTTP/1.1 200 OK"), "{answer}");
 }
 
-/// Listens on a Unix socket that everybody may use, and prints what it hears.
+/// Listens on a Unix socket that every user may use, and prints the bytes that arrive.
 const LISTEN_ON_UNIX: &str = "
 import os, socket, sys
 server = socket.socket(socket.AF_UNIX)
@@ -205,9 +205,9 @@ while True:
     print(connection.recv(4096), flush=True)
 ";
 
-/// Another user may write to the home, and listens where the backend did.
+/// Another user may write to the home, and listens at the path of the backend's socket.
 #[test]
-fn a_socket_that_another_user_serves_is_not_talked_to() {
+fn commands_send_nothing_to_a_socket_of_another_user() {
     let (home, repository) = (Home::offline(), folder(&[("app.py", "x = 1\n")]));
     home.serve();
     let (pid, place) = (home.pid(), home.path().join("backend.sock"));
@@ -230,10 +230,7 @@ fn a_socket_that_another_user_serves_is_not_talked_to() {
     for arguments in commands {
         let refused = home.run(repository.path(), arguments).expect(3);
         let said = format!("[error] `{}` is served by another user (uid ", place.display());
-        holds(
-            &refused.stderr,
-            &[&said, "); nothing was sent to it\nhint: let nobody else write to "],
-        );
+        holds(&refused.stderr, &[&said, "); nothing was sent to it\nhint: make "]);
         assert_eq!(heard.next().expect("it speaks").expect("text"), "b''", "{arguments:?}");
     }
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");

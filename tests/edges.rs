@@ -364,7 +364,7 @@ fn the_command_line_uses_no_network() {
     assert!(!is_alive(pid), "it was the one outside");
 }
 
-/// The backend has its port there, too; while the loopback device is down, nothing can reach it.
+/// The backend binds its port without a network, too. Nothing can reach it while the loopback device is down.
 #[test]
 fn a_backend_without_a_network_serves_the_command_line() {
     let (home, repository) = (Home::offline(), folder(&[("app.py", "def main():\n    return 1\n")]));

@@ -205,7 +205,7 @@ fn a_port_of_another_process_of_the_user_is_said_to_be_that() {
 
 /// A record that names a process which has nothing to do with it, and a socket on which another process listens.
 #[test]
-fn a_process_that_the_socket_does_not_lead_to_is_never_signalled() {
+fn only_the_process_behind_the_socket_is_signalled() {
     let home = Home::offline();
     home.serve();
     let mut record = home.record();
@@ -271,7 +271,7 @@ fn a_killed_backend_refuses_connections_and_is_replaced() {
 }
 
 #[test]
-fn a_backend_that_hangs_is_given_up_with_its_number() {
+fn a_command_gives_up_on_a_backend_that_hangs_and_names_its_pid() {
     let home = Home::offline();
     home.serve();
     let pid = home.pid();

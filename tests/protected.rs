@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::support::{Finished, Home, folder, holds};
 
-/// Every one is a file that an editor, an agent, a shell, a version-control system or a CI service would take its
-/// settings or its instructions from.
+/// Files from which an editor, an agent, a shell, a version-control system or a CI service takes its settings or its
+/// instructions.
 const PROTECTED: &[&str] = &[
     ".hg/hgrc",
     ".hg/requires",
@@ -82,7 +82,7 @@ fn write_file(home: &Home, repository: &Path, path: &str, allowed: Option<&str>)
 }
 
 #[test]
-fn names_by_which_other_programs_run_code_are_written_only_where_the_user_names_them() {
+fn names_by_which_other_programs_run_code_need_allow_path() {
     let (home, repository) = (Home::offline(), folder(&[("a.py", "x = 1\n")]));
     home.serve();
     let root = repository.path();
@@ -108,7 +108,7 @@ fn names_by_which_other_programs_run_code_are_written_only_where_the_user_names_
 }
 
 #[test]
-fn a_dot_folder_is_allowed_by_its_name_and_dot_files_that_run_nothing_need_no_yes() {
+fn allow_path_takes_a_dot_folder_by_name_and_harmless_dot_files_need_no_flag() {
     let home = Home::offline();
     let repository = folder(&[("a.py", "x = 1\n"), (".existing/a.json", "{}\n")]);
     home.serve();

@@ -254,10 +254,10 @@ fn what_was_typed_before_a_question_does_not_answer_it() {
     assert_eq!(git(repository.path(), &["rev-list", "--all"]), "");
 }
 
-/// While a question waits for the user the daemon dies, and another process takes its socket: the answer, with the secret
-/// of the session, is not for it.
+/// While a question waits for the user the daemon dies, and another process takes its socket. That process
+/// must not get the answer, which carries the secret of the session.
 #[test]
-fn an_answer_goes_to_nobody_but_the_daemon_that_asked() {
+fn an_answer_goes_only_to_the_daemon_that_asked() {
     let (_server, home, repository) = model_that_commits();
     let pause = tempfile::tempdir().expect("a folder");
     let place = pause.path().to_str().expect("a path in UTF-8");

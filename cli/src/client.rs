@@ -1,7 +1,7 @@
 //! Talking to the daemon: find it or start it, then one kept connection over the Unix socket in its home.
 //!
-//! The command line uses no TCP: port 8000 is also the default of other servers. Nothing is sent before the kernel has
-//! said that the process at the other end is this user's, and the one that `backend.json` names.
+//! The command line uses no TCP: port 8000 is also the default of other servers. It sends nothing before the kernel has
+//! confirmed that the other end is a process of this user, and the process that `backend.json` names.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -196,7 +196,7 @@ impl Backend {
         daemon::find(&self.home).as_ref() == Some(record)
     }
 
-    /// Connects, and waits for a first answer, so that a daemon that hangs is found out before anything is asked of it.
+    /// Connects, and waits for a first answer, so that a daemon that hangs is found before the first request.
     async fn connect(&self, record: &Record) -> Result<Client, Error> {
         let greeted = async {
             let (stream, daemon) = daemon::connect(&self.home, record).await.map_err(unreachable)?;
@@ -207,7 +207,7 @@ impl Backend {
         };
         match tokio::time::timeout(GREETING_TIME, greeted).await {
             Ok(Err(_)) if !self.is_current(record) => Err(refused()),
-            Ok(Err(Error::Problem(problem))) if problem == not_running() => Err(deaf(record.pid).into()),
+            Ok(Err(Error::Problem(problem))) if problem == not_running() => Err(socket_gone(record.pid).into()),
             Ok(greeted) => greeted,
             Err(_) => {
                 let seconds = GREETING_TIME.as_secs();
@@ -227,7 +227,7 @@ fn is_lost_race(error: &Error) -> bool {
 /// How long a command tries to get hold of a daemon while others start, replace and stop theirs.
 const START_TIME: Duration = Duration::from_secs(20);
 
-/// How long a daemon may take to give its first answer: it does so in some milliseconds unless it hangs.
+/// Time for the first answer of a daemon. It takes some milliseconds unless the daemon hangs.
 const GREETING_TIME: Duration = Duration::from_secs(5);
 
 /// Sessions under way, in words.
@@ -271,7 +271,7 @@ fn unreachable(error: ConnectError) -> Error {
         ConnectError::OtherUser { path, .. } => {
             let folder = path.parent().unwrap_or(path).display();
             let hint =
-                format!("let nobody else write to {folder}, remove that file, end the backend and start it anew");
+                format!("make {folder} writable for you alone, remove that file, end the backend and start it anew");
             stranger(hint).into()
         }
         ConnectError::OtherProcess { expected, .. } => {
@@ -281,7 +281,7 @@ fn unreachable(error: ConnectError) -> Error {
 }
 
 /// The problem of a daemon that runs and whose socket was removed.
-fn deaf(pid: u32) -> Problem {
+fn socket_gone(pid: u32) -> Problem {
     not_running().with_hint(format!(
         "process {pid} is the backend, and its socket is gone: end it and try again"
     ))
@@ -309,7 +309,7 @@ fn request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Fu
 #[derive(Debug)]
 pub(crate) struct Carrier {
     pub(crate) stream: std::os::unix::net::UnixStream,
-    /// Bytes of it that have arrived already.
+    /// Bytes of the stream that have arrived already.
     pub(crate) received: Bytes,
 }
 

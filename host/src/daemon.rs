@@ -2,7 +2,8 @@
 //!
 //! One daemon a home directory. The lock on `backend.lock` is held for as long as the daemon lives, so that whether it
 //! runs is never guessed from a pid. `backend.json` says who and where it is; `backend.pid` holds the pid and nothing
-//! else, for scripts; the command line talks to it over `backend.sock`. What requests do is `http`'s and `session`'s.
+//! else, for scripts; the command line talks to it over `backend.sock`. Modules `http` and
+//! `session` handle the requests.
 
 mod life;
 mod lock;
@@ -182,8 +183,8 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         home: home.clone(),
         environment,
     });
-    // Only now: a connection that waited in a queue would be looked up long after it was made.
-    let sockets = http::Sockets {
+    // Listen last: the owner of a connection that waited in the queue would be looked up too late.
+    let sockets = http::ServerSockets {
         tcp: port.listen()?,
         unix: socket::listen(&home).map_err(|error| start_failure("the socket of", &home, &error))?,
     };

@@ -46,7 +46,7 @@ use openapi::Table;
 
 pub use access::Traffic;
 pub(crate) use auth::is_own_user;
-pub use listener::{Peer, Sockets};
+pub use listener::{Peer, ServerSockets};
 pub use owner::listener_of;
 pub use serve::serve;
 

@@ -255,8 +255,8 @@ pub const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 // ---- taint ----
 
-/// Places that one call notes and that may not be the user's own. A directory of packages counts once. A call that reads
-/// more of them taints, so this is more than a repository has logs and lock files.
+/// Places outside the user's own files that one call records. A directory of packages counts once. A call with more
+/// places taints, so the bound is above the number of logs and lock files in a usual repository.
 pub const CALL_PLACES_MAX: usize = 1_024;
 
 /// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
@@ -371,14 +371,14 @@ pub const IGNORE_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Patterns of one ignore file that counts. Compiling one takes up to 70 µs and 4 KB; real files have some dozens.
 pub const IGNORE_FILE_PATTERNS_MAX: usize = 4_000;
 
-/// Bytes of all ignore files that count in one walk. Those of the Linux kernel's tree have 30 KB together.
+/// Bytes of all ignore files that count in one walk. The ignore files of the Linux kernel's tree have 30 KB together.
 pub const IGNORE_WALK_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Patterns of all ignore files that count in one walk, and that are kept compiled: short ones cost as much as long ones,
-/// so [`IGNORE_WALK_BYTES_MAX`] alone would allow half a million.
+/// Patterns of all ignore files that count in one walk, and of all that the cache keeps compiled. A short pattern costs
+/// as much as a long one, so [`IGNORE_WALK_BYTES_MAX`] alone would allow half a million.
 pub const IGNORE_WALK_PATTERNS_MAX: usize = 8_000;
 
-/// Directories above one another whose ignore files count. Each entry is matched against the rules of every one of them.
+/// Nested directories whose ignore files count. Each entry is matched against the rules of all directories above it.
 pub const IGNORE_LEVELS_MAX: usize = 64;
 
 /// Compiled ignore files that are kept for the next walk. Repositories of one team have a handful, the largest some

@@ -48,11 +48,11 @@ pub(crate) struct Line {
     pending: Mutex<HashMap<String, Pending>>,
     /// Cancelled once the client will say nothing more: what only it could answer has no answer then.
     hung_up: CancellationToken,
-    /// Ends what serves this session.
+    /// Cancels the service of this session.
     stop: CancellationToken,
-    /// When the client last asked for something, or a call ended.
+    /// Time of the client's last request, or of the end of its last call.
     used: Mutex<Instant>,
-    /// Absent once the session was evicted.
+    /// The session's share of `MCP_CONNECTIONS_MAX`; absent once the session was evicted.
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
@@ -70,12 +70,13 @@ impl Line {
         })
     }
 
-    /// Notes that the client is there.
+    /// Records that the client is active now.
     fn touch(&self) {
         *locked(&self.used) = Instant::now();
     }
 
-    /// A place for a call, unless all are taken. Calls that have waited too long for an answer give theirs back.
+    /// Takes a permit for a call, unless all are taken. Calls that have waited too long for an answer give their permits
+    /// back first.
     fn take_call_place(&self) -> Option<OwnedSemaphorePermit> {
         self.drop_unanswered();
         Arc::clone(&self.calls).try_acquire_owned().ok()
@@ -86,7 +87,7 @@ impl Line {
         self.pending().retain(|_, waiting| !waiting.is_over());
     }
 
-    /// Ends the session and gives its place, unless a call is under way. No call begins afterwards.
+    /// Ends the session and returns its permit, unless a call is under way. No call begins afterwards.
     fn evict(&self) -> Option<OwnedSemaphorePermit> {
         self.drop_unanswered();
         let all = u32::try_from(limits::MCP_CALLS_MAX).expect("it is small");
@@ -97,7 +98,7 @@ impl Line {
         locked(&self.place).take()
     }
 
-    /// True for this very session.
+    /// True where `other` refers to this session.
     fn is(self: &Arc<Self>, other: &Weak<Self>) -> bool {
         std::ptr::eq(Arc::as_ptr(self), other.as_ptr())
     }
@@ -121,7 +122,7 @@ pub(crate) struct Server {
     sessions: Arc<Sessions>,
     /// How its session comes about, where it has none from the start.
     connecting: Option<Arc<Connecting>>,
-    /// Ends what serves this server.
+    /// Cancels the service of this server.
     stop: CancellationToken,
     /// The session of this connection.
     line: OnceCell<Arc<Line>>,
@@ -139,7 +140,7 @@ impl Server {
         }
     }
 
-    /// A server whose session begins with a handshake, or with a request that needs none. `stop` ends what serves it.
+    /// A server whose session begins with a handshake, or with a request that needs none. `stop` cancels its service.
     fn to_connect(sessions: Arc<Sessions>, connecting: Arc<Connecting>, stop: CancellationToken) -> Self {
         Self {
             sessions,

@@ -78,7 +78,7 @@ pub struct Options {
     pub scan_time: Option<Duration>,
     /// Where walks are kept for the next time that the same repository is opened.
     pub scans: Option<Arc<Scans>>,
-    /// Ends the opening, which reads the repository's own file.
+    /// Cancels the opening, which reads the repository's own settings file.
     pub cancel: CancellationToken,
 }
 
@@ -381,7 +381,7 @@ impl Repository {
     /// The dot name at the top level that writing to `path` would create, unless it is on the list of harmless ones.
     ///
     /// Tools take their settings from such names, often without a question, and no table can know them all. A folder
-    /// that replaces a file counts as new, and so does a name that the system does not let us look at.
+    /// that replaces a file counts as new, and so does a name that cannot be looked up.
     pub(crate) fn find_new_dot_name<'a>(&self, path: &'a str) -> Option<&'a str> {
         let name = rules::find_unlisted_dot_name(path)?;
         let needs_directory = name.len() < path.len();
@@ -789,7 +789,7 @@ fn io_error(path: &str, errno: Errno) -> OpenError {
     }
 }
 
-/// Without an end, for tests.
+/// Shorthands without cancellation, for tests.
 #[cfg(any(test, fuzzing))]
 impl Repository {
     pub(crate) fn open_at(&self, path: &str) -> Result<Opened, OpenError> {

@@ -602,7 +602,7 @@ impl Sessions {
         .await
     }
 
-    /// How a request opens its repository; `cancel` ends that.
+    /// The options with which a request opens its repository; `cancel` cancels the opening.
     fn repository_options(&self, settings: &PolicySettings, cancel: &CancellationToken) -> repository::Options {
         repository::Options {
             scan_time: self.scan_time,

@@ -17,7 +17,7 @@ use crate::http::{auth, diag};
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux lists sockets"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Receivers {
-    /// Each of them can read what is sent.
+    /// Users that can each read the bytes that are sent.
     Users(BTreeSet<u32>),
     /// No socket of this network namespace holds the other end, for example behind a container's published port.
     NotHere,
@@ -28,7 +28,7 @@ pub(crate) enum Receivers {
 /// One socket as the kernel lists it.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Socket {
+struct ListedSocket {
     local: SocketAddr,
     remote: SocketAddr,
     uid: u32,
@@ -52,14 +52,14 @@ pub(crate) fn receivers(_server: SocketAddr, _ours: SocketAddr) -> Receivers {
 #[cfg(target_os = "linux")]
 fn combine(
     server: SocketAddr,
-    mut other_end: impl FnMut() -> Option<Socket>,
-    listeners: impl FnOnce() -> Vec<Socket>,
+    mut other_end: impl FnMut() -> Option<ListedSocket>,
+    listeners: impl FnOnce() -> Vec<ListedSocket>,
 ) -> Receivers {
     let mut end = other_end();
     let listeners = listeners();
     if !end.is_some_and(|end| end.is_held) {
-        // It may have been accepted meanwhile, and its listener closed. An end that is still not accepted proves that
-        // its listener was open when the listeners were read.
+        // The connection may have been accepted meanwhile, and its listener closed. An end that is still not accepted
+        // proves that its listener was open when the listeners were read.
         end = other_end();
     }
     let accepted = end.filter(|end| end.is_held);
@@ -75,9 +75,9 @@ fn combine(
 /// The listeners that a connection to `server` can reach: those of its address and of all addresses. A listener of all
 /// IPv6 addresses takes IPv4 connections only where no IPv4 listener does.
 #[cfg(target_os = "linux")]
-fn reachable(listeners: &[Socket], server: SocketAddr) -> Vec<Socket> {
+fn reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket> {
     let of_port = listeners.iter().filter(|socket| socket.local.port() == server.port());
-    let (direct, other): (Vec<Socket>, Vec<Socket>) = of_port
+    let (direct, other): (Vec<ListedSocket>, Vec<ListedSocket>) = of_port
         .filter(|socket| socket.local.ip() == server.ip().to_canonical() || socket.local.ip().is_unspecified())
         .partition(|socket| socket.local.is_ipv4() == server.ip().to_canonical().is_ipv4());
     match direct.is_empty() {
@@ -88,9 +88,9 @@ fn reachable(listeners: &[Socket], server: SocketAddr) -> Vec<Socket> {
 
 /// The server's end of a connection.
 #[cfg(target_os = "linux")]
-fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<Socket> {
+fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
     let (server, ours) = (diag::canonical(server), diag::canonical(ours));
-    let is_it = |socket: &Socket| socket.local == server && socket.remote == ours;
+    let is_it = |socket: &ListedSocket| socket.local == server && socket.remote == ours;
     // Without such a connection the kernel may answer with the listener.
     let found = netlink::ask(&diag::question(server, ours)).unwrap_or_else(|_| in_tables());
     found.into_iter().find(is_it)
@@ -98,28 +98,28 @@ fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<Socket> {
 
 /// All listeners of the server's port.
 #[cfg(target_os = "linux")]
-fn listeners(server: SocketAddr) -> Vec<Socket> {
+fn listeners(server: SocketAddr) -> Vec<ListedSocket> {
     netlink::listeners(server.port()).unwrap_or_else(|_| {
-        let is_listener = |socket: &Socket| socket.remote.port() == 0;
+        let is_listener = |socket: &ListedSocket| socket.remote.port() == 0;
         in_tables().into_iter().filter(is_listener).collect()
     })
 }
 
 /// The sockets of `/proc/net/tcp` and `/proc/net/tcp6`, for kernels that refuse netlink. None where these cannot be read.
 #[cfg(target_os = "linux")]
-fn in_tables() -> Vec<Socket> {
+fn in_tables() -> Vec<ListedSocket> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|place| std::fs::read_to_string(place).unwrap_or_default());
     tables.iter().flat_map(|table| rows(table)).collect()
 }
 
 #[cfg(target_os = "linux")]
-fn rows(table: &str) -> impl Iterator<Item = Socket> {
+fn rows(table: &str) -> impl Iterator<Item = ListedSocket> {
     table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, local, remote, _, _, _, _, uid, _, inode, ..] = fields[..] else {
             return None;
         };
-        Some(Socket {
+        Some(ListedSocket {
             local: auth::address(local)?,
             remote: auth::address(remote)?,
             uid: uid.parse().ok()?,
@@ -137,7 +137,7 @@ mod netlink {
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto, socket_with};
 
     use super::diag::{self, ANSWER, BY_FAMILY, HEAD};
-    use super::{Socket, SocketAddr, io};
+    use super::{ListedSocket, SocketAddr, io};
 
     /// `NLM_F_REQUEST | NLM_F_DUMP`: a list, not one answer.
     const DUMP: u16 = 0x301;
@@ -153,7 +153,7 @@ mod netlink {
     const DATAGRAMS_MAX: usize = 64;
 
     /// All listeners of a port, IPv4 and IPv6.
-    pub(super) fn listeners(port: u16) -> io::Result<Vec<Socket>> {
+    pub(super) fn listeners(port: u16) -> io::Result<Vec<ListedSocket>> {
         let mut found = Vec::new();
         for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
             let mut message = diag::question(SocketAddr::new(any, port), SocketAddr::new(any, 0));
@@ -165,7 +165,7 @@ mod netlink {
     }
 
     /// Sends one question and reads its answer. An error means that the kernel does not answer such questions.
-    pub(super) fn ask(message: &[u8]) -> io::Result<Vec<Socket>> {
+    pub(super) fn ask(message: &[u8]) -> io::Result<Vec<ListedSocket>> {
         let kind = Some(netlink::SOCK_DIAG);
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, kind)?;
         sendto(&socket, message, SendFlags::DONTWAIT, &SocketAddrNetlink::new(0, 0))?;
@@ -185,7 +185,7 @@ mod netlink {
     }
 
     /// Reads the messages of a datagram. True where the answer ends with it.
-    pub(super) fn read(mut datagram: &[u8], found: &mut Vec<Socket>) -> io::Result<bool> {
+    pub(super) fn read(mut datagram: &[u8], found: &mut Vec<ListedSocket>) -> io::Result<bool> {
         while !datagram.is_empty() {
             let length = diag::bytes(datagram, 0).map(u32::from_ne_bytes).ok_or_else(invalid)? as usize;
             let kind = diag::bytes(datagram, 4).map(u16::from_ne_bytes).ok_or_else(invalid)?;
@@ -217,9 +217,9 @@ mod netlink {
         }
     }
 
-    fn socket(message: &[u8]) -> Option<Socket> {
+    fn socket(message: &[u8]) -> Option<ListedSocket> {
         let body = message.get(HEAD..ANSWER)?;
-        Some(Socket {
+        Some(ListedSocket {
             local: diag::address(body[0], diag::bytes(body, 4)?, diag::bytes(body, 8)?)?,
             remote: diag::address(body[0], diag::bytes(body, 6)?, diag::bytes(body, 24)?)?,
             uid: u32::from_ne_bytes(diag::bytes(body, 64)?),

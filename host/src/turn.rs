@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Problem;
 use crate::limits;
 use crate::provider::{
-    Mark, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec, Usage,
-    codes, estimated_tokens,
+    LabelMark, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec,
+    Usage, codes, estimated_tokens,
 };
 
 pub(crate) use calls::bounded_text;
@@ -107,8 +107,8 @@ pub struct Turn<'a> {
     pub steps: u32,
     /// Tokens that earlier turns of the same conversation have used; they count, too.
     pub usage: Usage,
-    /// Stands in the labels of tool results, and is the same in all turns of one conversation.
-    pub mark: Mark,
+    /// The mark in the labels of tool results. All turns of one conversation share it.
+    pub mark: LabelMark,
     /// Ends the turn at once.
     pub cancel: CancellationToken,
 }
@@ -135,7 +135,7 @@ impl<'a> Turn<'a> {
             deadline: None,
             steps: 0,
             usage: Usage::default(),
-            mark: Mark::random(),
+            mark: LabelMark::random(),
             cancel: CancellationToken::new(),
         }
     }

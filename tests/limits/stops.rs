@@ -114,7 +114,7 @@ fn functions() -> BTreeSet<String> {
     interfaces.into_iter().flat_map(of).collect()
 }
 
-/// Every route. `/mcp` speaks a protocol of its own, whose calls are calls of skills.
+/// Every route but `/mcp`, which speaks a protocol of its own and calls skills.
 fn routes() -> BTreeSet<String> {
     let description: Value = serde_json::from_str(ROUTES).expect("JSON");
     let paths = description["paths"].as_object().expect("there are routes");

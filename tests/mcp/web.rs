@@ -274,7 +274,7 @@ fn who_may_ask_is_the_gates_business_here_as_elsewhere() {
     assert_eq!(refused.json()["error"]["code"], "forbidden");
 }
 
-/// A client that goes without a word leaves its connection behind.
+/// A client that goes without a DELETE leaves its connection behind.
 #[test]
 fn a_bounded_number_of_agents_is_connected() {
     let (home, repository) = (Home::offline(), folder(FILES));
@@ -282,7 +282,7 @@ fn a_bounded_number_of_agents_is_connected() {
     let connect = || Web::connected(&address, repository.path());
     let connected: Vec<Web> = (0..limits::MCP_CONNECTIONS_MAX).map(|_| connect()).collect();
     let list = request(2, "tools/list", json!({}));
-    // The oldest one says something, so that the second one is idle longest.
+    // The oldest client sends a request, so that the second client is idle longest.
     connected[0].post(&list).expect(200);
     let more = connect();
     assert_eq!(running(&home), limits::MCP_CONNECTIONS_MAX, "one was ended for it");
@@ -321,7 +321,7 @@ fn a_bounded_number_of_agents_is_connected() {
     };
     assert!(shared().body.contains("def f(x)"));
     assert_eq!(running(&home), limits::MCP_CONNECTIONS_MAX);
-    // That one is evicted as any other, and begins anew.
+    // The shared session of such a client is evicted like any other, and begins anew.
     let newer: Vec<Web> = (0..limits::MCP_CONNECTIONS_MAX - 1).map(|_| connect()).collect();
     assert!(shared().body.contains("def f(x)"));
     assert_eq!(running(&home), limits::MCP_CONNECTIONS_MAX);
@@ -370,7 +370,7 @@ fn an_agent_with_a_call_under_way_keeps_its_connection_and_a_cancelled_call_keep
         read["result"]["structuredContent"]["message"] == "32 calls of this connection are under way"
     };
     until("all places are taken", full);
-    // It is idle longest, but not idle.
+    // Its last request is the oldest, but a call is under way.
     let others: Vec<Web> = (0..=limits::MCP_CONNECTIONS_MAX)
         .map(|_| Web::connected(&address, repository.path()))
         .collect();
@@ -384,7 +384,7 @@ fn an_agent_with_a_call_under_way_keeps_its_connection_and_a_cancelled_call_keep
     }
     until("the places are free again", || !full());
     until("nothing of it is left", || processes(&mark).is_empty());
-    // Without a call under way it makes room like any other.
+    // Without a call under way the agent is evicted like any other.
     let newer: Vec<Web> = (0..=limits::MCP_CONNECTIONS_MAX)
         .map(|_| Web::connected(&address, repository.path()))
         .collect();

@@ -18,15 +18,15 @@ use super::{KEY, LOCAL, repository, serve};
 use crate::conformance::http;
 use crate::support::{Finished, Home, holds};
 
-/// A person's user id, and neither ours nor that of a system account.
+/// The user id of another person: neither ours nor a system account's.
 const STRANGER: u32 = 65_533;
 
-/// A system account's.
+/// The user id of a system account.
 const SYSTEM: u32 = 998;
 
 /// Behaviour of a server towards a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum ServerBehaviour {
     /// It answers.
     Accepts,
     /// It answers, and has closed its own direction at once, so that its socket is not in the usual state.
@@ -43,7 +43,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(user: u32, address: SocketAddr, manner: Manner) -> Self {
+    fn start(user: u32, address: SocketAddr, manner: ServerBehaviour) -> Self {
         let (heard, connections) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicUsize>::default());
         let (sender, receiver) = channel();
         let (bytes, count) = (Arc::clone(&heard), Arc::clone(&connections));
@@ -54,12 +54,12 @@ impl Server {
             }
             let listener = TcpListener::bind(address).expect("loopback has a free port");
             sender.send(listener.local_addr()).expect("the test waits");
-            if manner == Manner::Waits {
+            if manner == ServerBehaviour::Waits {
                 std::thread::sleep(Duration::from_secs(2));
             }
             for stream in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::Relaxed);
-                if manner == Manner::ClosesOneDirection {
+                if manner == ServerBehaviour::ClosesOneDirection {
                     let _ = stream.shutdown(std::net::Shutdown::Write);
                 }
                 listen_to(stream, &bytes);
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-/// Takes what comes, and refuses it.
+/// Records the request, and refuses it.
 fn listen_to(mut stream: TcpStream, heard: &Mutex<Vec<u8>>) {
     stream
         .set_read_timeout(Some(Duration::from_millis(500)))
@@ -111,7 +111,7 @@ fn is_root() -> bool {
 
 #[test]
 fn a_model_server_of_another_user_gets_no_key_and_no_code() {
-    let server = Server::start(STRANGER, loopback(), Manner::Accepts);
+    let server = Server::start(STRANGER, loopback(), ServerBehaviour::Accepts);
     let home = server.home("127.0.0.1", "");
     let finished = explain(&home).expect(1);
     if !is_root() {
@@ -126,7 +126,7 @@ fn a_model_server_of_another_user_gets_no_key_and_no_code() {
     );
     holds(&finished.stderr, &[&said]);
     assert!(!finished.stderr.contains("trying again"), "{}", finished.stderr);
-    // Every other way to ask it something: the lists of models, and the tiny turns of a probe.
+    // The other requests to a server: the list of models, and the short turns of a probe.
     let doctor = home.run(Path::new("/"), &["doctor", "--probe"]).expect(1).stdout;
     holds(&doctor, &["fail  provider        Nothing was sent: the server at "]);
     let models = http::ask(&home.serve(), "GET", "/models", &[]);
@@ -136,18 +136,18 @@ fn a_model_server_of_another_user_gets_no_key_and_no_code() {
 }
 
 #[test]
-fn a_stranger_hides_neither_by_the_state_of_its_socket_nor_behind_another_address() {
+fn socket_state_and_local_address_do_not_hide_a_strangers_server() {
     let all_v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     let all_v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
     let v6 = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 0);
     for (address, manner, host) in [
-        (loopback(), Manner::Waits, "127.0.0.1"),
-        (loopback(), Manner::ClosesOneDirection, "127.0.0.1"),
-        (all_v4, Manner::Waits, "localhost"),
-        (all_v6, Manner::Accepts, "127.0.0.1"),
-        (all_v6, Manner::Waits, "127.0.0.1"),
-        (v6, Manner::Accepts, "[::1]"),
-        (all_v4, Manner::Accepts, "0.0.0.0"),
+        (loopback(), ServerBehaviour::Waits, "127.0.0.1"),
+        (loopback(), ServerBehaviour::ClosesOneDirection, "127.0.0.1"),
+        (all_v4, ServerBehaviour::Waits, "localhost"),
+        (all_v6, ServerBehaviour::Accepts, "127.0.0.1"),
+        (all_v6, ServerBehaviour::Waits, "127.0.0.1"),
+        (v6, ServerBehaviour::Accepts, "[::1]"),
+        (all_v4, ServerBehaviour::Accepts, "0.0.0.0"),
     ] {
         if address.is_ipv6() && TcpListener::bind(address).is_err() {
             continue;
@@ -162,13 +162,13 @@ fn a_stranger_hides_neither_by_the_state_of_its_socket_nor_behind_another_addres
 }
 
 #[test]
-fn system_accounts_and_a_trusted_user_are_sent_to() {
+fn servers_of_system_accounts_and_of_a_trusted_user_get_requests() {
     for (user, further) in [
         (SYSTEM, ""),
         (STRANGER, "trust_loopback_user = \"65533\""),
         (rustix::process::geteuid().as_raw(), ""),
     ] {
-        let server = Server::start(user, loopback(), Manner::Accepts);
+        let server = Server::start(user, loopback(), ServerBehaviour::Accepts);
         explain(&server.home("127.0.0.1", further)).expect(1);
         holds(&server.heard(), &[KEY, "Counts crates"]);
     }
@@ -188,7 +188,7 @@ fn a_trusted_user_that_does_not_exist_is_an_error() {
     explain(&trusting).expect(0);
 }
 
-/// A repository names no user: it is not the one whose key and code are at stake.
+/// Only the user's own configuration names a trusted user, because the user's key and code are at stake.
 #[test]
 fn a_repository_cannot_name_a_trusted_user() {
     let server = serve([Round::text("Fine.")]);

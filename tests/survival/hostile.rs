@@ -16,8 +16,8 @@ use tempfile::TempDir;
 use super::kibibytes;
 use crate::support::{Finished, Home, folder, full, git, say};
 
-/// The longest time of a call: its own limit with a margin for a machine that does other things, too. What runs a program
-/// has a limit of its own, which no repository of this set needs.
+/// The longest time of a call: its own limit with a margin for a machine that does other things, too. Calls that run a
+/// program have a longer limit, which no repository of this set needs.
 const CALL_MAX: Duration = Duration::from_secs(60);
 
 /// The longest time in which a call in another repository is answered. It takes some ten milliseconds on a free machine.
@@ -32,7 +32,7 @@ fn write(root: &Path, path: &str, content: impl AsRef<[u8]>) {
     fs::write(place, content).expect("files can be written");
 }
 
-/// Forty folders in one another, each with an ignore file of 1 MiB.
+/// Forty nested folders, each with an ignore file of 1 MiB.
 fn nested_ignore_files(root: &Path) {
     let rules: String = (0..26_000).map(|number| format!("a*{number}b?c[de]*.py\n")).collect();
     let mut path = String::new();
@@ -43,7 +43,7 @@ fn nested_ignore_files(root: &Path) {
     }
 }
 
-/// Ignore files that just fit into each bound, and files that they are matched against.
+/// Ignore files at the limit of each bound, and files that are matched against them.
 fn costly_ignore_files(root: &Path) {
     let rules: String = (0..1_000).map(|number| format!("*a*b*{number}?*c*.py\n")).collect();
     for number in 0..16 {
@@ -113,7 +113,7 @@ fn cyclic_links(root: &Path) {
     fs::hard_link(root.join("a.py"), root.join("c.py")).expect("links can be made");
 }
 
-/// A call of each skill, with what it must be granted.
+/// A call of each skill, with the effects that it must be granted.
 fn calls() -> [(&'static str, Value, &'static [&'static str]); 12] {
     [
         ("list_files", json!({"recursive": true}), &[]),
@@ -164,7 +164,7 @@ impl Scene {
         scene
     }
 
-    /// Calls a skill in the small repository; how long that takes.
+    /// Calls a skill in the small repository, and returns the time that it takes.
     fn ask_elsewhere(&self) -> Duration {
         let since = Instant::now();
         let arguments = ["skill", "call", "read_file", r#"{"path": "a.py"}"#];
@@ -212,7 +212,7 @@ fn survives(name: &str, make: fn(&Path)) {
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         let (finished, took, others) = scene.run(&line);
         let what = if line[0] == "context" { line[0] } else { line[2] };
-        // It worked, or it says why not: nothing crashed, and nothing of ours gave up.
+        // The call worked, or its error has a clear reason: no crash, no panic and no internal error.
         let is_clear = finished.code == 0 || (matches!(finished.code, 1 | 2) && finished.stderr.contains("[error] "));
         let is_ours = ["crashed", "panicked", "internal"]
             .iter()
@@ -285,7 +285,7 @@ fn calls_that_were_cancelled_in_a_hostile_repository_keep_no_turn() {
         .collect();
     std::thread::sleep(Duration::from_millis(300));
     for client in &mut clients {
-        // One that has ended already has no turn either.
+        // A call that has ended already holds no turn either.
         let _ = client.kill();
         client.wait().expect("it ends");
     }

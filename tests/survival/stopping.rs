@@ -1,8 +1,8 @@
 //! The work for a request stops when its client leaves or its session is cancelled: each route and each skill that can work
 //! for long, on the real daemon and its helper processes.
 //!
-//! The kernel counts the work: inotify reports each folder of the repository that is opened, by whatever process. The
-//! test opens a marker then; of all that there is to open, a part at most may be opened after that.
+//! The kernel counts the work: inotify reports each folder of the repository that any process opens. The test opens a
+//! marker when the client leaves, and only a part of all folders may be opened after the marker.
 //! `tests/limits/stops.toml` names these tests.
 
 use std::fs;
@@ -26,19 +26,19 @@ const FOLDERS: usize = 80;
 /// wait for a processor.
 const OPENINGS_MAX: usize = FOLDERS * FOLDERS / 4;
 
-/// Tries to leave before the answer is there.
+/// Attempts to leave before the answer is there.
 const TRIES: usize = 10;
 
-/// How long nothing must be opened for the work to count as ended.
+/// Time without an opening after which the work counts as ended.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// Counts what is opened in the repository.
-struct Openings {
+/// Counts the folders that are opened in the repository.
+struct OpeningCounter {
     queue: OwnedFd,
     root: PathBuf,
 }
 
-impl Openings {
+impl OpeningCounter {
     fn watch(root: &Path) -> Self {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("the system has inotify");
         for number in 0..FOLDERS {
@@ -48,7 +48,7 @@ impl Openings {
         Self { queue, root }
     }
 
-    /// The names of what was opened since the last time.
+    /// The names of the folders that were opened since the last call.
     fn take(&self) -> Vec<String> {
         let mut buffer = [MaybeUninit::uninit(); 64 * 1024];
         let mut reader = inotify::Reader::new(&self.queue, &mut buffer);
@@ -62,7 +62,7 @@ impl Openings {
         }
     }
 
-    /// Waits until something is opened; how much that is.
+    /// Waits until something is opened, and returns the number of openings.
     fn wait(&self) -> usize {
         for _ in 0..60_000 {
             match self.take().len() {
@@ -73,7 +73,7 @@ impl Openings {
         panic!("the work never begins")
     }
 
-    /// How many openings there were since the last look, and how many come from now on until nothing is opened any more.
+    /// Counts the openings since the last call, and the openings from now on until nothing is opened any more.
     fn around_now(&self) -> (usize, usize) {
         let marker = self.root.join("d0/marker");
         fs::File::open(marker).expect("the marker is there");
@@ -126,10 +126,10 @@ impl Scene {
     fn stops(&self, what: &str, begin: impl Fn(&Self) -> Connection, leave: impl Fn(&Self, Connection)) {
         let mut counts = Vec::new();
         for number in 0..TRIES {
-            // A list that still holds would not be made again.
+            // A file list that is still valid would not be made again.
             let place = self.repository.path().join(format!("new{number}"));
             fs::write(&place, "").expect("files can be written");
-            let openings = Openings::watch(self.repository.path());
+            let openings = OpeningCounter::watch(self.repository.path());
             let connection = begin(self);
             let first = openings.wait();
             leave(self, connection);
@@ -137,7 +137,7 @@ impl Scene {
             let before = first + before;
             fs::remove_file(place).expect("it is there");
             counts.push((before, after));
-            // One that was at its end already proves nothing.
+            // Work that was at its end already proves nothing.
             if after <= OPENINGS_MAX && before + after < FOLDERS * FOLDERS {
                 break;
             }

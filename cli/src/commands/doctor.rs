@@ -13,7 +13,7 @@ use host::daemon;
 use host::process::confine;
 use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
-use host::provider::{self, ProbeReport, ProbeVerdict, ServerLook};
+use host::provider::{self, ProbeReport, ProbeVerdict, ServerReport};
 use host::repository::Narrowing;
 use host::room::{self, Disk, Room};
 use host::session::preflight::preflight;
@@ -444,14 +444,14 @@ async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
         return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
     }
     let (what, options) = (format!("asking {} for its models", settings.url), options(context));
-    let look = waiting(what, provider::look_at_server(settings, &options), context.output).await;
+    let look = waiting(what, provider::inspect_server(settings, &options), context.output).await;
     match look {
         Ok(look) => vec![reached(settings, &look), known(&settings.model, &look.models, settings)],
         Err(problem) => vec![Check::failed("provider", problem)],
     }
 }
 
-fn reached(settings: &ProviderSettings, look: &ServerLook) -> Check {
+fn reached(settings: &ProviderSettings, look: &ServerReport) -> Check {
     let answers = format!("{} answers", settings.url);
     Check::ok(
         "provider",
@@ -620,7 +620,7 @@ mod tests {
     #[test]
     fn a_server_whose_user_is_unknown_is_reported_as_unchecked() {
         let detail = |receiver_is_unknown| {
-            let look = ServerLook {
+            let look = ServerReport {
                 models: Vec::new(),
                 receiver_is_unknown,
             };

@@ -78,7 +78,7 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// True where one was running. Only the process that a connection has reached is signalled.
+/// True where a daemon was running. Only the process that a connection has reached is signalled.
 async fn stop(context: &Context) -> Result<bool, Error> {
     if context.backend.running()?.is_none() {
         return daemon::lost(&context.backend.home).map_or(Ok(false), |problem| Err(problem.into()));

@@ -305,7 +305,7 @@ pub(super) struct Look {
     catalogue: Arc<Catalogue>,
     layout: Arc<Layout>,
     repository: Arc<Repository>,
-    /// Ends the request.
+    /// Cancelled when the request ends.
     cancel: CancellationToken,
     list: Arc<FileList>,
     known: Vec<Option<u32>>,

@@ -12,20 +12,20 @@ use crate::http;
 /// Connections that the kernel keeps until they are accepted.
 const QUEUE_MAX: u32 = 1024;
 
-/// A port that is taken and not listened on yet, so that no connection waits while the daemon is not ready.
+/// A port that is bound and does not listen yet, so that no connection waits for a daemon that is not ready.
 pub(super) struct BoundPort {
     socket: TcpSocket,
     address: SocketAddr,
 }
 
-/// Takes the port of an address, or says why not.
+/// Binds the port of an address.
 pub(super) fn bind(address: SocketAddr) -> Result<BoundPort, Problem> {
     let bind = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
             SocketAddr::V6(_) => TcpSocket::new_v6(),
         }?;
-        // Connections of the daemon before may not have ended yet.
+        // Connections of the previous daemon may not have ended yet.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let address = socket.local_addr()?;
@@ -40,7 +40,7 @@ impl BoundPort {
         self.address
     }
 
-    /// Listens. Another process that also waited with this may have been faster.
+    /// Listens. Fails where another process bound the same port and listens already.
     pub(super) fn listen(self) -> Result<TcpListener, Problem> {
         self.socket
             .listen(QUEUE_MAX)
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_that_is_bound_takes_connections_once_it_is_listened_on() {
+    async fn a_bound_port_accepts_connections_once_it_listens() {
         let bound = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
         let address = bound.address();
         tokio::net::TcpStream::connect(address)
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_that_wait_with_listening_the_second_one_finds_the_port_taken() {
+    async fn of_two_processes_that_bind_a_port_only_the_first_can_listen() {
         let first = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
-        // Not every kernel lets two sockets have a port that neither listens on.
+        // Some kernels refuse to bind a port twice, even when neither socket listens.
         let Ok(second) = bind(first.address()) else { return };
         let _listener = first.listen().expect("it is free");
         let taken = second.listen().expect_err("it is taken");

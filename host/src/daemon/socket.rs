@@ -1,8 +1,8 @@
 //! `backend.sock`: the Unix socket in the home over which the command line talks to the daemon.
 //!
 //! It is for the owner alone: its file has mode 0600, and both sides ask the kernel which user is at the other end
-//! (`SO_PEERCRED`) before they send or read anything; the server's side of that is `http`'s. Only the holder of
-//! `backend.lock` makes, replaces or removes it.
+//! (`SO_PEERCRED`) before they send or read anything. The server's check is in `http`. Only the holder of
+//! `backend.lock` creates, replaces or removes the socket.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ const NAME: &str = "backend.sock";
 /// Bytes of a path that the address of a Unix socket holds, with the zero at its end.
 const ADDRESS_BYTES_MAX: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 
-/// Pause before a server whose queue of connections is full is tried again.
+/// Pause before another attempt to connect, where the server's queue of connections is full.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 /// The path of the socket of a home.
@@ -30,14 +30,14 @@ pub fn socket_path(home: &Path) -> PathBuf {
     home.join(NAME)
 }
 
-/// A path of the socket that fits into an address.
-struct Address {
+/// A path to the socket that fits into a socket address.
+struct SocketAddress {
     path: PathBuf,
-    /// What the path leads through, where the real one is too long.
+    /// Handle of the home. The path goes through it where the real path is too long.
     _folder: Option<OwnedFd>,
 }
 
-impl Address {
+impl SocketAddress {
     fn new(home: &Path) -> io::Result<Self> {
         let path = socket_path(home);
         if path.as_os_str().len() < ADDRESS_BYTES_MAX {
@@ -56,38 +56,38 @@ impl Address {
     }
 }
 
-/// Listens on the socket of a home whose lock is held. One that a killed daemon has left is replaced.
+/// Listens on the socket of a home whose lock this process holds. Replaces a socket that a killed daemon left.
 pub(super) fn listen(home: &Path) -> io::Result<UnixListener> {
-    let address = Address::new(home)?;
+    let address = SocketAddress::new(home)?;
     if let Err(error) = fs::remove_file(&address.path)
         && error.kind() != io::ErrorKind::NotFound
     {
         return Err(error);
     }
     let listener = UnixListener::bind(&address.path)?;
-    // Whoever connects before this is asked for its user all the same.
+    // A client that connects before the mode is set has its user checked, too.
     fs::set_permissions(&address.path, fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// Why there is no connection to the daemon of a record.
+/// An error of connecting to the daemon of a record.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The socket is missing, or no process listens on it.
     #[error("Connection refused")]
     Refused(#[source] io::Error),
-    /// Another user's process listens on it. Nothing was sent.
+    /// Another user's process listens on the socket. Nothing was sent.
     #[error("`{}` is served by another user (uid {uid})", path.display())]
     OtherUser {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// The user.
+        /// User of the process that listens.
         uid: u32,
     },
-    /// A process of this user listens on it that the record does not name. Nothing was sent.
+    /// A process of this user that the record does not name listens on the socket. Nothing was sent.
     #[error("`{}` is served by another process than the backend (process {found}, not {expected})", path.display())]
     OtherProcess {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
         /// The process that listens.
         found: i32,
@@ -96,7 +96,8 @@ pub enum ConnectError {
     },
 }
 
-/// A daemon that a connection has reached: a process of this user, and the one of the record. Only such a one is signalled.
+/// A daemon that a connection has reached: a process of this user that the record names. Only such a process is
+/// signalled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReachedDaemon {
     home: PathBuf,
@@ -109,7 +110,7 @@ impl ReachedDaemon {
         &self.record
     }
 
-    /// The home that it serves.
+    /// The home that the daemon serves.
     pub fn home(&self) -> &Path {
         &self.home
     }
@@ -122,7 +123,7 @@ impl ReachedDaemon {
 
 /// Connects to the daemon of a record. Waits while its queue of connections is full, so put a time-out around it.
 pub async fn connect(home: &Path, record: &Record) -> Result<(UnixStream, ReachedDaemon), ConnectError> {
-    let address = Address::new(home).map_err(ConnectError::Refused)?;
+    let address = SocketAddress::new(home).map_err(ConnectError::Refused)?;
     let stream = loop {
         match UnixStream::connect(&address.path).await {
             Ok(stream) => break stream,
@@ -138,7 +139,7 @@ pub async fn connect(home: &Path, record: &Record) -> Result<(UnixStream, Reache
     Ok((stream, reached))
 }
 
-/// Checks the process that listens: the kernel has kept its user and its number since it began to.
+/// Checks the user and the pid of the process that listens. The kernel recorded both when that process began to listen.
 fn check_server(stream: &UnixStream, home: &Path, record: &Record) -> Result<(), ConnectError> {
     let server = stream.peer_cred().map_err(ConnectError::Refused)?;
     if !is_own_user(server.uid()) {
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_is_the_owners_alone_and_replaces_one_that_was_left() {
+    async fn a_socket_is_for_the_owner_alone_and_replaces_a_stale_one() {
         let home = tempfile::tempdir().expect("a temporary folder");
         drop(listen(home.path()).expect("the folder is writable"));
         assert!(socket_path(home.path()).exists(), "a killed daemon leaves it");
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_missing_socket_is_one_that_refuses() {
+    async fn a_missing_socket_refuses_connections() {
         let home = tempfile::tempdir().expect("a temporary folder");
         for home in [home.path().to_owned(), home.path().join("missing")] {
             let refused = connect(&home, &record()).await.expect_err("it is missing");
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_home_whose_path_is_too_long_for_an_address_has_a_socket_all_the_same() {
+    async fn a_home_with_a_path_beyond_the_address_length_has_a_socket() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for length in [90, 107, 108, 109, 150, 250] {
             let home = folder.path().join("x".repeat(length.min(250)));
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_the_record_does_not_name_is_not_talked_to() {
+    async fn a_process_that_the_record_does_not_name_is_refused() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let _listener = listen(home.path()).expect("the folder is writable");
         let other = Record {

@@ -1,7 +1,7 @@
 //! The files by which a daemon is found: `backend.json`, `backend.pid`, and the token.
 //!
 //! `backend.json` describes the daemon; `backend.pid` holds the pid and nothing else, for scripts. Neither proves
-//! anything: whether a daemon runs is a matter of the lock, and whether a process is it, of [`super::ReachedDaemon`].
+//! anything: the lock shows that a daemon runs, and [`super::ReachedDaemon`] shows which process it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -97,7 +97,7 @@ pub fn has_left(home: &Path, record: &Record) -> bool {
     }
 }
 
-/// Refuses a home that no daemon can work in: one of another user, and one that test runs can see.
+/// Refuses a home that belongs to another user, or that test runs can see.
 pub fn check_home(home: &Path) -> Result<(), Problem> {
     check_owner(home)?;
     // A run sees the system's directories as they are, and could connect to the socket there.
@@ -112,14 +112,14 @@ pub fn check_home(home: &Path) -> Result<(), Problem> {
     }
 }
 
-/// The path without links, as far as it exists.
+/// The path with its links resolved, as far as it exists.
 fn real_path(path: &Path) -> PathBuf {
     let resolve = |above: &Path| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?));
     path.ancestors().find_map(resolve).unwrap_or_else(|| path.to_owned())
 }
 
-/// Refuses a home of another user: its daemon would work as that user, or ours would leave files there that they could
-/// not touch. One that does not exist yet has no owner.
+/// Refuses a home of another user: a daemon there may run as that user, and files of our daemon would be out of that
+/// user's control. A home that does not exist yet has no owner.
 fn check_owner(home: &Path) -> Result<(), Problem> {
     let us = rustix::process::geteuid().as_raw();
     match fs::metadata(home) {
@@ -179,7 +179,7 @@ pub(super) fn publish(home: &Path, record: &Record) -> io::Result<()> {
     write_whole(&pid_path(home), record.pid.to_string().as_bytes())
 }
 
-/// Removes the files of [`publish`] and the socket. One that cannot be removed is stale, and readers check the lock.
+/// Removes the files of [`publish`] and the socket. A file that cannot be removed is stale; readers check the lock.
 pub(super) fn withdraw(home: &Path) {
     for place in [record_path(home), pid_path(home), socket::socket_path(home)] {
         if let Err(error) = fs::remove_file(&place)

@@ -1,4 +1,4 @@
-//! Ending a daemon from outside. A process is signalled only if a connection has reached it: [`ReachedDaemon`].
+//! Ending a daemon from outside. Only a process that a connection has reached is signalled: [`ReachedDaemon`].
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_process_that_has_only_the_number_of_the_daemon_is_not_signalled() {
+    async fn a_process_that_reuses_the_pid_of_the_daemon_is_not_signalled() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let _listener = socket::listen(home.path()).expect("the folder is writable");
         let stale = Record {

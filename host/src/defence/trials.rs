@@ -22,7 +22,7 @@ use super::Defence;
 use crate::api::{self, Operation, PolicyRequest};
 use crate::config::{Environment, Live};
 use crate::daemon;
-use crate::http::{self, AppState, Peer, Sockets, Traffic};
+use crate::http::{self, AppState, Peer, ServerSockets, Traffic};
 use crate::process::ProbeOutcome as Outcome;
 use crate::redaction::Redactor;
 use crate::repository::{Options, Repository};
@@ -286,7 +286,7 @@ fn ask_as_another_user() -> io::Result<Outcome> {
     let state = runtime.block_on(async { server(home.path(), listening) })?;
     let stop = CancellationToken::new();
     let served = runtime.spawn(http::serve(
-        Sockets { tcp, unix },
+        ServerSockets { tcp, unix },
         state,
         stop.clone().cancelled_owned(),
     ));

@@ -1,7 +1,7 @@
 //! The callers that are let in: the owner, by the token or over `backend.sock`, and, on Linux and loopback, a process of
 //! the same user.
 //!
-//! Reading the kernel's socket tables is a pure function here; `owner` says when they are read.
+//! Parsing the kernel's socket tables is a pure function here; `owner` decides when they are read.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -12,9 +12,9 @@ use crate::session::same_secret;
 /// How a request proved who it is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// It carried the token, or came over `backend.sock`, which is for the owner alone.
+    /// The request carried the token, or came over `backend.sock`, which is for the owner alone.
     Token,
-    /// It came over TCP from a process of the same user.
+    /// The request came over TCP from a process of the same user.
     SameUser,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn is_own_user(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw() && (uid != OVERFLOW_UID || maps_all_users())
 }
 
-/// True where no two users share the overflow id: outside of user namespaces, where it is a user like any other.
+/// True outside of user namespaces, where the overflow id belongs to one user.
 fn maps_all_users() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn another_user_is_not_the_own_one() {
+    fn a_foreign_uid_is_not_the_own_user() {
         let us = rustix::process::geteuid().as_raw();
         assert_eq!(is_own_user(us), us != OVERFLOW_UID || maps_all_users());
         assert!(!is_own_user(us + 1) && !is_own_user(us.wrapping_sub(1)));

@@ -1,7 +1,7 @@
 //! Asks the kernel over netlink (`sock_diag`) which user owns one TCP socket.
 //!
-//! `/proc/net/tcp` lists every socket of the machine and takes milliseconds to read; this asks about a single one. It
-//! is a pure encoding and decoding around one exchange that never waits.
+//! `/proc/net/tcp` lists every socket of the machine and takes milliseconds to read; this module asks about one socket.
+//! Encoding and decoding are pure functions around one exchange that never waits.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -32,23 +32,23 @@ const NO_ENTRY: i32 = -2;
 
 /// The kernel's answer about one socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// A process of this user holds it, and it is established.
+pub(super) enum OwnerAnswer {
+    /// The socket is established, and a process of this user holds it.
     Owner(u32),
     /// There is no such socket, it is not established, or no process holds it.
     NoOwner,
-    /// The kernel has no such socket, or no `sock_diag` for TCP: both are the same error.
+    /// The kernel has no such socket, or no `sock_diag` for TCP: both give one error number.
     NoEntry,
     /// Netlink cannot be used here.
     Refused,
 }
 
 /// Asks for the owner of the socket at `local` that is connected to `remote`.
-pub(super) fn find_owner(local: SocketAddr, remote: SocketAddr) -> Answer {
+pub(super) fn find_owner(local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
     let mut answer = [0; 1024];
     match exchange(&question(local, remote), &mut answer) {
         Ok(count) => read_answer(&answer[..count], local, remote),
-        Err(_) => Answer::Refused,
+        Err(_) => OwnerAnswer::Refused,
     }
 }
 
@@ -95,11 +95,11 @@ pub(crate) fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
 }
 
 /// Reads an answer, which must be about this very socket.
-fn read_answer(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> Answer {
+fn read_answer(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
     match bytes(answer, 4).map(u16::from_ne_bytes) {
-        Some(BY_FAMILY) => read_owner(answer, local, remote).map_or(Answer::NoOwner, Answer::Owner),
-        Some(ERROR) if bytes(answer, HEAD).map(i32::from_ne_bytes) == Some(NO_ENTRY) => Answer::NoEntry,
-        _ => Answer::Refused,
+        Some(BY_FAMILY) => read_owner(answer, local, remote).map_or(OwnerAnswer::NoOwner, OwnerAnswer::Owner),
+        Some(ERROR) if bytes(answer, HEAD).map(i32::from_ne_bytes) == Some(NO_ENTRY) => OwnerAnswer::NoEntry,
+        _ => OwnerAnswer::Refused,
     }
 }
 
@@ -173,9 +173,9 @@ mod tests {
     fn an_answer_counts_only_for_an_established_socket_that_a_process_holds() {
         let (peer, ours) = (at("127.0.0.1:40961"), at("127.0.0.1:8000"));
         let said = |state, inode| read_answer(&answer(peer, ours, state, 1001, inode), peer, ours);
-        assert_eq!(said(ESTABLISHED, 7), Answer::Owner(1001));
+        assert_eq!(said(ESTABLISHED, 7), OwnerAnswer::Owner(1001));
         for (state, inode) in [(6, 7), (10, 7), (ESTABLISHED, 0)] {
-            assert_eq!(said(state, inode), Answer::NoOwner, "{state} {inode}");
+            assert_eq!(said(state, inode), OwnerAnswer::NoOwner, "{state} {inode}");
         }
         let whole = answer(peer, ours, ESTABLISHED, 1001, 7);
         for (local, remote) in [
@@ -183,9 +183,13 @@ mod tests {
             (at("127.0.0.2:40961"), ours),
             (ours, peer),
         ] {
-            assert_eq!(read_answer(&whole, local, remote), Answer::NoOwner, "{local} {remote}");
+            assert_eq!(
+                read_answer(&whole, local, remote),
+                OwnerAnswer::NoOwner,
+                "{local} {remote}"
+            );
         }
-        let is_owner = |answer: &[u8]| matches!(read_answer(answer, peer, ours), Answer::Owner(_));
+        let is_owner = |answer: &[u8]| matches!(read_answer(answer, peer, ours), OwnerAnswer::Owner(_));
         assert!((0..whole.len()).all(|end| !is_owner(&whole[..end])), "cut");
     }
 
@@ -200,7 +204,7 @@ mod tests {
         };
         assert_eq!(
             (failed(-2), failed(-1), failed(-95)),
-            (Answer::NoEntry, Answer::Refused, Answer::Refused)
+            (OwnerAnswer::NoEntry, OwnerAnswer::Refused, OwnerAnswer::Refused)
         );
     }
 
@@ -224,12 +228,12 @@ mod tests {
             let told = find_owner(peer, ours);
             // Some machines refuse netlink.
             assert!(
-                matches!(told, Answer::Refused) || told == Answer::Owner(us),
+                matches!(told, OwnerAnswer::Refused) || told == OwnerAnswer::Owner(us),
                 "{address}: {told:?}"
             );
             drop(client);
             assert!(
-                !matches!(find_owner(peer, ours), Answer::Owner(_)),
+                !matches!(find_owner(peer, ours), OwnerAnswer::Owner(_)),
                 "{address}: it is closed"
             );
         }
@@ -239,7 +243,7 @@ mod tests {
         #[test]
         fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let read = read_answer(&bytes, at("127.0.0.1:1"), at("127.0.0.1:2"));
-            prop_assert!(!matches!(read, Answer::Owner(_)));
+            prop_assert!(!matches!(read, OwnerAnswer::Owner(_)));
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
     }
     let caller = door.identify(&request).and_then(|caller| {
         check_form(&request)?;
-        // Last, so that as little as possible happens between this look and the work.
+        // Check the connection last, so that little time passes between the check and the work.
         door.check_connection()?;
         Ok(caller)
     });
@@ -149,7 +149,7 @@ impl Door<'_> {
         }
     }
 
-    /// Finds out who asks.
+    /// Identifies the caller.
     fn identify(&self, request: &Request) -> Result<Option<Caller>, Problem> {
         let state = self.state;
         if self.is_over_unix() || auth::has_token(request.headers(), state.token()) {
@@ -211,7 +211,7 @@ fn host_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     }
 }
 
-/// The only value of a header; two of them are refused, because a browser sends one.
+/// The only value of a header. Two values are refused, because a browser sends one.
 fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, Problem> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -21,7 +21,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::auth::is_own_user;
 use super::owner::OwnerLookup;
-use super::stream::{ConnectionState, Stream};
+use super::stream::{ConnectionState, PeerStream};
 use crate::api::{ErrorBody, Problem};
 use crate::limits;
 
@@ -32,7 +32,7 @@ pub struct Peer {
     ours: Option<SocketAddr>,
     /// Absent where a test makes the request without a connection. Weak, so that a request which outlives its connection
     /// does not keep the socket open.
-    stream: Option<Weak<Stream>>,
+    stream: Option<Weak<PeerStream>>,
     same_user: Arc<OnceLock<bool>>,
     streams: Arc<AtomicUsize>,
     heads: Arc<Heads>,
@@ -65,7 +65,7 @@ struct Heads {
 }
 
 impl Peer {
-    fn unknown(address: PeerAddress, ours: Option<SocketAddr>, stream: Option<Weak<Stream>>) -> Self {
+    fn unknown(address: PeerAddress, ours: Option<SocketAddr>, stream: Option<Weak<PeerStream>>) -> Self {
         Self {
             address,
             ours,
@@ -94,10 +94,10 @@ impl Peer {
         self.address == PeerAddress::Unix
     }
 
-    /// True once the other end is gone: it can get no answer any more.
+    /// True once the other end is gone and can get no answer any more.
     pub(super) fn is_gone(&self) -> bool {
         let is_closed =
-            |stream: Option<Arc<Stream>>| stream.is_none_or(|stream| stream.state() == ConnectionState::Closed);
+            |stream: Option<Arc<PeerStream>>| stream.is_none_or(|stream| stream.state() == ConnectionState::Closed);
         self.stream.as_ref().is_some_and(|stream| is_closed(stream.upgrade()))
     }
 
@@ -212,17 +212,17 @@ impl std::error::Error for Closed {}
 
 /// The sockets that a server listens on.
 #[derive(Debug)]
-pub struct Sockets {
+pub struct ServerSockets {
     /// For every client.
     pub tcp: TcpListener,
     /// For the command line of the same user.
     pub unix: UnixListener,
 }
 
-/// The listening sockets with bounds on their connections. Each has its own, so that connections over TCP leave room for
-/// the command line.
+/// The listening sockets. Each has its own bound on connections, so that connections over TCP leave room for the command
+/// line.
 pub(super) struct Listener {
-    sockets: Sockets,
+    sockets: ServerSockets,
     owners: Arc<OwnerLookup>,
     tcp_connections: Arc<Semaphore>,
     unix_connections: Arc<Semaphore>,
@@ -230,12 +230,12 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(sockets: Sockets) -> Self {
+    pub(super) fn new(sockets: ServerSockets) -> Self {
         Self::with_lookup(sockets, OwnerLookup::in_kernel())
     }
 
-    /// A listener that finds the owners of TCP connections so.
-    pub(super) fn with_lookup(sockets: Sockets, owners: OwnerLookup) -> Self {
+    /// A listener that finds the owners of TCP connections by `owners`.
+    pub(super) fn with_lookup(sockets: ServerSockets, owners: OwnerLookup) -> Self {
         Self {
             sockets,
             owners: Arc::new(owners),
@@ -259,7 +259,7 @@ impl Listener {
             match self.sockets.tcp.accept().await {
                 Ok((stream, address)) => {
                     let stream = Arc::new(of_tcp(stream));
-                    // Ended here, a flood of connections that are reset at once costs next to nothing.
+                    // A connection that was reset already ends here, so a flood of them costs little.
                     if stream.state() != ConnectionState::Closed {
                         return Connection::of_tcp(stream, address, self, permit);
                     }
@@ -292,13 +292,13 @@ async fn acquire(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     permit.expect("the semaphore is never closed")
 }
 
-fn of_tcp(stream: TcpStream) -> Stream {
-    // Events are small and must not wait for each other; where that is not possible they are only later.
+fn of_tcp(stream: TcpStream) -> PeerStream {
+    // Events are small and must not wait for each other. A failure only delays them.
     let _ = stream.set_nodelay(true);
-    Stream::Tcp(stream)
+    PeerStream::Tcp(stream)
 }
 
-/// Out of file handles, most likely: some will be closed.
+/// Waits after a failed `accept`. Most likely the process is out of file handles, and some will be closed.
 async fn rest_after(error: &io::Error) {
     tracing::warn!(%error, "accept");
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -306,7 +306,7 @@ async fn rest_after(error: &io::Error) {
 
 /// One connection.
 pub(super) struct Connection {
-    stream: Arc<Stream>,
+    stream: Arc<PeerStream>,
     /// Finds out whether the peer runs as the same user.
     lookup: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     peer: Peer,
@@ -331,7 +331,7 @@ struct Head {
 
 impl Connection {
     fn of_tcp(
-        stream: Arc<Stream>,
+        stream: Arc<PeerStream>,
         address: SocketAddr,
         listener: &Listener,
         permit: OwnedSemaphorePermit,
@@ -350,15 +350,15 @@ impl Connection {
         (connection, peer)
     }
 
-    /// A connection of the owner's.
+    /// A connection over the Unix socket, which is the owner's.
     fn of_unix(stream: UnixStream, listener: &Listener, permit: OwnedSemaphorePermit) -> (Self, Peer) {
-        let stream = Arc::new(Stream::Unix(stream));
+        let stream = Arc::new(PeerStream::Unix(stream));
         let peer = Peer::unknown(PeerAddress::Unix, None, Some(Arc::downgrade(&stream)));
         let connection = Self::new(stream, &peer, Arc::clone(&listener.strangers), permit);
         (connection, peer)
     }
 
-    fn new(stream: Arc<Stream>, peer: &Peer, strangers: Arc<Semaphore>, permit: OwnedSemaphorePermit) -> Self {
+    fn new(stream: Arc<PeerStream>, peer: &Peer, strangers: Arc<Semaphore>, permit: OwnedSemaphorePermit) -> Self {
         Self {
             stream,
             lookup: None,
@@ -411,7 +411,7 @@ impl Connection {
     fn close(&self, why: Closed) -> io::Error {
         let answering = self.peer.heads.answering.load(Ordering::Relaxed) + self.peer.streams.load(Ordering::Relaxed);
         if let Some(answer) = why.answer().filter(|_| answering == 0) {
-            // A peer that does not take it at once has no interest in it.
+            // The answer is best effort: a peer whose receive buffer is full does not get it.
             let _ = self.stream.try_write(&[io::IoSlice::new(answer.as_bytes())]);
         }
         why.error()

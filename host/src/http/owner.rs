@@ -2,7 +2,8 @@
 //!
 //! The kernel is asked by addresses and ports, which say nothing of our own socket: a peer that has reset its connection
 //! leaves bytes in our dead socket, and its port may be another user's by now. So the answer counts only while our own
-//! socket is established, before the lookup and after it: then the pair of addresses was this connection's all the time.
+//! socket is established, before the lookup and after it: then the pair of addresses belonged to this connection
+//! throughout.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,11 +13,11 @@ use tokio::sync::Semaphore;
 
 use super::auth::{self, is_own_user};
 #[cfg(target_os = "linux")]
-use super::diag::{self, Answer};
-use super::stream::{ConnectionState, Stream};
+use super::diag::{self, OwnerAnswer};
+use super::stream::{ConnectionState, PeerStream};
 use crate::defence::{self, Defence};
 
-/// Lookups at a time. One takes some microseconds, or, where `/proc/net/tcp` must be read, some milliseconds.
+/// Lookups at a time. A lookup takes some microseconds, or, where `/proc/net/tcp` must be read, some milliseconds.
 const LOOKUPS_MAX: usize = 16;
 
 /// The user who owns the socket at the first address that is connected to the second one.
@@ -29,13 +30,13 @@ pub(super) struct OwnerLookup {
 }
 
 impl OwnerLookup {
-    /// Lookups in the kernel.
+    /// Looks owners up in the kernel.
     pub(super) fn in_kernel() -> Self {
-        let kernel = Kernel::default();
+        let kernel = KernelLookup::default();
         Self::with(move |peer, ours| kernel.find_owner(peer, ours))
     }
 
-    /// Lookups by another function.
+    /// Looks owners up by `find`.
     pub(super) fn with(find: impl Fn(SocketAddr, SocketAddr) -> Option<u32> + Send + Sync + 'static) -> Self {
         Self {
             find: Arc::new(find),
@@ -44,7 +45,7 @@ impl OwnerLookup {
     }
 
     /// True where a process of this user holds the other end of this connection, which is over loopback.
-    pub(super) async fn is_same_user(&self, stream: Arc<Stream>, peer: SocketAddr, ours: SocketAddr) -> bool {
+    pub(super) async fn is_same_user(&self, stream: Arc<PeerStream>, peer: SocketAddr, ours: SocketAddr) -> bool {
         if ![peer, ours].iter().all(|end| end.ip().to_canonical().is_loopback()) {
             return false;
         }
@@ -65,31 +66,32 @@ impl OwnerLookup {
     }
 }
 
-fn is_established(stream: &Stream) -> bool {
+fn is_established(stream: &PeerStream) -> bool {
     stream.state() == ConnectionState::Established
 }
 
 /// The kernel's own answers: over netlink, and from its tables where netlink is refused.
 #[derive(Default)]
-struct Kernel {
-    /// True once `sock_diag` has answered about a socket: from then on, "no such socket" means just that.
+struct KernelLookup {
+    /// True once `sock_diag` has answered about a socket. From then on its error "no such entry" means that the socket is
+    /// gone, and not that the kernel lacks `sock_diag`.
     has_diag: AtomicBool,
     tables: SharedReading,
 }
 
-impl Kernel {
+impl KernelLookup {
     #[cfg(target_os = "linux")]
     fn find_owner(&self, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
         let answer = diag::find_owner(peer, ours);
-        if matches!(answer, Answer::Owner(_) | Answer::NoOwner) {
+        if matches!(answer, OwnerAnswer::Owner(_) | OwnerAnswer::NoOwner) {
             self.has_diag.store(true, Ordering::Relaxed);
         }
         match answer {
-            Answer::Owner(uid) => Some(uid),
-            Answer::NoOwner => None,
-            // A kernel without `sock_diag` says the same of every socket, even of our own end of this connection.
-            Answer::NoEntry if self.knows(ours, peer) => None,
-            Answer::NoEntry | Answer::Refused => auth::owner(&self.tables.read(read_tables), peer, ours),
+            OwnerAnswer::Owner(uid) => Some(uid),
+            OwnerAnswer::NoOwner => None,
+            // A kernel without `sock_diag` gives this error for every socket, even for our own end of the connection.
+            OwnerAnswer::NoEntry if self.has_sock_diag(ours, peer) => None,
+            OwnerAnswer::NoEntry | OwnerAnswer::Refused => auth::owner(&self.tables.read(read_tables), peer, ours),
         }
     }
 
@@ -98,10 +100,10 @@ impl Kernel {
         None
     }
 
-    /// True where `sock_diag` answers about sockets at all: it has done so before, or does about this one.
+    /// True where the kernel has `sock_diag`: it has answered before, or answers about this socket.
     #[cfg(target_os = "linux")]
-    fn knows(&self, local: SocketAddr, remote: SocketAddr) -> bool {
-        if !self.has_diag.load(Ordering::Relaxed) && diag::find_owner(local, remote) != Answer::NoEntry {
+    fn has_sock_diag(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        if !self.has_diag.load(Ordering::Relaxed) && diag::find_owner(local, remote) != OwnerAnswer::NoEntry {
             self.has_diag.store(true, Ordering::Relaxed);
         }
         self.has_diag.load(Ordering::Relaxed)
@@ -113,7 +115,7 @@ pub fn listener_of(port: u16) -> Option<u32> {
     auth::listener(&read_tables(), port)
 }
 
-/// The kernel's tables of TCP sockets, one after the other; elsewhere than on Linux there are none.
+/// The kernel's tables of TCP sockets, one after the other. Empty on systems other than Linux.
 fn read_tables() -> String {
     let read = |place: &str| std::fs::read_to_string(place).unwrap_or_default();
     ["/proc/net/tcp", "/proc/net/tcp6"].map(read).concat()
@@ -129,10 +131,10 @@ struct SharedReading {
 }
 
 impl SharedReading {
-    /// A text that was read after this call began.
+    /// Returns a text that was read after this call began.
     fn read(&self, read: impl FnOnce() -> String) -> Arc<String> {
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
-        // Whoever holds the lock reads; the others wait here for that reading, or the next.
+        // The thread that holds the lock reads. The others wait here for that reading, or for the next.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.0 < wanted {
             let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
@@ -152,17 +154,17 @@ mod tests {
 
     use super::*;
 
-    fn us() -> u32 {
+    fn own_uid() -> u32 {
         rustix::process::geteuid().as_raw()
     }
 
     /// Both ends of a connection over loopback, and the addresses of the second and of ours.
-    async fn connected() -> (Arc<Stream>, TcpStream, SocketAddr, SocketAddr) {
+    async fn connected() -> (Arc<PeerStream>, TcpStream, SocketAddr, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
         let client = TcpStream::connect(address).await.expect("it listens");
         let (stream, peer) = listener.accept().await.expect("it is there");
-        (Arc::new(Stream::Tcp(stream)), client, peer, address)
+        (Arc::new(PeerStream::Tcp(stream)), client, peer, address)
     }
 
     fn reset(client: TcpStream) {
@@ -170,16 +172,16 @@ mod tests {
         drop(client);
     }
 
-    /// The owner's client gets the port of a connection that was reset while its owner was looked up.
+    /// A connection is reset while its owner is looked up, and the owner's client gets its port.
     #[tokio::test]
-    async fn an_owner_that_is_found_for_a_dead_connection_does_not_count() {
+    async fn the_owner_of_a_dead_connection_does_not_count() {
         let (stream, client, peer, ours) = connected().await;
         let client = Mutex::new(Some(client));
         let lookup = OwnerLookup::with(move |_, _| {
             if let Some(client) = client.lock().expect("no panic").take() {
                 reset(client);
             }
-            Some(us())
+            Some(own_uid())
         });
         assert!(!lookup.is_same_user(stream, peer, ours).await);
         let (stream, _client, peer, ours) = connected().await;
@@ -192,7 +194,7 @@ mod tests {
         let count = Arc::clone(&looked_up);
         let lookup = OwnerLookup::with(move |_, _| {
             count.fetch_add(1, Ordering::SeqCst);
-            Some(us())
+            Some(own_uid())
         });
         for _ in 0..100 {
             let (stream, client, peer, ours) = connected().await;
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_bounded_number_of_lookups_is_made_at_a_time() {
+    async fn concurrent_lookups_are_bounded() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = (Arc::clone(&now), Arc::clone(&most));
         let lookup = Arc::new(OwnerLookup::with(move |_, _| {
@@ -211,7 +213,7 @@ mod tests {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(20));
             now.fetch_sub(1, Ordering::SeqCst);
-            Some(us())
+            Some(own_uid())
         }));
         let lookups = (0..3 * LOOKUPS_MAX).map(|_| {
             let lookup = Arc::clone(&lookup);
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reading_serves_all_that_wait_for_it() {
+    fn waiting_lookups_share_one_reading_of_the_tables() {
         let (reading, readings) = (SharedReading::default(), AtomicUsize::new(0));
         let (begun, go_on) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
@@ -250,7 +252,7 @@ mod tests {
                     })
                 })
                 .collect();
-            // All of them wait by now, and none takes what was read before it asked.
+            // All threads wait by now, and none takes a text that was read before it asked.
             std::thread::sleep(Duration::from_millis(50));
             go_on.wait();
             for thread in waiting {
@@ -272,11 +274,15 @@ mod tests {
             let ours = listener.local_addr().expect("it is bound");
             let client = std::net::TcpStream::connect(ours).expect("it listens");
             let (_accepted, peer) = listener.accept().expect("it is there");
-            assert_eq!(Kernel::default().find_owner(peer, ours), Some(us()), "{address}");
-            assert_eq!(auth::owner(&read_tables(), peer, ours), Some(us()), "{address}");
+            assert_eq!(
+                KernelLookup::default().find_owner(peer, ours),
+                Some(own_uid()),
+                "{address}"
+            );
+            assert_eq!(auth::owner(&read_tables(), peer, ours), Some(own_uid()), "{address}");
             drop(client);
             assert_eq!(
-                Kernel::default().find_owner(peer, ours),
+                KernelLookup::default().find_owner(peer, ours),
                 None,
                 "{address}: it is closed"
             );
@@ -287,17 +293,17 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     #[expect(clippy::disallowed_methods, reason = "it is the test's own listener")]
-    fn a_socket_that_is_gone_has_no_owner_without_a_look_at_the_tables() {
+    fn a_closed_socket_has_no_owner_and_the_tables_are_not_read() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let ours = listener.local_addr().expect("it is bound");
-        let kernel = Kernel::default();
+        let kernel = KernelLookup::default();
         for _ in 0..3 {
             let client = std::net::TcpStream::connect(ours).expect("it listens");
             let (_accepted, peer) = listener.accept().expect("it is there");
             rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).expect("an option");
             drop(client);
-            // Only where netlink is refused are they read.
-            let is_refused = diag::find_owner(peer, ours) == Answer::Refused;
+            // The tables are read only where netlink is refused.
+            let is_refused = diag::find_owner(peer, ours) == OwnerAnswer::Refused;
             kernel.has_diag.store(!is_refused, Ordering::Relaxed);
             assert_eq!(kernel.find_owner(peer, ours), None);
             assert!(is_refused || kernel.tables.begun.load(Ordering::SeqCst) == 0);

@@ -16,20 +16,20 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::access::Traffic;
-use super::listener::{Closed, Connection, Listener, Peer, Sockets};
+use super::listener::{Closed, Connection, Listener, Peer, ServerSockets};
 use super::{AppState, router};
 use crate::limits;
 
 /// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
 pub async fn serve(
-    sockets: Sockets,
+    sockets: ServerSockets,
     state: AppState,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     serve_connections(Listener::new(sockets), state, stop).await
 }
 
-/// The same for the connections of this listener.
+/// Serves the connections of `listener`, and ends as [`serve`] does.
 pub(super) async fn serve_connections(
     listener: Listener,
     state: AppState,

@@ -1,4 +1,4 @@
-//! What is not about one session: scan, models, status, and the description of it all.
+//! Routes that belong to no session: scan, models, status, and the OpenAPI description.
 
 use std::time::Duration;
 

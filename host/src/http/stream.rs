@@ -1,7 +1,7 @@
 //! The byte stream of one connection: TCP, or the Unix socket of the command line.
 //!
-//! Both are read and written through `&self`, so that [`super::Peer`] can hold a weak reference to the stream and ask,
-//! while a request is under way, whether the other end is still there.
+//! A stream is read and written through `&self`, so that [`super::Peer`] can hold a weak reference to it and check, while
+//! a request is under way, whether the other end is still there.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// A connected stream.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(super) enum PeerStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -31,7 +31,7 @@ pub(super) enum ConnectionState {
     Closed,
 }
 
-impl Stream {
+impl PeerStream {
     /// The state of our own socket, without reading from it.
     ///
     /// `poll` reports what `TCP_INFO` does: `POLLHUP` and `POLLERR` for a socket that is `CLOSE`, `POLLRDHUP` after
@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    /// The address of ours that the peer has reached; a Unix socket has none.
+    /// Our own address of the connection; a Unix socket has none.
     pub(super) fn local_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.local_addr().ok(),
@@ -91,13 +91,13 @@ impl Stream {
         }
     }
 
-    /// Tells the other end that nothing more comes.
+    /// Closes the sending direction.
     pub(super) fn shut_down(&self) -> io::Result<()> {
         rustix::net::shutdown(self, Shutdown::Write).map_err(io::Error::from)
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for PeerStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -128,13 +128,13 @@ mod tests {
     use super::*;
 
     /// Both ends of a connection over loopback.
-    async fn connected() -> (Stream, std::net::TcpStream) {
+    async fn connected() -> (PeerStream, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
         #[expect(clippy::disallowed_methods, reason = "the test is the client")]
         let client = std::net::TcpStream::connect(address).expect("it listens");
         let (stream, _) = listener.accept().await.expect("it is there");
-        (Stream::Tcp(stream), client)
+        (PeerStream::Tcp(stream), client)
     }
 
     #[tokio::test]
@@ -151,7 +151,7 @@ mod tests {
         drop(client);
         assert_eq!(stream.state(), ConnectionState::Closed, "its bytes can still be read");
         let (one, other) = UnixStream::pair().expect("there are sockets");
-        let one = Stream::Unix(one);
+        let one = PeerStream::Unix(one);
         assert_eq!(one.state(), ConnectionState::Established);
         drop(other);
         assert_eq!(one.state(), ConnectionState::Closed);

@@ -26,7 +26,8 @@ use crate::skill::lock;
 pub(crate) struct Mcp {
     sessions: Arc<Sessions>,
     places: Arc<Semaphore>,
-    /// Sessions over HTTP. Their clients may have gone without a word, so that the one idle longest makes room for another.
+    /// Sessions over HTTP. Their clients may have gone without a DELETE, so the session that is idle longest is evicted for
+    /// a new one.
     evictable: std::sync::Mutex<Vec<Weak<Line>>>,
     /// Connections over HTTP of the revisions that make some. Whoever has the token opens others than who has none, and
     /// nobody else reaches those: answers to questions count there.
@@ -70,12 +71,12 @@ pub(crate) struct Connecting {
 }
 
 impl Connecting {
-    /// A connection that begins at once, and ends with its client.
+    /// A session that begins at once, and ends with its client.
     pub(crate) async fn line(&self) -> Result<Arc<Line>, Problem> {
         self.own(CancellationToken::new()).await
     }
 
-    /// A session of its own over HTTP. It ends early, and cancels `stop`, where another one needs its place.
+    /// A session of its own over HTTP. Where another session needs its permit, it is evicted and `stop` is cancelled.
     pub(super) async fn evictable(&self, stop: CancellationToken) -> Result<Arc<Line>, Problem> {
         let line = self.own(stop).await?;
         let mut evictable = locked(&self.mcp.evictable);
@@ -191,7 +192,7 @@ impl Mcp {
         self.closing.cancel();
     }
 
-    /// A place for one more session. Where all are taken, the session that is idle longest is evicted.
+    /// Takes a permit for one more session. Where all are taken, the session that is idle longest is evicted.
     fn take_place(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
@@ -200,7 +201,7 @@ impl Mcp {
         idle.sort_by_cached_key(|line| *locked(&line.used));
         idle.iter().find_map(|line| {
             let place = line.evict()?;
-            tracing::info!(session = line.session(), "an idle agent makes room for another one");
+            tracing::info!(session = line.session(), "an idle agent was evicted for a new one");
             Some(place)
         })
     }
@@ -237,7 +238,7 @@ impl Mcp {
             true => Arc::clone(&self.http_with_token),
             false => Arc::clone(&self.http),
         };
-        // Of a request that begins a connection this is the connection's own.
+        // Where the request begins a connection, this becomes the token of that connection.
         let stop = self.closing.child_token();
         let stop_of_server = stop.clone();
         let server = move || {

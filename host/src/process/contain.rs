@@ -55,7 +55,7 @@ pub(super) use spec::Message;
 #[cfg(target_os = "linux")]
 pub(super) use walls::give_up_capabilities;
 
-/// True for a place that every run sees, because it lies in a directory of the system.
+/// True for a path that every run sees, because it lies in a directory of the system.
 pub(crate) fn shows_to_runs(place: &Path) -> bool {
     plan::is_system(place)
 }

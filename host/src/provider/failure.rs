@@ -173,7 +173,7 @@ impl Failure {
         }
     }
 
-    /// For an answer with more tool calls than an answer may hold.
+    /// An answer holds too many tool calls.
     pub(super) fn too_many_calls() -> Self {
         Self::new(
             Class::Protocol,

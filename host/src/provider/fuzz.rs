@@ -6,7 +6,7 @@ use super::body::Body;
 use super::failure::Failure;
 use super::redact::Shield;
 use super::wire::Wire;
-use super::{Mark, Message, ProviderEvent, Request, ToolSpec, chat, failure, generate_content, messages, schema};
+use super::{LabelMark, Message, ProviderEvent, Request, ToolSpec, chat, failure, generate_content, messages, schema};
 use crate::config::{Api, Patience, ProviderName, ProviderSettings, Secret};
 use crate::fuzz::{Input, pieces};
 
@@ -39,7 +39,7 @@ pub(crate) fn wires(bytes: &[u8]) {
         messages: &messages,
         tools: &tools,
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     };
     let whole = decode(&*wire, request, media_type, &[body]);
     let cut = decode(&*wire, request, media_type, &pieces(body, seed));

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::body::{Body, Tap};
 use super::context_size::{cut_in_silence, discover, too_long};
 use super::failure::{Class, Failure, codes, one_line, without_credentials};
-use super::receiver::{BrokenOff, OtherUser, ReceiverCheck, ReceiverLayer};
+use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
 use super::wire::{Progress, Wire};
 use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry};
@@ -427,8 +427,8 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
         if let Some(other) = cause.downcast_ref::<OtherUser>() {
             return Failure::new(Class::OtherUser, other.to_string());
         }
-        if cause.is::<BrokenOff>() {
-            return Failure::new(Class::Broken, BrokenOff.to_string());
+        if cause.is::<BrokenConnection>() {
+            return Failure::new(Class::Broken, BrokenConnection.to_string());
         }
         refused |= cause
             .downcast_ref::<io::Error>()

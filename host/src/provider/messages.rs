@@ -14,7 +14,7 @@ use self::plain::Piece;
 use super::failure::{Class, Failure};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
-use super::{DATA_RULE, Mark, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
+use super::{DATA_RULE, LabelMark, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
 use crate::config::ProviderSettings;
 use crate::limits::{MESSAGES_OUTPUT_TOKENS, PROVIDER_CALLS_MAX};
 
@@ -119,7 +119,7 @@ fn tools(request: &Request<'_>) -> Value {
     tools.into()
 }
 
-fn messages(messages: &[Message], mark: Mark) -> Value {
+fn messages(messages: &[Message], mark: LabelMark) -> Value {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
         let (role, blocks) = match message {

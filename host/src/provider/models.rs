@@ -29,19 +29,19 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
     listed(&over_http(settings, options)?).await
 }
 
-/// A look at a provider's server.
+/// The answers of a provider's server, and how well its owner is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerLook {
+pub struct ServerReport {
     /// See [`models`].
     pub models: Vec<String>,
     /// True where the server is on this machine and the kernel does not tell which user receives what is sent to it.
     pub receiver_is_unknown: bool,
 }
 
-/// Asks the provider's server for its models, and looks at who receives the question.
-pub async fn look_at_server(settings: &ProviderSettings, options: &Options) -> Result<ServerLook, Problem> {
+/// Asks the provider's server for its models, and checks which user receives the request.
+pub async fn inspect_server(settings: &ProviderSettings, options: &Options) -> Result<ServerReport, Problem> {
     let provider = over_http(settings, options)?;
-    Ok(ServerLook {
+    Ok(ServerReport {
         models: listed(&provider).await?,
         receiver_is_unknown: provider.receiver_is_unknown(),
     })

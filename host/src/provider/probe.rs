@@ -22,7 +22,7 @@ use super::http::HttpProvider;
 use super::models::listed;
 use super::sse::Frame;
 use super::{
-    Mark, Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http,
+    LabelMark, Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http,
 };
 use crate::config::{Api, ProviderName, ProviderSettings};
 use crate::limits::{self, CONTEXT_TOKENS, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
@@ -290,7 +290,7 @@ impl Prober {
             messages: &messages,
             tools,
             max_tokens: (settings.name != ProviderName::Local).then_some(PROBE_OUTPUT_TOKENS),
-            mark: Mark::random(),
+            mark: LabelMark::random(),
         };
         let mut stream = self.provider.stream(request, CancellationToken::new());
         while let Some(item) = stream.next().await {

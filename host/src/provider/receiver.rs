@@ -2,7 +2,8 @@
 //!
 //! Any user may listen on a well-known port while the server that belongs there does not run. So each connection within
 //! this machine is checked after it is made and before a byte of a request is sent over it. A check counts for its
-//! connection alone. What no socket of this machine receives, for example behind a container's port, cannot be checked.
+//! connection alone. A connection that no local socket receives, for example to a container's port, cannot be
+//! checked.
 
 use std::fmt;
 use std::fs::File;
@@ -26,19 +27,19 @@ use crate::socket_owner::{Receivers, receivers};
 #[derive(Clone)]
 pub(super) struct ReceiverCheck {
     users: AllowedUsers,
-    lookup: Lookup,
+    lookup: ReceiverLookup,
     /// Set once the receivers of a connection could not be found.
     is_unknown: Arc<AtomicBool>,
 }
 
 /// Finds the receivers of a connection from the second address to the first.
-pub(super) type Lookup = fn(SocketAddr, SocketAddr) -> Receivers;
+pub(super) type ReceiverLookup = fn(SocketAddr, SocketAddr) -> Receivers;
 
 /// The users that may receive something.
 #[derive(Debug, Clone, Copy)]
 struct AllowedUsers {
     own: u32,
-    /// User ids below are those of system accounts.
+    /// User ids below this one are those of system accounts.
     uid_min: u32,
     /// The user id that stands for every user without one in this user namespace.
     overflow: u32,
@@ -54,12 +55,12 @@ impl AllowedUsers {
 }
 
 impl ReceiverCheck {
-    /// The check for these settings. An error where the user that they trust does not exist.
+    /// The check for these settings. Fails where the user that they trust does not exist.
     pub(super) fn new(settings: &ProviderSettings) -> Result<Self, Problem> {
         Self::with_lookup(settings, receivers)
     }
 
-    pub(super) fn with_lookup(settings: &ProviderSettings, lookup: Lookup) -> Result<Self, Problem> {
+    pub(super) fn with_lookup(settings: &ProviderSettings, lookup: ReceiverLookup) -> Result<Self, Problem> {
         let named = settings
             .trust_loopback_user
             .as_deref()
@@ -82,7 +83,7 @@ impl ReceiverCheck {
         self.is_unknown.load(Ordering::Relaxed)
     }
 
-    /// An error where another user may receive what is sent from `ours` to `server`.
+    /// Fails where another user may receive bytes that are sent from `ours` to `server`.
     fn check(&self, server: SocketAddr, ours: SocketAddr) -> Result<(), BoxError> {
         match (self.lookup)(server, ours) {
             Receivers::Users(users) => match users.into_iter().find(|uid| !self.users.allow(*uid)) {
@@ -99,13 +100,13 @@ impl ReceiverCheck {
                 self.is_unknown.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            // Sending fails, and says how.
+            // The request over this connection then fails with its own error.
             Receivers::Closed => Ok(()),
         }
     }
 }
 
-/// A server belongs to a user that may receive nothing.
+/// The error of a server that belongs to a user that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OtherUser {
     server: SocketAddr,
@@ -130,17 +131,17 @@ impl fmt::Display for OtherUser {
 
 impl std::error::Error for OtherUser {}
 
-/// A connection that is reset already has no addresses.
+/// The error of a connection that was reset before its check, so that it has no addresses.
 #[derive(Debug)]
-pub(super) struct BrokenOff;
+pub(super) struct BrokenConnection;
 
-impl fmt::Display for BrokenOff {
+impl fmt::Display for BrokenConnection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("the connection broke off")
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for BrokenConnection {}
 
 /// Lets a client check each of its connections.
 #[derive(Clone)]
@@ -157,7 +158,7 @@ impl<S> Layer<S> for ReceiverLayer {
     }
 }
 
-/// A connector that gives no connection away before it is checked.
+/// A connector that checks each connection before it hands it out.
 #[derive(Clone)]
 pub(super) struct CheckedConnector<S> {
     connector: S,
@@ -183,7 +184,7 @@ where
         let (connecting, check) = (self.connector.call(request), self.check.clone());
         Box::pin(async move {
             let connection = connecting.await.map_err(Into::into)?;
-            let (server, ours) = ends(&connection).ok_or(BrokenOff)?;
+            let (server, ours) = read_addresses(&connection).ok_or(BrokenConnection)?;
             if is_within_machine(server, ours) {
                 tokio::task::spawn_blocking(move || check.check(server, ours)).await??;
             }
@@ -193,14 +194,14 @@ where
 }
 
 /// The addresses of the server and of our end.
-fn ends(connection: &impl Connection) -> Option<(SocketAddr, SocketAddr)> {
+fn read_addresses(connection: &impl Connection) -> Option<(SocketAddr, SocketAddr)> {
     let mut extras = Extensions::new();
     connection.connected().get_extras(&mut extras);
     let info = extras.get::<HttpInfo>()?;
     Some((info.remote_addr(), info.local_addr()))
 }
 
-/// True for a server on loopback, and for one that is reached by an address of this machine.
+/// True for a server on loopback, or at another address of this machine.
 fn is_within_machine(server: SocketAddr, ours: SocketAddr) -> bool {
     let (server, ours) = (server.ip().to_canonical(), ours.ip().to_canonical());
     server.is_loopback() || server == ours
@@ -220,7 +221,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// The beginning of a file, or nothing.
 fn read_bounded(path: &str) -> String {
     let mut bytes = Vec::new();
-    // A file that is missing says nothing, and then the defaults hold.
+    // A missing file counts as empty, and then the defaults hold.
     let _ = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -241,7 +242,7 @@ fn users(database: &str) -> impl Iterator<Item = (&str, u32)> {
     })
 }
 
-/// The id of a user, who may be named by it: directory services have users that the file does not list.
+/// The id of a user, given by name or by the id itself: directory services have users that the file does not list.
 fn user_id(user: &str, database: &str) -> Option<u32> {
     let listed = users(database).find(|(name, _)| *name == user).map(|(_, uid)| uid);
     listed.or_else(|| user.parse().ok())
@@ -274,7 +275,7 @@ mod tests {
     };
 
     #[test]
-    fn own_root_system_and_trusted_users_receive_something_and_no_other() {
+    fn only_own_root_system_and_trusted_users_may_receive() {
         for (uid, expected) in [
             (0, true),
             (998, true),
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_without_an_id_is_no_system_account_and_not_the_own_one() {
+    fn the_overflow_user_is_neither_a_system_account_nor_the_own_user() {
         assert!(!ALLOWED.allow(65_534));
         let low = AllowedUsers {
             overflow: 99,
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_this_machine_is_one_whatever_its_name() {
+    fn own_addresses_of_this_machine_count_as_loopback() {
         let is = |server: &str, ours: &str| {
             is_within_machine(server.parse().expect("an address"), ours.parse().expect("an address"))
         };

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::wire::{Wire, decode};
-use super::{Mark, Message, ProviderEvent, Request, ToolSpec, chat, generate_content, messages};
+use super::{LabelMark, Message, ProviderEvent, Request, ToolSpec, chat, generate_content, messages};
 use crate::config::{Api, ProviderName, ProviderSettings};
 
 struct Recording {
@@ -76,7 +76,7 @@ fn read(recording: &Recording, pieces: &[&[u8]]) -> Decoded {
         messages: &messages,
         tools: &tools,
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     };
     decode(&*wire(recording.api), request, pieces)
 }

@@ -192,7 +192,7 @@ async fn answer_to(provider: &dyn Provider, messages: &[Message], cancel: Cancel
         messages,
         tools: &[],
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     };
     let mut stream = provider.stream(request, cancel);
     let (mut events, mut error) = (Vec::new(), None);
@@ -260,7 +260,7 @@ async fn the_first_token_arrives_before_the_last_is_sent() {
         messages: &messages,
         tools: &[],
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     };
     let mut stream = provider.stream(request, CancellationToken::new());
     assert_eq!(stream.next().await, Some(Ok(ProviderEvent::Text("first".into()))));
@@ -293,7 +293,7 @@ async fn loopback_is_never_reached_through_a_proxy() {
         messages: &messages,
         tools: &[],
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     };
     let first = provider.stream(request, CancellationToken::new()).next().await;
     assert_eq!(first, Some(Ok(ProviderEvent::Text("Hi".into()))));
@@ -336,7 +336,7 @@ fn settings_that_allow_no_request_are_refused_when_connecting() {
 
 #[test]
 fn tool_results_are_labelled_as_data_and_cannot_end_their_label() {
-    let mark = Mark(0xab54_a98c_eb1f_0ad2);
+    let mark = LabelMark(0xab54_a98c_eb1f_0ad2);
     let result = ToolResult {
         call_id: "a".into(),
         name: "read_file".into(),

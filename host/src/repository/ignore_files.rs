@@ -72,21 +72,21 @@ impl SkippedIgnores {
 
 /// A file as it was compiled.
 #[derive(Debug, Clone)]
-struct Compiled {
+struct CompiledIgnores {
     patterns: usize,
     rules: Gitignore,
 }
 
-/// Compiled ignore files, by device, inode, size and time stamp. The one that was used last comes last.
+/// A cache of compiled ignore files by device, inode, size and time stamp, with the most recently used file last.
 #[derive(Debug, Default)]
-pub(super) struct IgnoreCache(Mutex<Vec<(Stamp, Arc<Compiled>)>>);
+pub(super) struct IgnoreCache(Mutex<Vec<(Stamp, Arc<CompiledIgnores>)>>);
 
 impl IgnoreCache {
-    fn files(&self) -> MutexGuard<'_, Vec<(Stamp, Arc<Compiled>)>> {
+    fn files(&self) -> MutexGuard<'_, Vec<(Stamp, Arc<CompiledIgnores>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, stamp: &Stamp) -> Option<Arc<Compiled>> {
+    fn get(&self, stamp: &Stamp) -> Option<Arc<CompiledIgnores>> {
         let mut files = self.files();
         let at = files.iter().position(|(known, _)| known == stamp)?;
         let used = files.remove(at);
@@ -95,8 +95,8 @@ impl IgnoreCache {
         Some(compiled)
     }
 
-    /// Keeps a file, unless it changed so lately that a later change could have the same time stamp.
-    fn put(&self, stamp: Stamp, compiled: &Arc<Compiled>) {
+    /// Keeps a file, unless it changed so lately that another change could have the same time stamp.
+    fn put(&self, stamp: Stamp, compiled: &Arc<CompiledIgnores>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settled_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - i128::from(SCAN_SETTLING_MS) * 1_000_000;
         if !stamp.is_before(settled_ns) {
@@ -105,7 +105,8 @@ impl IgnoreCache {
         let mut files = self.files();
         files.retain(|(known, _)| !known.is_of_file(&stamp));
         files.push((stamp, Arc::clone(compiled)));
-        let patterns = |files: &[(Stamp, Arc<Compiled>)]| files.iter().map(|(_, file)| file.patterns).sum::<usize>();
+        let patterns =
+            |files: &[(Stamp, Arc<CompiledIgnores>)]| files.iter().map(|(_, file)| file.patterns).sum::<usize>();
         while files.len() > IGNORE_FILES_KEPT_MAX || patterns(&files) > IGNORE_WALK_PATTERNS_MAX {
             files.remove(0);
         }
@@ -117,12 +118,12 @@ pub(super) struct IgnoreReader<'a> {
     cache: &'a IgnoreCache,
     cancel: &'a CancellationToken,
     deadline: Instant,
-    spent: Mutex<Spent>,
+    spent: Mutex<SpentBudget>,
 }
 
 /// The part of a walk's budget that is used up.
 #[derive(Debug, Default)]
-struct Spent {
+struct SpentBudget {
     bytes: u64,
     patterns: usize,
     /// Files that were compiled and not found in the cache.
@@ -140,7 +141,7 @@ impl<'a> IgnoreReader<'a> {
         }
     }
 
-    fn spent(&self) -> MutexGuard<'_, Spent> {
+    fn spent(&self) -> MutexGuard<'_, SpentBudget> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,7 +163,7 @@ impl<'a> IgnoreReader<'a> {
 
     /// The rules of an open file at `level`, counted from the outermost file in force. `path` names it in an answer.
     pub(super) fn read(&self, file: impl AsFd, level: usize, path: impl Fn() -> String) -> Gitignore {
-        // After the deadline, too: the entries that a walk still lists must be those that the rules leave.
+        // Rules are read after the deadline, too: the walk must not list entries that they leave out.
         if self.cancel.is_cancelled() {
             return Gitignore::empty();
         }
@@ -214,7 +215,7 @@ impl<'a> IgnoreReader<'a> {
             return None;
         }
         self.spent().compiled += 1;
-        let compiled = Arc::new(Compiled {
+        let compiled = Arc::new(CompiledIgnores {
             patterns: patterns.len(),
             rules: compile(&patterns),
         });

@@ -113,8 +113,8 @@ impl Ignores {
         }
     }
 
-    /// The rules that hold in the directory `path`, given those of the one above it. `has` answers whether the directory
-    /// has an entry of a name, so that nothing is opened in vain.
+    /// The rules that hold in the directory `path`, given those of the one above it. `has` tells whether the directory
+    /// has an entry of a name, so that only files that exist are opened.
     pub(super) fn enter(
         outer: &Arc<Self>,
         handle: impl AsFd,

@@ -191,7 +191,7 @@ pub const PROTECTED: &[Rule] = &[
     all("_fossil_", VERSION_CONTROL),
     all("_fossil_-*", VERSION_CONTROL),
     all(".fossil-settings", VERSION_CONTROL),
-    // Not the folder: `cvs` may hold anything.
+    // The folder itself is not protected: a folder `cvs` may hold anything.
     all("cvs/root", VERSION_CONTROL),
     all("cvs/entries", VERSION_CONTROL),
     all("cvs/repository", VERSION_CONTROL),
@@ -321,7 +321,7 @@ pub const PROTECTED: &[Rule] = &[
     all(".bowerrc", PACKAGES),
     file(".cargo/config", PACKAGES),
     file(".cargo/config.toml", PACKAGES),
-    // Both can name a folder to take the compiler from, and prompts ask the compiler for its version.
+    // Both files can name the compiler's folder, and shell prompts run the compiler for its version.
     all("rust-toolchain", PACKAGES),
     all("rust-toolchain.toml", PACKAGES),
     all(".mvn", PACKAGES),
@@ -346,7 +346,7 @@ pub const PROTECTED: &[Rule] = &[
     all("node_modules/.bin", INSTALLED),
     all(".pnp.*", INSTALLED),
     all(".direnv", INSTALLED),
-    // What a shell runs on entering a folder.
+    // Files that a shell runs on entering a folder.
     all(".envrc*", ENTERING),
     all("mise.toml", ENTERING),
     all("mise.*.toml", ENTERING),
@@ -368,7 +368,7 @@ pub const PROTECTED: &[Rule] = &[
     all(".devenv*", ENTERING),
     all(".flox", ENTERING),
     all(".pkgx*", ENTERING),
-    // What a shell, an interpreter or a debugger runs when it starts, in any folder or in a home directory.
+    // Files that a shell, an interpreter or a debugger runs when it starts, in any folder or in a home directory.
     all(".bash*", STARTING),
     all(".zsh*", STARTING),
     all(".zprofile", STARTING),
@@ -528,8 +528,8 @@ pub const PROTECTED: &[Rule] = &[
 /// Dot files that a proposal may create at the top level of a repository without `--allow-path`: they are data of one
 /// program that can name neither a command nor code to load.
 ///
-/// Every other new dot name there needs the user's yes, because tools that this program has never heard of take their
-/// settings from such names. Not on the list, and why: `.prettierrc*`, `.eslintrc*`, `.stylelintrc*`, `.babelrc` and
+/// Every other new dot name there needs `--allow-path`, because tools that this program does not know take their settings
+/// from such names. These names are left out on purpose: `.prettierrc*`, `.eslintrc*`, `.stylelintrc*`, `.babelrc` and
 /// `.markdownlint-cli2.*` load plug-ins, also in their data forms, and editors run them when a file is saved; `.flake8`,
 /// `.pylintrc` and `.coveragerc` load modules; `.nvmrc` and `.python-version` choose the program that a shell runs next.
 const HARMLESS_DOT_FILES: [&str; 19] = [
@@ -1290,7 +1290,7 @@ mod tests {
     }
 
     #[test]
-    fn harmless_names_are_neither_hidden_nor_protected_and_stand_in_their_order() {
+    fn harmless_names_are_sorted_and_neither_hidden_nor_protected() {
         let rules = Rules::default();
         for name in HARMLESS_DOT_FILES {
             assert_eq!(

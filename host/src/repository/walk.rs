@@ -152,7 +152,7 @@ impl Scan {
 pub(super) struct Tree<'a> {
     pub(super) root: &'a Root,
     pub(super) rules: &'a Rules,
-    /// The rules that hold at the root, from outside it.
+    /// The rules that come from outside the root.
     pub(super) ignores: Arc<Ignores>,
     pub(super) reader: IgnoreReader<'a>,
     /// The state directory, where it exists.
@@ -452,7 +452,8 @@ impl Walk<'_> {
     }
 }
 
-/// Entries of a directory between two looks at whether anyone waits. Judging one can take long where many rules hold.
+/// Entries of a directory between two checks of deadline and cancellation. Matching an entry takes long where there are
+/// many rules.
 const ENTRIES_BETWEEN_CHECKS: usize = 16;
 
 /// What becomes of one entry of a directory.
@@ -610,7 +611,7 @@ pub struct ListedEntry {
     pub size: u64,
 }
 
-/// Names of a directory between two looks at whether anyone waits for them. Reading one takes less than a microsecond.
+/// Names of a directory between two checks of deadline and cancellation. Reading a name takes less than a microsecond.
 const NAMES_BETWEEN_CHECKS: u64 = 1_024;
 
 /// A directory as the system lists it.

@@ -34,9 +34,9 @@ pub(super) const CODES: [&str; 6] = [
     "limit",
 ];
 
-/// The skill of ours that reads logs. Logs hold what others sent.
+/// Our skill that reads logs. Logs hold text that other people sent.
 const LOGS: &str = "read_logs";
-/// The skill of ours that shows parts of manifests and lock files, not always beside their paths.
+/// Our skill that shows parts of manifests and lock files, not always beside their paths.
 const DEPENDENCIES: &str = "analyze_dependencies";
 
 /// Longest message or hint of a failure.
@@ -72,7 +72,7 @@ impl Job<'_> {
         if let Some(recorder) = &self.context.recorder {
             call.record(recorder);
         }
-        // Everything that the host does for the guest ends with the call, also at its deadline.
+        // The host's work for the guest ends with the call, also at its deadline.
         let context = Arc::new(CallContext {
             cancel: call.token.clone(),
             ..CallContext::clone(self.context)
@@ -125,8 +125,8 @@ impl Job<'_> {
         is_same && std::str::from_utf8(&content).is_ok_and(|content| told.contains(&*clean(content)))
     }
 
-    /// Places outside the user's own files whose text may be in the result. Decided by what the call has run and read,
-    /// whatever its result says and whatever its code is.
+    /// Places outside the user's own files whose text may be in the result. Programs that the call ran and files that it
+    /// read decide this, and neither the text nor the code of the result.
     fn foreign(&self, call: &Call, result: &Result<CallOutcome, CallError>) -> Vec<String> {
         let mut foreign = Vec::new();
         if self.context.turn.has_run_program() {
@@ -150,7 +150,7 @@ impl Job<'_> {
         let mut arguments = Vec::new();
         paths_in(&self.arguments, &mut arguments);
         // Our skills show the path beside every content, except for one, and open a file that no list holds only where
-        // an argument names it. For another skill everything that it opened counts.
+        // an argument names it. For any other skill, every opened file counts.
         let is_trusted_to_name = self.is_builtin && self.name != DEPENDENCIES;
         let is_said = |path: &str| {
             let is_in = |argument: &String| fold(argument).contains(&*fold(path));

@@ -339,7 +339,7 @@ impl Policy {
         self.writes
     }
 
-    /// Protected paths that may be proposed all the same, exact and relative to the root, and new dot folders by name.
+    /// Protected paths that may still be proposed, exact and relative to the root, and new dot folders by name.
     pub fn allow_paths(&self) -> &[String] {
         &self.allow_paths
     }

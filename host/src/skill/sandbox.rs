@@ -87,7 +87,7 @@ pub(super) struct Call {
     pub(super) stage_full: AtomicBool,
     /// What it opened and what may not be the user's own.
     places: Mutex<BTreeMap<String, Place>>,
-    /// There were more such places than are noted.
+    /// True once the call had more than `CALL_PLACES_MAX` places.
     places_full: AtomicBool,
     /// The host's own sentence about a test run in which every test passed.
     passed_tests: Mutex<Option<String>>,
@@ -193,7 +193,7 @@ impl Call {
         self.recorder.get().map(Arc::as_ref)
     }
 
-    /// Notes a file whose content the guest learns, unless it is surely the user's own.
+    /// Records a file whose content the guest learns, unless the file is surely the user's own.
     pub(super) fn note_place(&self, path: &str, listed: bool) {
         let place = taint::foreign(path);
         if listed && place.is_none() {
@@ -206,7 +206,7 @@ impl Call {
         self.keep_place(place.unwrap_or(path), found);
     }
 
-    /// Notes a path that a list shows to the guest: a name in a directory of packages is text from there, too.
+    /// Records a path that a list shows to the guest: a name in a directory of packages is text from outside, too.
     pub(super) fn note_listed(&self, path: &str) {
         if let Some(place) = taint::foreign_directory(path) {
             let found = Place {

@@ -116,8 +116,8 @@ impl Turns {
         Ok(Turn(self))
     }
 
-    /// More turns for the parts of a call, as far as they are free and no call waits for them. One is always left, so that
-    /// a call that comes later begins at once.
+    /// More turns for the parts of a call, as far as turns are free and no call waits for them. One turn always stays free,
+    /// so that a later call begins at once.
     pub(super) fn more(&self, max: usize) -> Vec<Turn<'_>> {
         let mut state = self.state();
         let free = match state.waiting {
@@ -302,7 +302,7 @@ struct Held {
     turns: Arc<Turns>,
     conversation: Arc<Conversation>,
     is_turned_away: AtomicBool,
-    /// A recipe of the call has started a program, whatever became of it.
+    /// True once a recipe of the call has started a program, even if that program failed.
     has_run_program: AtomicBool,
 }
 

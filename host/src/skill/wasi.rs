@@ -422,7 +422,7 @@ impl poll::HostPollable for State {
 impl monotonic_clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<u64> {
         let since = self.instant().saturating_duration_since(self.call.started);
-        Ok(shown(since))
+        Ok(monotonic_ns(since))
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {
@@ -457,8 +457,8 @@ impl wall_clock::Host for State {
     }
 }
 
-/// The monotonic clock after this much of a call.
-fn shown(since: Duration) -> u64 {
+/// Time in nanoseconds that the monotonic clock shows after `since` of a call.
+fn monotonic_ns(since: Duration) -> u64 {
     nanoseconds(CLOCK_START + coarse(since))
 }
 
@@ -724,7 +724,7 @@ mod tests {
 
     #[test]
     fn the_monotonic_clock_starts_above_zero() {
-        assert_eq!(shown(Duration::ZERO), 1_000_000_000);
-        assert_eq!(shown(Duration::from_micros(1_999)), 1_001_000_000);
+        assert_eq!(monotonic_ns(Duration::ZERO), 1_000_000_000);
+        assert_eq!(monotonic_ns(Duration::from_micros(1_999)), 1_001_000_000);
     }
 }

@@ -10,8 +10,8 @@ fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-fn end(uid: u32, is_held: bool) -> Option<Socket> {
-    Some(Socket {
+fn end(uid: u32, is_held: bool) -> Option<ListedSocket> {
+    Some(ListedSocket {
         local: at("127.0.0.1:1234"),
         remote: at("127.0.0.1:40000"),
         uid,
@@ -19,8 +19,8 @@ fn end(uid: u32, is_held: bool) -> Option<Socket> {
     })
 }
 
-fn listener(address: &str, uid: u32) -> Socket {
-    Socket {
+fn listener(address: &str, uid: u32) -> ListedSocket {
+    ListedSocket {
         local: at(address),
         remote: at("0.0.0.0:0"),
         uid,
@@ -33,7 +33,7 @@ fn users(users: &[u32]) -> Receivers {
 }
 
 /// The answers of the kernel before and after the listeners are read.
-fn combined(first: Option<Socket>, listeners: &[Socket], second: Option<Socket>) -> Receivers {
+fn combined(first: Option<ListedSocket>, listeners: &[ListedSocket], second: Option<ListedSocket>) -> Receivers {
     let mut ends = [first, second].into_iter();
     combine(at("127.0.0.1:1234"), || ends.next().flatten(), || listeners.to_vec())
 }
@@ -50,7 +50,7 @@ fn the_owner_of_a_connection_that_is_not_accepted_yet_is_the_listener() {
         "a group"
     );
     assert_eq!(combined(end(1001, true), &[mine], None), users(&[1000, 1001]));
-    // The listeners were read when the stranger's was closed already, and another one was open.
+    // The stranger's listener was closed before the listeners were read, and another listener was open.
     assert_eq!(combined(waiting, &[mine], end(1001, true)), users(&[1000, 1001]));
     // A full queue: the kernel keeps no socket for the connection.
     assert_eq!(combined(None, &[stranger], None), users(&[1001]));
@@ -72,7 +72,7 @@ fn a_server_that_is_not_of_this_machine_has_no_known_receivers() {
 
 #[test]
 fn a_listener_of_all_addresses_counts() {
-    let of = |listeners: &[Socket]| combined(None, listeners, None);
+    let of = |listeners: &[ListedSocket]| combined(None, listeners, None);
     let (v4, v6) = (listener("0.0.0.0:1234", 1001), listener("[::]:1234", 1002));
     assert_eq!(of(&[v4]), users(&[1001]));
     assert_eq!(of(&[v6]), users(&[1002]));
@@ -122,7 +122,7 @@ fn the_kernel_tells_the_owner_before_and_after_a_connection_is_accepted() {
 
 #[test]
 #[cfg(target_endian = "little")]
-fn the_tables_say_what_netlink_says() {
+fn rows_of_the_socket_tables_are_read() {
     const TABLE: &str = "\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:04D2 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 11111 1 0000000000000000
@@ -130,7 +130,7 @@ fn the_tables_say_what_netlink_says() {
    2: 0100007F:04D2 0100007F:9C41 05 00000000:00000000 00:00000000 00000000  1001        0 22222 1 0000000000000000
    3: wrong
 ";
-    let rows: Vec<Socket> = rows(TABLE).collect();
+    let rows: Vec<ListedSocket> = rows(TABLE).collect();
     assert_eq!(rows[0], listener("127.0.0.1:1234", 1001));
     assert_eq!(Some(rows[1]), end(0, false));
     assert!(rows[2].is_held, "a peer that has closed one direction still reads");

@@ -224,7 +224,7 @@ fn denied_path(output: &str) -> Option<String> {
     quoted.nth(1).filter(|path| is_place(path)).map(str::to_owned)
 }
 
-/// True for an absolute path, and for nothing that could be a sentence.
+/// True for an absolute path of a strict grammar. A sentence does not match.
 fn is_place(path: &str) -> bool {
     path.starts_with('/') && path.len() <= LINE_BYTES_MAX && path.bytes().all(|byte| byte.is_ascii_graphic())
 }

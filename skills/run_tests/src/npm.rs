@@ -35,7 +35,7 @@ pub(crate) fn absent_runner(output: &str) -> Option<&str> {
     })
 }
 
-/// True for the name or path of a program, and for nothing that could be a sentence.
+/// True for a program's name or path of a strict grammar. A sentence does not match.
 fn is_runner(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.@/-".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)

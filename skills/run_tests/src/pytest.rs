@@ -38,7 +38,7 @@ pub(crate) fn missing_modules(output: &str) -> Vec<String> {
             rest.split_once('\'').map(|(name, _)| (at, name))
         })
     {
-        // The summary line cuts names, to `'n...`, and any program can print this sentence.
+        // The summary line shortens names to `'n...`, and any program can print this line.
         if is_module(after) && !modules.iter().any(|known| known == after) {
             modules.push(after.to_owned());
         }
@@ -49,7 +49,7 @@ pub(crate) fn missing_modules(output: &str) -> Vec<String> {
 /// Longest name of a module that is quoted.
 const MODULE_BYTES_MAX: usize = 100;
 
-/// True for the dotted name of a module, and for nothing that could be a sentence.
+/// True for the dotted name of a module. A sentence does not match.
 fn is_module(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')

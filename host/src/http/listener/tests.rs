@@ -3,7 +3,7 @@
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A listener and its TCP address; its other socket lies in a folder that is gone again.
+/// A listener and its TCP address. The folder of its Unix socket is removed already.
 async fn listening() -> (Listener, SocketAddr) {
     listening_on("127.0.0.1:0").await.expect("a port is free")
 }
@@ -14,12 +14,12 @@ async fn listening_on(address: &str) -> io::Result<(Listener, SocketAddr)> {
 }
 
 /// Both sockets, the address of the first and the folder of the second.
-pub(in crate::http) async fn sockets(address: &str) -> io::Result<(Sockets, SocketAddr, tempfile::TempDir)> {
+pub(in crate::http) async fn sockets(address: &str) -> io::Result<(ServerSockets, SocketAddr, tempfile::TempDir)> {
     let tcp = TcpListener::bind(address).await?;
     let address = tcp.local_addr()?;
     let folder = tempfile::tempdir()?;
     let unix = UnixListener::bind(folder.path().join("backend.sock"))?;
-    Ok((Sockets { tcp, unix }, address, folder))
+    Ok((ServerSockets { tcp, unix }, address, folder))
 }
 
 /// What the other end is told before it is closed.

@@ -109,7 +109,7 @@ async fn no_route_is_for_another_host_or_a_page_of_another_origin() {
 }
 
 #[tokio::test]
-async fn no_route_is_for_a_stranger_without_a_credential() {
+async fn every_route_refuses_a_stranger_without_a_credential() {
     let server = Server::new(vec![]);
     for (method, path) in every_route().into_iter().chain([("GET", "/nothing".to_owned())]) {
         let stranger = || would_work(&server, method, &path).header("authorization", "");
@@ -123,7 +123,7 @@ async fn no_route_is_for_a_stranger_without_a_credential() {
 }
 
 #[tokio::test]
-async fn two_headers_that_say_where_a_page_comes_from_are_refused() {
+async fn two_origin_or_sec_fetch_site_headers_are_refused() {
     let server = Server::with(vec![], "cors_origins = [\"http://localhost:5173\"]");
     let listed = "http://localhost:5173";
     for (name, first, second) in [
@@ -305,9 +305,9 @@ async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams()
     serving.await.expect("it ends").expect("it was served");
 }
 
-/// A server on both sockets that finds the owners of connections so, for as long as this lives.
+/// A server on both sockets with a given lookup of owners. It ends when this value is dropped.
 #[cfg(target_os = "linux")]
-struct Served {
+struct SocketServer {
     server: Server,
     address: std::net::SocketAddr,
     folder: tempfile::TempDir,
@@ -322,7 +322,7 @@ struct AccessLog(Arc<std::sync::Mutex<Vec<u8>>>);
 
 #[cfg(target_os = "linux")]
 impl AccessLog {
-    /// The line of the first request to this route, once it is written.
+    /// Waits for the line of the first request to this route.
     async fn line(&self, route: &str) -> String {
         for _ in 0..2_000 {
             let text = String::from_utf8_lossy(&self.0.lock().expect("no panic")).into_owned();
@@ -348,7 +348,7 @@ impl std::io::Write for AccessLog {
 }
 
 #[cfg(target_os = "linux")]
-impl Served {
+impl SocketServer {
     async fn new(server: Server, owners: OwnerLookup) -> Self {
         let (sockets, address, folder) = sockets("127.0.0.1:0").await.expect("a port is free");
         let log = AccessLog::default();
@@ -389,14 +389,14 @@ impl Served {
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Served {
+impl Drop for SocketServer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-/// The user of the other side: another one where this test may become one, else our own, of whom a dead connection gets
-/// nothing either.
+/// Turns this thread into another user where the test runs as root. Elsewhere the attacker is our own user, whose dead
+/// connection gets nothing either.
 #[cfg(target_os = "linux")]
 fn become_another_user() {
     if rustix::process::geteuid().is_root() {
@@ -404,7 +404,7 @@ fn become_another_user() {
     }
 }
 
-/// Connects as the owner, from this port where no other test has got it.
+/// Connects as the owner, from this port where no other test uses it.
 #[cfg(target_os = "linux")]
 async fn connect_from(port: u16, address: std::net::SocketAddr) -> tokio::net::TcpStream {
     let socket = tokio::net::TcpSocket::new_v4().expect("there are sockets");
@@ -432,10 +432,10 @@ async fn request_of_another_user_whose_port_the_owner_gets(credential: &str) -> 
     let owners = OwnerLookup::with(move |peer, _| {
         let _ = asked.send(peer);
         gate.lock().expect("no panic").recv().expect("the test goes on");
-        // The owner's client has the port by now: the truth about it, and not about the dead socket.
+        // By now the owner's client has the port. This answer is true for the port, and wrong for the dead socket.
         Some(rustix::process::geteuid().as_raw())
     });
-    let served = Served::new(Server::new(vec![vec![], vec![]]), owners).await;
+    let served = SocketServer::new(Server::new(vec![vec![], vec![]]), owners).await;
     let address = served.address;
     // A connection that lives until the lookup has begun, and is then reset with a whole request in it.
     let (sent, received) = std::sync::mpsc::channel::<()>();
@@ -462,7 +462,7 @@ async fn request_of_another_user_whose_port_the_owner_gets(credential: &str) -> 
     owner.read_to_string(&mut answer).await.expect("it is closed");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.ends_with("{\"tasks\":[]}"), "{answer}");
-    // The bytes of the dead connection are read all the same.
+    // The server still reads the bytes of the dead connection.
     let line = served.log.line("POST /execute").await;
     assert_eq!(served.sessions(), 0, "{line}");
     line
@@ -470,12 +470,12 @@ async fn request_of_another_user_whose_port_the_owner_gets(credential: &str) -> 
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_of_another_user_is_not_taken_for_the_owners_who_got_its_port() {
+async fn a_request_of_another_user_is_refused_after_the_owner_gets_its_port() {
     let line = request_of_another_user_whose_port_the_owner_gets("").await;
     assert!(line.contains(" status=401 ") && line.contains(" caller=- "), "{line}");
 }
 
-/// Even with the token: it could get no answer.
+/// The token does not help a closed connection, because it can get no answer.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_connection_is_closed_is_not_dispatched() {
@@ -491,7 +491,7 @@ async fn a_request_whose_connection_is_closed_is_not_dispatched() {
 async fn a_connection_over_unix_counts_as_one_with_the_token() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = Server::with(vec![], "auth = \"token\"");
-    let served = Served::new(server, OwnerLookup::with(|_, _| None)).await;
+    let served = SocketServer::new(server, OwnerLookup::with(|_, _| None)).await;
     let place = served.folder.path().join("backend.sock");
     let ask = async |head: &str| {
         let mut client = tokio::net::UnixStream::connect(&place).await.expect("it listens");
@@ -509,7 +509,7 @@ async fn a_connection_over_unix_counts_as_one_with_the_token() {
         ("GET /tasks HTTP/1.1\r\nhost: localhost\r\n", "200"),
         ("GET /api/tasks HTTP/1.1\r\nhost: 127.0.0.1:1\r\n", "200"),
         ("GET /tasks HTTP/1.1\r\nhost: evil.example\r\n", "403 host-not-allowed"),
-        // Forwarded for a page of whatever origin.
+        // Requests that something forwards for a page.
         (
             "GET /tasks HTTP/1.1\r\nhost: localhost\r\norigin: http://127.0.0.1:8000\r\n",
             "403 origin-not-allowed",

@@ -110,7 +110,7 @@ const NAMESPACE_FLAGS: [u64; 7] = [
 ];
 
 /// Leases of files (`F_SETLEASE`) and delegations of folders (`F_SETDELEG`, since Linux 6.19): both take no more than a
-/// handle for reading, and keep everybody who wants to write waiting, 45 seconds each time.
+/// handle for reading, and keep every writer waiting, 45 seconds each time.
 const LEASE_COMMANDS: [u64; 2] = [1024, 1040];
 
 /// Putting characters into a terminal's input (`TIOCSTI`), and the console's way to the same (`TIOCLINUX`).

@@ -424,8 +424,8 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
     Ok(())
 }
 
-/// The entries of `/proc` that only their owner, the machine's root, may read. A run of root owns them too. The kernel
-/// gains new ones with every few releases, so their mode counts and not their name.
+/// The entries of `/proc` that only the machine's root may read. A run of root could read them, too. The kernel gains new
+/// entries with every few releases, so an entry is found by its mode and not by its name.
 fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(proc)? {

@@ -26,7 +26,7 @@ struct Slot {
     arguments: ArgumentText,
 }
 
-/// The arguments of a call as far as they came. Each byte is looked at once, however many pieces there are.
+/// The arguments of a call as far as they have arrived. Each byte is scanned once, however many pieces there are.
 #[derive(Debug, Default)]
 struct ArgumentText {
     text: String,
@@ -144,8 +144,8 @@ impl<'a> Piece<'a> {
 }
 
 impl Calls {
-    /// Takes the `tool_calls` of one chunk. An error where an answer holds more calls than it may: each piece is compared
-    /// with all of them.
+    /// Takes the `tool_calls` of one chunk. Fails where an answer holds too many calls, because each piece is compared with
+    /// all of them.
     pub(super) fn take(&mut self, entries: &[Value]) -> Result<(), Failure> {
         // Two named entries of one chunk are two calls: no server cuts one call twice in one chunk.
         let mut named_in_chunk = Vec::new();

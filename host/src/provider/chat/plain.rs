@@ -82,7 +82,7 @@ mod tests {
     use crate::config::{Api, Patience, ProviderName, ProviderSettings};
     use crate::provider::chat::ChatWire;
     use crate::provider::wire::Wire;
-    use crate::provider::{Mark, ProviderEvent, Request};
+    use crate::provider::{LabelMark, ProviderEvent, Request};
 
     #[test]
     fn chat_11_a_piece_of_text_is_read_at_once() {
@@ -138,7 +138,7 @@ mod tests {
             messages: &[],
             tools: &[],
             max_tokens: None,
-            mark: Mark(7),
+            mark: LabelMark(7),
         };
         // The mark of a type makes no difference but that of the way.
         let event = if is_plain { "" } else { "event: chunk\n" };

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::config::{Api, Secret};
 use crate::provider::sse::Framer;
-use crate::provider::{Mark, ToolResult, ToolSpec};
+use crate::provider::{LabelMark, ToolResult, ToolSpec};
 
 fn settings(name: ProviderName) -> ProviderSettings {
     ProviderSettings {
@@ -102,7 +102,7 @@ fn decode_for(messages: &[Message], text_calls: bool, pieces: &[&[u8]]) -> Decod
         messages,
         tools: &tools,
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     };
     let (mut decoder, mut framer) = (ChatDecoder::new(request, text_calls), Framer::default());
     let (mut events, mut frames) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::provider::{DATA_RULE, Mark, Message, Request, ToolCall, ToolResult, ToolSpec, schema};
+use crate::provider::{DATA_RULE, LabelMark, Message, Request, ToolCall, ToolResult, ToolSpec, schema};
 
 /// The body of a request.
 pub(super) fn body(request: &Request<'_>) -> Value {
@@ -34,7 +34,7 @@ fn declaration(spec: &ToolSpec) -> Value {
     function
 }
 
-fn contents(messages: &[Message], mark: Mark) -> Vec<Value> {
+fn contents(messages: &[Message], mark: LabelMark) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     // Which identifier the server itself gave to a call, if any.
     let mut given = HashMap::new();
@@ -98,7 +98,7 @@ fn given_ids<'c>(calls: &'c [ToolCall], parts: &[Value]) -> Vec<(&'c str, String
         .collect()
 }
 
-fn response(result: &ToolResult, given: &HashMap<&str, String>, mark: Mark) -> Value {
+fn response(result: &ToolResult, given: &HashMap<&str, String>, mark: LabelMark) -> Value {
     let key = if result.is_error { "error" } else { "output" };
     let mut fields = Map::new();
     if let Some(id) = given.get(result.call_id.as_str()) {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{Api, ProviderName, Secret};
 use crate::provider::wire::decode;
-use crate::provider::{DATA_RULE, Mark, Message, ToolResult, ToolSpec};
+use crate::provider::{DATA_RULE, LabelMark, Message, ToolResult, ToolSpec};
 
 fn wire_of(model: &str) -> GenerateContentWire {
     GenerateContentWire::new(&ProviderSettings {
@@ -24,7 +24,7 @@ fn request(messages: &[Message]) -> Request<'_> {
         messages,
         tools: &[],
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     }
 }
 

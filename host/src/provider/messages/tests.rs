@@ -24,7 +24,7 @@ fn request(messages: &[Message]) -> Request<'_> {
         messages,
         tools: &[],
         max_tokens: None,
-        mark: Mark(7),
+        mark: LabelMark(7),
     }
 }
 
@@ -172,7 +172,7 @@ fn messages_8_thinking_goes_back_byte_for_byte() {
             tool_calls: vec![],
             opaque: opaque.clone(),
         }],
-        Mark(7),
+        LabelMark(7),
     );
     assert_eq!(
         again[0]["content"],
@@ -219,7 +219,7 @@ fn messages_9_results_are_one_user_message_and_empty_texts_are_left_out() {
                 text: "Answer now.".into(),
             },
         ],
-        Mark(7),
+        LabelMark(7),
     );
     let data = "<tool-output-0000000000000007 tool=\"read_file\" status=\"ok\" origin=\"repository\">\nx\n</tool-output-0000000000000007>";
     let failed = data.replace("ok", "error");

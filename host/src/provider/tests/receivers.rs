@@ -2,24 +2,24 @@
 
 use std::net::SocketAddr;
 
-use super::super::receiver::{Lookup, ReceiverCheck};
+use super::super::receiver::{ReceiverCheck, ReceiverLookup};
 use super::*;
 use crate::socket_owner::Receivers;
 
-/// Neither ours nor that of a system account, on any machine.
+/// A user id that is neither ours nor a system account's on any machine.
 const STRANGER: u32 = 4_000_000_000;
 
 fn users(users: &[u32]) -> Receivers {
     Receivers::Users(users.iter().copied().collect())
 }
 
-fn provider(settings: &ProviderSettings, lookup: Lookup) -> http::HttpProvider {
+fn provider(settings: &ProviderSettings, lookup: ReceiverLookup) -> http::HttpProvider {
     let check = ReceiverCheck::with_lookup(settings, lookup).expect("the user exists");
     let wire = Box::new(chat::ChatWire::new(settings));
     http::HttpProvider::new(settings, &options(), wire, check).expect("the settings are valid")
 }
 
-async fn answer_with(settings: &ProviderSettings, lookup: Lookup) -> (Answer, bool) {
+async fn answer_with(settings: &ProviderSettings, lookup: ReceiverLookup) -> (Answer, bool) {
     let provider = provider(settings, lookup);
     let answer = answer_to(&provider, &messages(), CancellationToken::new()).await;
     (answer, provider.receiver_is_unknown())
@@ -70,7 +70,7 @@ async fn a_request_that_no_local_socket_receives_is_sent_and_reported() {
 }
 
 #[tokio::test]
-async fn a_trusted_user_is_sent_to_by_name_or_number() {
+async fn a_trusted_user_is_given_by_name_or_number() {
     let server = server([Round::text("Hi")]);
     let trusting = |user: &str| ProviderSettings {
         trust_loopback_user: Some(user.to_owned()),
@@ -89,7 +89,7 @@ async fn a_trusted_user_is_sent_to_by_name_or_number() {
 }
 
 #[tokio::test]
-async fn a_user_without_an_id_here_gets_nothing() {
+async fn a_user_without_an_id_in_the_namespace_gets_nothing() {
     let server = server([Round::text("Hi")]);
     let (answer, _) = answer_with(&settings(&server.url()), |_, _| users(&[65_534])).await;
     let said = "belongs to a user that has no id here (uid 65534 stands for all of them)";

@@ -8,7 +8,7 @@ use crate::limits::{
 
 const LIMITS: &str = "over the limits (64 KiB and 4000 patterns a file, 1 MiB and 8000 patterns in all, 64 levels): ";
 
-/// `b.md` is in no ignore file of this, and `a.py` is.
+/// Patterns that match `a.py` and not `b.md`.
 fn patterns(count: usize) -> String {
     (1..count).map(|number| format!("{number}.c\n")).collect::<String>() + "a.py\n"
 }
@@ -17,7 +17,7 @@ fn notice(repository: &Repository) -> Option<String> {
     list(repository).skipped_ignores.notice()
 }
 
-/// Walks without keeping anything, and tells how many files that compiled.
+/// Walks without a kept walk, and counts the ignore files that were compiled.
 fn compiled(repository: &Repository, directory: &str) -> usize {
     let cancel = CancellationToken::new();
     let tree = repository.tree(&cancel);
@@ -80,7 +80,7 @@ fn the_ignore_files_of_a_walk_have_one_budget() {
 }
 
 #[test]
-fn ignore_files_count_so_deep_and_no_deeper() {
+fn ignore_files_beyond_the_level_limit_do_not_count() {
     let folder = tree(&[("b.md", "")]);
     for level in 0..IGNORE_LEVELS_MAX + 2 {
         let place = "d/".repeat(level);

@@ -18,7 +18,7 @@ use crate::config::Api;
 use crate::context::Packet;
 use crate::limits;
 use crate::operation;
-use crate::provider::{Mark, Message, Provider, ProviderError, Usage, codes};
+use crate::provider::{LabelMark, Message, Provider, ProviderError, Usage, codes};
 use crate::redaction::Redactor;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
@@ -41,7 +41,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         tools: &tools,
         deadline,
         context_tokens,
-        mark: Mark::random(),
+        mark: LabelMark::random(),
     };
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
@@ -112,7 +112,7 @@ fn check_may_read(job: &Job, task: &OperationTask) -> Result<(), Problem> {
 }
 
 /// The first message: the mark of tool results, the request and the packet, and what the host found out before.
-fn begin(redactor: &Redactor, mark: Mark, message: &str, facts: &str) -> Vec<Message> {
+fn begin(redactor: &Redactor, mark: LabelMark, message: &str, facts: &str) -> Vec<Message> {
     let text = match facts.trim() {
         "" => message.to_owned(),
         facts => format!("{message}\n{facts}\n"),

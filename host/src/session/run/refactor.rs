@@ -8,7 +8,7 @@ use super::suite::{self, Run};
 use crate::api::Problem;
 use crate::context::scanner;
 use crate::limits;
-use crate::provider::{Mark, ToolResult};
+use crate::provider::{LabelMark, ToolResult};
 use crate::skill::policy::{Decision, Effect};
 use crate::skill::runner;
 use crate::turn::TurnEnd;
@@ -95,7 +95,7 @@ fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
 }
 
 /// What the model is told of the run before it works.
-fn told(run: &Run, mark: Mark) -> String {
+fn told(run: &Run, mark: LabelMark) -> String {
     let Run::Ran(results) = run else {
         return String::new();
     };
@@ -219,6 +219,6 @@ mod tests {
             "FAILED: 1 failed in 1.0 s\n{}",
             "x\n".repeat(limits::SUITE_TOLD_BYTES_MAX)
         );
-        assert!(told(&ran(&long), Mark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
+        assert!(told(&ran(&long), LabelMark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
     }
 }

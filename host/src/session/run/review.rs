@@ -18,7 +18,7 @@ use super::{Job, OperationTask};
 use crate::api::{Event, Operation, Problem};
 use crate::limits;
 use crate::operation::verify::{self, Checked};
-use crate::provider::Mark;
+use crate::provider::LabelMark;
 use crate::skill::CallReport;
 use crate::turn::{TurnEnd, TurnReport};
 
@@ -39,8 +39,8 @@ pub(super) struct Desk<'a> {
     pub(super) deadline: Option<Instant>,
     /// The model's context, where the provider tells it.
     pub(super) context_tokens: Option<u64>,
-    /// Stands in the labels of the session's tool results.
-    pub(super) mark: Mark,
+    /// The mark in the labels of the session's tool results.
+    pub(super) mark: LabelMark,
 }
 
 /// What the model has answered so far.

@@ -69,9 +69,9 @@ pub(super) struct Results {
     pub(super) is_pytest: bool,
     /// Names of failing tests, as far as they are named.
     pub(super) failing: BTreeSet<String>,
-    /// All that the skill said, or the host's own sentence where every test passed.
+    /// The whole text of the skill's answer, or the host's own sentence where every test passed.
     pub(super) text: String,
-    /// Places outside the user's own files whose text is in it.
+    /// Places outside the user's own files whose text is in `text`.
     pub(super) foreign: Vec<String>,
 }
 

@@ -13,7 +13,7 @@ use super::suite::{self, Results, Run};
 use crate::api::Problem;
 use crate::context;
 use crate::limits;
-use crate::provider::{Mark, ToolResult};
+use crate::provider::{LabelMark, ToolResult};
 use crate::session::journal::cut_text;
 use crate::turn::TurnEnd;
 
@@ -66,7 +66,7 @@ impl TestGen {
         Next::End(self.closing(desk.task, &changed, &created, &tests))
     }
 
-    fn mend(&self, results: &Results, created: &[String], mark: Mark) -> FollowUp {
+    fn mend(&self, results: &Results, created: &[String], mark: LabelMark) -> FollowUp {
         let result = ToolResult {
             call_id: String::new(),
             name: suite::SKILL.to_owned(),

@@ -443,7 +443,7 @@ pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
     }
 }
 
-/// Puts the host's own sentence in the place of a result, where it has one: no text of the test run is left in it.
+/// Replaces a result by the host's own sentence about the test run, where there is one. No text of the run is left.
 fn show_passed_tests(report: &mut CallReport) {
     let sentence = report.passed_tests.take();
     if let (Some(sentence), Ok(outcome)) = (sentence, &mut report.result) {

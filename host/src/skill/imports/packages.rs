@@ -326,8 +326,8 @@ fn pip_problem(report: &Report) -> Option<Failure> {
     denied_place(output, "[Errno 13] Permission denied: '").map(not_permitted)
 }
 
-/// The place that an installer was not allowed to write, in quotes after `mark`. An absolute path, and nothing that could
-/// be a sentence.
+/// The place that an installer was not allowed to write, in quotes after `mark`. It must be an absolute path of a strict
+/// grammar, so that it cannot be a sentence.
 fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     let (_, rest) = output.split_once(mark)?;
     let (place, _) = rest.split_once('\'')?;

@@ -127,7 +127,7 @@ fn page<'a>(
     Ok(page)
 }
 
-/// Notes the paths of a page, once for each directory.
+/// Records the paths of a page for the taint, once for each directory.
 pub(super) fn note_listed(call: &Call, page: &Page) {
     let mut known = None;
     for entry in &page.entries {

@@ -1,8 +1,8 @@
 //! Host functions that may work for long stop once their call is cancelled, after a bounded amount of work.
 //!
 //! The kernel counts the work: inotify reports each file and directory that is opened. The test opens a marker after the
-//! cancellation, and everything that is opened after the marker is work in vain. How long that takes plays
-//! no part. `tests/limits/stops.toml` names these tests for the functions of the contract and of WASI.
+//! cancellation, and each later opening is work in vain. The tests do not measure
+//! time. `tests/limits/stops.toml` names these tests for the functions of the contract and of WASI.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -39,16 +39,16 @@ const FOLDERS: usize = 60;
 /// with suspicious names.
 const OPENINGS_MAX: usize = 8 * SCAN_THREADS_MAX;
 
-/// Tries to cancel a call before it has ended by itself.
+/// Attempts to cancel a call before it has ended by itself.
 const TRIES: usize = 100;
 
-/// Counts what is opened in some folders.
-struct Openings {
+/// Counts the files that are opened in some folders.
+struct OpeningCounter {
     queue: OwnedFd,
     marker: PathBuf,
 }
 
-impl Openings {
+impl OpeningCounter {
     fn watch(folders: &[PathBuf]) -> Self {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("the system has inotify");
         for folder in folders {
@@ -80,7 +80,7 @@ impl Openings {
         names.len() - at - 1
     }
 
-    /// The names of what was opened since the last time.
+    /// The names of the files that were opened since the last call.
     fn take(&self) -> Vec<String> {
         let mut buffer = [MaybeUninit::uninit(); 64 * 1024];
         let mut reader = inotify::Reader::new(&self.queue, &mut buffer);
@@ -146,8 +146,8 @@ impl Scene {
         (call, store)
     }
 
-    /// Does the work, cancels the call in the middle of it, and checks how much is opened after that. `prepare` does what
-    /// comes before the work.
+    /// Does the work, cancels the call in the middle of it, and checks how many files are opened after that. `prepare` runs
+    /// before the work.
     #[track_caller]
     fn stops<P: Send>(
         &self,
@@ -158,7 +158,7 @@ impl Scene {
         for _ in 0..TRIES {
             let (call, mut store) = self.call();
             let prepared = prepare(store.data_mut());
-            let openings = Openings::watch(&self.folders);
+            let openings = OpeningCounter::watch(&self.folders);
             let was_cut = std::thread::scope(|scope| {
                 let state = store.data_mut();
                 let work = &work;
@@ -336,7 +336,7 @@ fn waiting_stops_with_its_call() {
 fn nothing_is_begun_for_a_call_that_has_ended() {
     let scene = Scene::new();
     let (call, mut store) = scene.call();
-    let openings = Openings::watch(&scene.folders);
+    let openings = OpeningCounter::watch(&scene.folders);
     call.token.cancel();
     let state = store.data_mut();
     assert!(state.list(query("", true)).is_err());

@@ -10,9 +10,9 @@ use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 #[derive(Debug)]
 pub struct Fickle;
 
-/// The time of day, the monotonic clock, what a nap took, and a number.
+/// The time of day, the monotonic clock, the duration of a nap, and a number.
 fn mood() -> String {
-    // Before anything else: this is the clock of the first millisecond.
+    // Read the clock first, within the first millisecond.
     let begun = Instant::now();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap_or_default();

@@ -8,8 +8,8 @@ use seccompiler::{BpfProgram, SeccompCmpOp};
 
 use super::{Rules, errno, program, rule};
 
-/// System V's shared memory, semaphores and queues, POSIX queues, names for sockets (an end of a pair could take an
-/// abstract name that another program listens at), and older forms of calls that somebody answers.
+/// System V's shared memory, semaphores and queues, POSIX queues, names for sockets (one end of a socket pair could
+/// take an abstract name that another program expects), and older forms of calls that somebody answers.
 const REFUSED: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,

@@ -198,7 +198,7 @@ def change_attributes_outside():
 
 @attempt
 def hold_lease():
-    """By a handle for reading. The kernel looks at the lower half of the command alone."""
+    """Asks by a handle for reading. The kernel reads only the lower half of the command."""
     handle, refused = os.open(sys.executable, os.O_RDONLY), None
     for command in [1024, 1 << 32 | 1024, 1040]:
         try:
@@ -306,7 +306,7 @@ def read_kernel_memory():
     raise OSError(errno.ENOENT, "")
 
 def read_proc(names):
-    """A name that holds nothing counts as one that is not there."""
+    """An empty file counts as one that is not there."""
     for name in names:
         try:
             if os.read(os.open("/proc/" + name, os.O_RDONLY), 8):
@@ -529,7 +529,7 @@ def reach_backend(): return reach(socket.AF_UNIX, socket.SOCK_STREAM, backend())
 
 @attempt
 def reach_backend_by_proc():
-    """By the root directory of the process that has started it, and by its own."""
+    """Goes through the root directory of the process that started the run, and through its own."""
     socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close()
     refused = None
     for root in ["/proc/%d/root" % know["process"], "/proc/self/root", "/proc/1/root"]:
@@ -542,7 +542,7 @@ def reach_backend_by_proc():
 
 @attempt
 def reach_backend_by_streams():
-    """An end of a connected pair is connected anew, is told another address for what it sends, and listens."""
+    """Connects one end of a connected pair again, sends from it to another address, and listens on it."""
     allowed = []
     for kind in [socket.SOCK_STREAM, socket.SOCK_SEQPACKET]:
         for other_is_closed in [False, True]:
@@ -566,7 +566,7 @@ def reach_backend_by_streams():
 
 @attempt
 def reach_backend_inherited():
-    """A socket among the handles that it was started with would lead to whoever holds the other end."""
+    """A socket among the inherited handles would lead to the process that holds the other end."""
     for name in os.listdir("/proc/self/fd"):
         try:
             if stat.S_ISSOCK(os.fstat(int(name)).st_mode):

@@ -273,18 +273,18 @@ pub const ATTEMPTS: &[Attempt] = &[
     each("reach_backend", "reach the backend by its socket", ABSENT, NO_FAMILY),
     each(
         "reach_backend_by_proc",
-        "reach it through `/proc`",
+        "reach the backend through `/proc`",
         Refused(&["ENOENT", "EACCES"]),
         NO_FAMILY,
     ),
     both(
         "reach_backend_by_streams",
-        "reach it by an end of a connected pair",
+        "reach the backend by an end of a connected pair",
         Nothing,
     ),
     both(
         "reach_backend_inherited",
-        "reach it by a socket that it was started with",
+        "reach the backend by an inherited socket",
         Refused(&["EBADF"]),
     ),
     each(

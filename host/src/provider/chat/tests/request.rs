@@ -9,7 +9,7 @@ fn request_body(name: ProviderName, messages: &[Message], max_tokens: Option<u32
         messages,
         tools: &tools,
         max_tokens,
-        mark: Mark(7),
+        mark: LabelMark(7),
     })
 }
 
@@ -110,7 +110,7 @@ fn chat_18_what_a_server_refuses_is_not_sent_again() {
         messages: &[],
         tools: &[],
         max_tokens: Some(5),
-        mark: Mark(7),
+        mark: LabelMark(7),
     };
     let refused = |message: &str| Failure::from_answer(400, &json!({"error": {"message": message}}).to_string(), None);
     assert!(wire.body(&request).get("stream_options").is_some());

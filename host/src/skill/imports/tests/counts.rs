@@ -10,9 +10,9 @@ use crate::skill::bindings::tool::skill::tests::Report;
 /// Digits of a count. More of them could spell something.
 const DIGITS_MAX: usize = 7;
 
-/// How many tests ended how.
+/// Numbers of tests by their outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counts {
+struct TestCounts {
     failed: u64,
     passed: u64,
     skipped: u64,
@@ -49,7 +49,7 @@ pub(in crate::skill) fn passed_sentence(recipe: &str, report: &Report) -> Option
     })
 }
 
-impl Counts {
+impl TestCounts {
     /// Adds a count under a word of a runner. False for a word that is not known.
     fn add(&mut self, count: u64, word: &str) -> bool {
         let slot = match word {
@@ -61,7 +61,7 @@ impl Counts {
             "xpassed" => &mut self.xpassed,
             "deselected" => &mut self.deselected,
             "warning" | "warnings" => &mut self.warnings,
-            // Sums, and parts of what the tests count already.
+            // Sums, and parts of tests that are counted already.
             "total" | "rerun" | "subtests passed" | "subtests skipped" => return true,
             _ => return false,
         };
@@ -87,8 +87,8 @@ impl Counts {
 }
 
 /// `2 passed, 1 skipped`, or nothing where a part is anything else.
-fn list(text: &str, separator: &str) -> Option<Counts> {
-    let mut counts = Counts::default();
+fn list(text: &str, separator: &str) -> Option<TestCounts> {
+    let mut counts = TestCounts::default();
     for part in text.split(separator) {
         let (number, word) = part.trim().split_once(' ')?;
         counts.add(count(number)?, word.trim()).then_some(())?;
@@ -102,7 +102,7 @@ fn count(digits: &str) -> Option<u64> {
 }
 
 /// `== 5 passed, 1 warning in 0.06s ==`, which `-q` prints without the bars.
-fn pytest(lines: &[&str]) -> Option<Counts> {
+fn pytest(lines: &[&str]) -> Option<TestCounts> {
     lines.iter().rev().find_map(|line| {
         let (counted, time) = line.trim().trim_matches('=').trim().rsplit_once(" in ")?;
         let time = time.split(' ').next()?.strip_suffix('s')?;
@@ -111,8 +111,8 @@ fn pytest(lines: &[&str]) -> Option<Counts> {
     })
 }
 
-/// Of the runners whose summary is found, the first in the order in which the skill looks for them.
-fn npm(lines: &[&str]) -> Option<Counts> {
+/// The counts of an npm test run. Tries the summaries in the order of the skill: jest, vitest, node, mocha.
+fn npm(lines: &[&str]) -> Option<TestCounts> {
     if let Some(tests) = last(lines, "Tests: ") {
         return with_files(list(tests, ", ")?, list(last(lines, "Test Suites: ")?, ", ")?);
     }
@@ -124,11 +124,11 @@ fn npm(lines: &[&str]) -> Option<Counts> {
 }
 
 /// The counts of the tests. A file that does not load has no tests to count and fails all the same.
-fn with_files(tests: Counts, files: Counts) -> Option<Counts> {
+fn with_files(tests: TestCounts, files: TestCounts) -> Option<TestCounts> {
     (files.failed == 0).then_some(tests)
 }
 
-/// The rest of the last line that begins so.
+/// The rest of the last line that begins with `start`.
 fn last<'a>(lines: &[&'a str], start: &str) -> Option<&'a str> {
     lines
         .iter()
@@ -137,7 +137,7 @@ fn last<'a>(lines: &[&'a str], start: &str) -> Option<&'a str> {
 }
 
 /// The last `# pass 2`, `# fail 0` and so on, of node's own runner and of TAP.
-fn node(lines: &[&str], mark: &str) -> Option<Counts> {
+fn node(lines: &[&str], mark: &str) -> Option<TestCounts> {
     let value = |word: &str| {
         let mut values = lines
             .iter()
@@ -145,7 +145,7 @@ fn node(lines: &[&str], mark: &str) -> Option<Counts> {
             .filter_map(|line| line.strip_prefix(mark)?.strip_prefix(word));
         values.find_map(|rest| count(rest.strip_prefix(' ')?.trim()))
     };
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     value("pass")?;
     for word in ["pass", "fail", "cancelled", "skipped", "todo"] {
         counts.add(value(word).unwrap_or(0), word);
@@ -154,7 +154,7 @@ fn node(lines: &[&str], mark: &str) -> Option<Counts> {
 }
 
 /// mocha's `  2 passing (3ms)`, then `  1 pending` and `  1 failing`.
-fn mocha(lines: &[&str]) -> Option<Counts> {
+fn mocha(lines: &[&str]) -> Option<TestCounts> {
     let counted = |line: &&str| {
         let mut words = line.strip_prefix("  ")?.split(' ');
         Some((count(words.next()?)?, words.next()?.to_owned()))
@@ -162,7 +162,7 @@ fn mocha(lines: &[&str]) -> Option<Counts> {
     let at = lines
         .iter()
         .rposition(|line| counted(line).is_some_and(|(_, word)| word == "passing"))?;
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     for (number, word) in lines[at..].iter().map_while(counted) {
         counts.add(number, &word).then_some(())?;
     }
@@ -239,7 +239,7 @@ mod unit {
     }
 
     #[test]
-    fn anything_else_has_none() {
+    fn a_run_without_a_clean_summary_has_no_sentence() {
         for (recipe, output) in [
             ("pytest", "1 failed, 2 passed in 0.1s\n"),
             ("pytest", "1 error in 0.1s\n"),
@@ -270,7 +270,7 @@ mod unit {
 
     proptest! {
         #[test]
-        fn no_word_of_an_output_gets_into_a_sentence(
+        fn no_word_of_an_output_enters_the_hosts_sentence(
             before in "[ -~\n]{0,60}",
             mark in "(Q[a-z]{3}|)",
             number in "[0-9]{1,8}",

@@ -75,7 +75,7 @@ fn new_dot_name(path: &str, name: &str) -> String {
 }
 
 #[test]
-fn a_new_dot_name_at_the_top_level_needs_a_yes() {
+fn a_new_dot_name_at_the_top_level_needs_allow_path() {
     let bench = Bench::new(&[("sub/a.txt", "a"), (".later", "a file")]);
     symlink("sub", bench.root(".link")).expect("a link is made");
     for (path, name) in [
@@ -111,7 +111,7 @@ fn a_new_dot_name_at_the_top_level_needs_a_yes() {
 }
 
 #[test]
-fn harmless_dot_names_and_those_that_are_there_need_no_yes() {
+fn harmless_and_existing_dot_names_need_no_allow_path() {
     let bench = Bench::new(&[
         (".eslintrc.json", "{}"),
         (".storybook/main.js", "old"),
@@ -139,7 +139,7 @@ fn harmless_dot_names_and_those_that_are_there_need_no_yes() {
 }
 
 #[test]
-fn a_new_dot_name_is_allowed_by_its_path_or_by_itself_and_what_is_protected_in_it_is_not() {
+fn allow_path_permits_a_new_dot_name_but_no_protected_path_in_it() {
     let request = allowing(&[".one/a.json", ".two", "./.three.toml", ".vscode"]);
     let bench = Bench::with(&[], Operation::Refactor, &request);
     let message = new_dot_name(".one/b.json", ".one");
