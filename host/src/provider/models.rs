@@ -29,7 +29,7 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
     listed(&over_http(settings, options)?).await
 }
 
-/// The answers of a provider's server, and how well its owner is known.
+/// The models that a provider's server offers, and whether the kernel names the user that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerReport {
     /// See [`models`].
