@@ -17,13 +17,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use host::defence::{self, Counter, Defence, trials};
+use host::defence::{self, Counter, Defence};
 use host::process::confine;
 use host::process::contain::{self, HELPER_COMMAND, Sandbox, probes};
 use host::process::{ProbeOutcome, ProbeVerdict};
 use host::skill::Builtin;
 use host::skill::attacks::{self, Play};
 use host::skill::installs;
+use host::trials;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use tokio_util::sync::CancellationToken;
 

@@ -1,6 +1,7 @@
 //! The one integration binary: the real `tool`, its daemon, real repositories, and hostile ones.
 
 mod answers;
+mod architecture;
 mod authoring;
 mod automation;
 mod benchmarks;

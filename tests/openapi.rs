@@ -63,7 +63,7 @@ async fn session(address: &str, repository: &Path) -> String {
 async fn the_description_is_served_at_both_prefixes() {
     let home = Home::offline();
     let address = home.serve();
-    let kept = include_str!("../host/src/http/openapi.json");
+    let kept = include_str!("../host/daemon/src/http/openapi.json");
     for path in ["/openapi.json", "/api/openapi.json"] {
         assert!(get(&address, path).await == kept, "{path} is not the file in the tree");
     }

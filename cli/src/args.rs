@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::config::{Api, ProviderName};
+use host::api::ProviderName;
+use host::config::Api;
 
 pub(crate) use author::{Author, Language};
 pub(crate) use rollout::{Consent, Keys, Rollout};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use host::api::Problem;
-use host::config::nearest;
+use host::text::nearest;
 
 use crate::args::Arguments;
 use crate::error::{Error, USAGE};

@@ -110,7 +110,7 @@ fn auth_variables() {
     for name in names {
         readme_says(&[&format!("`{name}`")]);
     }
-    let keys = host::config::FORWARDED
+    let keys = host::api::FORWARDED
         .iter()
         .filter(|name| name.ends_with("_API_KEY"))
         .count();

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::api::Operation;
+use host::context::Target;
 use host::context::{self, BuildRequest, Indexes, Packet, Steer};
 use host::limits;
-use host::operation::{self, Target};
+use host::operation;
 use host::repository::{Options, Repository};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

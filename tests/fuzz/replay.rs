@@ -36,6 +36,23 @@ const TOKENS: [&[u8]; 24] = [
     b"\xf0\x9f\xa6\x80",
 ];
 
+/// Makes one test of each target of a crate: `replay_targets!("../..", entry…)`, where the text leads from the crate's
+/// folder to the root.
+#[allow(unused_macros, reason = "the engine's table has a macro of its own")]
+macro_rules! replay_targets {
+    ($root:literal, $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let place = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/", $root, "/tests/fuzz"));
+                super::replay::replay(place, stringify!($name), super::$name);
+            }
+        )*
+    };
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use replay_targets;
+
 /// Runs `entry` on the corpus of the target `name`, then on what chance makes of it.
 pub(crate) fn replay(place: &Path, name: &str, entry: impl Fn(&[u8])) {
     let folder = place.join("corpus").join(name);

@@ -16,11 +16,11 @@ use super::named;
 const TABLE: &str = include_str!("stops.toml");
 
 /// Interfaces that a component may import.
-const COMPONENT: &str = include_str!("../../host/src/skill/component.rs");
+const COMPONENT: &str = include_str!("../../host/skill/src/component.rs");
 
 const CONTRACT: &str = include_str!("../../wit/skill.wit");
 
-const ROUTES: &str = include_str!("../../host/src/http/openapi.json");
+const ROUTES: &str = include_str!("../../host/daemon/src/http/openapi.json");
 
 /// The functions of each interface of a WIT file, as `package/interface` and `resource.function`.
 fn functions_of(wit: &str) -> BTreeMap<String, Vec<String>> {

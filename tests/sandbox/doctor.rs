@@ -169,7 +169,7 @@ fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
         .collect();
     assert_eq!(named(&text, "Tried by: "), known);
     let mut code = String::new();
-    for folder in ["cli/src", "host/src", "tests"] {
+    for folder in ["cli/src", "host", "tests"] {
         sources(&root.join(folder), &mut code);
     }
     let tests = named(&text, "Tested by: ");
@@ -193,7 +193,7 @@ fn no_defence_of_the_product_can_be_switched_off() {
         let text = fs::read_to_string(path).expect("it is there");
         text.parse().expect("cargo reads it")
     };
-    let host = manifest("host/Cargo.toml");
+    let host = manifest("host/daemon/Cargo.toml");
     let features = host["features"].as_table().expect("a table");
     let named: BTreeSet<&str> = features.keys().map(String::as_str).collect();
     assert_eq!(
@@ -216,7 +216,7 @@ fn no_defence_of_the_product_can_be_switched_off() {
 
 #[test]
 fn the_feature_that_switches_defences_off_compiles_in_no_release() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/src/defence.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/core/src/defence.rs");
     let folder = TempDir::new().expect("a temporary folder");
     let said = |assertions: &str| {
         #[expect(clippy::disallowed_methods, reason = "the compiler is asked")]

@@ -593,7 +593,7 @@ fn helpers() -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::config::ProviderName;
+    use host::api::ProviderName;
 
     fn settings() -> ProviderSettings {
         ProviderSettings {

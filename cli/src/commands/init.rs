@@ -4,7 +4,8 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::config::{self, Api, Init, ProviderName, Secret};
+use host::api::ProviderName;
+use host::config::{self, Api, Init, Secret};
 
 use super::Context;
 use crate::args::{self, Wire};

@@ -4,8 +4,9 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
+use host::api::ProviderName;
 use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult};
-use host::config::{self, ProviderName};
+use host::config;
 use host::operation::check_place;
 use host::session::preflight;
 

@@ -1,3 +1,6 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host::fuzz::run("answers", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    tool_context::fuzz::answers(bytes);
+    host::fuzz::run("answers", bytes);
+});

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host::fuzz::run("configuration", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tool_config::fuzz::configuration(bytes));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host::fuzz::run("ignores", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tool_repository::fuzz::ignores(bytes));

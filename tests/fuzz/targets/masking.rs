@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host::fuzz::run("masking", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tool_provider::fuzz::masking(bytes));

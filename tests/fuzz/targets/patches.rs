@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host::fuzz::run("patches", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tool_skill::fuzz::patches(bytes));

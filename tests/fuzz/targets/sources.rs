@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host::fuzz::run("sources", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tool_context::fuzz::sources(bytes));

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use host::api::Grant;
 use host::api::Problem;
 use host::skill::diff::FileDiff;
-use host::skill::policy::Grant;
 use host::skill::{FileChange, FileState};
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, DocumentMut, Item, Table, value};

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use host::api::Effect;
 use host::api::{PolicyRequest, Problem};
 use host::repository::Repository;
 use host::session::replay::recent_calls;
 use host::skill::audit::{Audit, Recorder};
 use host::skill::cases;
-use host::skill::policy::{Cause, Effect, Policy};
+use host::skill::policy::{Cause, Policy};
 use host::skill::{Arguments, CallContext};
 use serde::Serialize;
 use serde_json::Value;
@@ -137,7 +138,8 @@ fn of_cases(folder: &Path) -> Result<Calls, Error> {
 fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let policy = host::config::common(home, environment)?.policy;
-    Repository::open(root, &policy.repository_options(home)).map_err(|error| Error::new("usage", error.to_string()))
+    Repository::open(root, &host::session::repository_options(&policy, home))
+        .map_err(|error| Error::new("usage", error.to_string()))
 }
 
 /// Proposing is allowed, since nothing of it is kept; what would run or commit something is not.

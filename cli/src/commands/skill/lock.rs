@@ -3,11 +3,11 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
+use host::api::Effect;
 use host::api::Problem;
 use host::distribution::Place;
 use host::skill::SkillHost;
 use host::skill::lock::{self, Difference, Lock, LockError, Locked};
-use host::skill::policy::Effect;
 
 use super::offer::{Offer, names};
 use super::{path_text, refused, registry};
@@ -19,7 +19,9 @@ use crate::output::Output;
 /// Writes what can be used now.
 pub(super) fn lock(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     let folder = folder(dir, context)?;
-    let (lock, left_out) = registry(context)?.lock(&folder).map_err(refused)?;
+    let (lock, left_out) = registry(context)?
+        .lock(&folder, host::distribution::pin_source)
+        .map_err(refused)?;
     for (name, reason) in left_out {
         context
             .output

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
+use host::api::Effect;
 use host::api::{Problem, SkillEntry};
 use host::config::SkillsSettings;
 use host::distribution::{self, Place};
-use host::skill::policy::Effect;
 use host::skill::signature::{Identities, Signature, SignatureError};
 use host::skill::{Change, Held, Inspection, Origin, SkillHost, Terms};
 

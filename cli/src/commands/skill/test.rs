@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use host::api::Effect;
 use host::api::{Problem, Receipt};
 use host::skill::Inspection;
 use host::skill::cases::{self, CaseResult};
-use host::skill::policy::Effect;
 use serde::Serialize;
 
 use super::{Context, print_json, refused, registry};

@@ -1,0 +1,338 @@
+//! What the analyst knows: its brief, and what the skills have answered, read back out of the conversation.
+
+use regex::Regex;
+use serde_json::Value;
+
+use tool_provider::{Message, ToolCall, ToolResult};
+
+/// What is asked of the analyst, out of the first message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Brief {
+    /// Name of the operation.
+    pub(super) operation: String,
+    /// The directory or file that it is about; empty is the whole repository.
+    pub(super) target: String,
+    /// The name of the repository's folder, where that is the target.
+    pub(super) repository: String,
+    /// True where the target is one file.
+    pub(super) is_file: bool,
+    /// The files that the context engine chose, best first.
+    pub(super) chosen: Vec<String>,
+}
+
+impl Brief {
+    /// Reads the brief out of the user's message, whose head `operation::user_message` writes.
+    pub(super) fn read(messages: &[Message]) -> Self {
+        let Some(Message::User { text }) = messages.first() else {
+            return Self::default();
+        };
+        let mut brief = Self::default();
+        // Only the service writes before the title. The head ends at the first empty line after the title, and text of
+        // the repository follows.
+        let titled = text
+            .split_once("# Request\n\n")
+            .map_or(text.as_str(), |(_, titled)| titled);
+        let (head, packet) = titled.split_once("\n\n").unwrap_or((titled, ""));
+        for line in head.lines() {
+            if let Some(operation) = line.strip_prefix("Operation: ") {
+                brief.operation = operation.to_owned();
+            } else if let Some(repository) = quoted(line, "Target: the whole repository ") {
+                brief.repository = repository;
+            } else if let Some(directory) = quoted(line, "Target: the directory ") {
+                brief.target = directory.trim_end_matches('/').to_owned();
+            } else if let Some(file) = quoted(line, "Target: the file ") {
+                brief.target = file;
+                brief.is_file = true;
+            }
+        }
+        brief.chosen = chosen(packet);
+        brief
+    }
+}
+
+/// What stands in backticks behind a label.
+fn quoted(line: &str, label: &str) -> Option<String> {
+    Some(
+        line.strip_prefix(label)?
+            .strip_prefix('`')?
+            .strip_suffix('`')?
+            .to_owned(),
+    )
+}
+
+/// The paths of a packet's file blocks. No line of a file can look like the head of one: each begins with its number.
+fn chosen(packet: &str) -> Vec<String> {
+    let path = |line: &str| Some(line.strip_prefix("<file path=\"")?.split_once('"')?.0.to_owned());
+    packet.lines().filter_map(path).collect()
+}
+
+/// One call and its answer.
+#[derive(Debug)]
+pub(super) struct Exchange<'a> {
+    call: &'a ToolCall,
+    result: &'a ToolResult,
+}
+
+impl<'a> Exchange<'a> {
+    /// What the skill said.
+    pub(super) fn text(&self) -> &'a str {
+        &self.result.text
+    }
+
+    /// One of the call's arguments, where it is text.
+    pub(super) fn argument(&self, name: &str) -> String {
+        let arguments: Value = serde_json::from_str(&self.call.arguments).unwrap_or_default();
+        arguments[name].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// True where the call was the one of this number among those of its purpose.
+    pub(super) fn is_number(&self, number: usize) -> bool {
+        self.call
+            .id
+            .rsplit_once('-')
+            .is_some_and(|(_, own)| own.parse() == Ok(number))
+    }
+
+    /// Where a truncated answer goes on: the session's closing line of such an answer names it.
+    pub(super) fn cursor(&self) -> Option<String> {
+        let last = self
+            .text()
+            .lines()
+            .next_back()
+            .filter(|line| line.starts_with("(There is more."))?;
+        let (_, cursor) = last.split_once("\"cursor\": \"")?;
+        Some(cursor.rsplit_once('"')?.0.to_owned())
+    }
+}
+
+/// All answers so far, in order.
+#[derive(Debug)]
+pub(super) struct Evidence<'a> {
+    exchanges: Vec<Exchange<'a>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Pairs every call of the conversation with its answer.
+    pub(super) fn read(messages: &'a [Message]) -> Self {
+        let calls: Vec<&ToolCall> = messages
+            .iter()
+            .flat_map(|message| match message {
+                Message::Assistant { tool_calls, .. } => tool_calls.as_slice(),
+                _ => &[],
+            })
+            .collect();
+        let results = messages.iter().flat_map(|message| match message {
+            Message::ToolResults { results } => results.as_slice(),
+            _ => &[],
+        });
+        let exchanges = results
+            .filter_map(|result| {
+                let call = calls.iter().find(|call| call.id == result.call_id)?;
+                Some(Exchange { call, result })
+            })
+            .collect();
+        Self { exchanges }
+    }
+
+    /// True where calls of this purpose were made.
+    pub(super) fn asked(&self, purpose: &str) -> bool {
+        self.of_purpose(purpose).next().is_some()
+    }
+
+    /// Answers that worked, of one purpose.
+    pub(super) fn of(&self, purpose: &'static str) -> impl Iterator<Item = &Exchange<'a>> {
+        self.of_purpose(purpose).filter(|exchange| !exchange.result.is_error)
+    }
+
+    /// Why nothing is known of the target that calls of this purpose were about, where none of them worked. The end of
+    /// a sentence.
+    pub(super) fn why_not(&self, purpose: &'static str, target: &str) -> Option<String> {
+        let failed = self.of_purpose(purpose).last()?;
+        if self.of(purpose).next().is_some() {
+            return None;
+        }
+        // In its place stands what can be shown, and no file has that name.
+        if target.contains(char::REPLACEMENT_CHARACTER) {
+            return Some("its name holds characters that cannot be shown, and it is not known by another".to_owned());
+        }
+        let said = failed.text().lines().next().unwrap_or_default();
+        Some(said.trim_end_matches('.').to_owned())
+    }
+
+    fn of_purpose(&self, purpose: &str) -> impl Iterator<Item = &Exchange<'a>> {
+        self.exchanges.iter().filter(move |exchange| {
+            exchange
+                .call
+                .id
+                .rsplit_once('-')
+                .is_some_and(|(before, _)| before == purpose)
+        })
+    }
+}
+
+/// A file of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Listed {
+    /// Relative to the root.
+    pub(super) path: String,
+    /// Bytes, as exact as the list shows them.
+    pub(super) bytes: f64,
+}
+
+/// Files out of an answer of list_files: `path<TAB>1.2 kB`.
+pub(super) fn listed(text: &str) -> Vec<Listed> {
+    let file = |line: &str| {
+        let (path, size) = line.split_once('\t')?;
+        Some(Listed {
+            path: path.to_owned(),
+            bytes: size_bytes(size)?,
+        })
+    };
+    text.lines().filter_map(file).collect()
+}
+
+fn size_bytes(size: &str) -> Option<f64> {
+    let (number, unit) = size.trim().split_once(' ')?;
+    let factor = match unit {
+        "B" => 1.0,
+        "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
+/// A size as list_files writes it.
+pub(super) fn size_text(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e3 => format!("{bytes:.0} B"),
+        bytes if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),
+        bytes => format!("{:.1} MB", bytes / 1e6),
+    }
+}
+
+/// A line of a file, with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    /// From 1.
+    pub(super) number: usize,
+    /// Its text.
+    pub(super) text: String,
+}
+
+/// Lines out of an answer of read_file: `    12<TAB>text`.
+pub(super) fn lines(text: &str) -> Vec<Line> {
+    let line = |line: &str| {
+        let (number, text) = line.split_once('\t')?;
+        Some(Line {
+            number: number.trim().parse().ok()?,
+            text: text.to_owned(),
+        })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// How many lines a file has, and the last of them that an answer of read_file shows.
+pub(super) fn extent(text: &str) -> Option<(usize, usize)> {
+    let last = lines(text).last()?.number;
+    let head = text.lines().next().and_then(|line| line.strip_prefix("lines "));
+    let total = head.and_then(|head| {
+        let (_, of) = head.split_once(" of ")?;
+        of.split([';', ' ']).next()?.parse().ok()
+    });
+    Some((total.unwrap_or(last), last))
+}
+
+/// A line that a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hit {
+    /// Relative to the root.
+    pub(super) path: String,
+    /// From 1.
+    pub(super) number: usize,
+    /// The line.
+    pub(super) text: String,
+}
+
+impl Hit {
+    /// Where it is, as a citation.
+    pub(super) fn place(&self) -> String {
+        format!("{}:{}", self.path, self.number)
+    }
+}
+
+/// Matches out of an answer of search_code: `path:12:text`.
+pub(super) fn hits(text: &str) -> Vec<Hit> {
+    let hit = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        Some(Hit {
+            path: parts.next()?.to_owned(),
+            number: parts.next()?.parse().ok()?,
+            text: parts.next()?.to_owned(),
+        })
+    };
+    text.lines().filter_map(hit).collect()
+}
+
+/// A declared dependency.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dependency {
+    /// Name and constraint, as the manifest has them.
+    pub(super) name: String,
+    /// Group, such as `dev`.
+    pub(super) group: String,
+    /// Where it is declared: `path:line`.
+    pub(super) place: String,
+}
+
+/// Dependencies out of an answer of analyze_dependencies, whose lines are `  name constraint [group] path:line` with
+/// remarks behind: the ones that are needed to run come first.
+pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
+    let line = Regex::new(r"^  (\S.*) \[([^\]]+)\] (\S+:\d+)(?: |$)").expect("the expression is a constant");
+    let dependency = |text: &str| {
+        let found = line.captures(text)?;
+        Some(Dependency {
+            name: found[1].to_owned(),
+            group: found[2].to_owned(),
+            place: found[3].to_owned(),
+        })
+    };
+    let mut dependencies: Vec<Dependency> = text.lines().filter_map(dependency).collect();
+    dependencies.sort_by_key(|dependency| dependency.group != "runtime");
+    dependencies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_the_skills_are_read_back() {
+        let text = "./: 2 files, 1.2 MB\nsrc/\na b.py\t1.2 kB\nREADME.md\t900 B\n";
+        let files = listed(text);
+        assert_eq!(
+            files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
+            ["a b.py", "README.md"]
+        );
+        assert_eq!(files[0].bytes, 1200.0);
+        let read = lines("lines 1-2 of 9\n     1\timport os\n     2\t\tx");
+        assert_eq!(read[1].text, "\tx");
+        assert_eq!(
+            extent("lines 1-2 of 9; CRLF line endings\n     1\ta\n     2\tb"),
+            Some((9, 2))
+        );
+        assert_eq!(extent("     1\ta"), Some((1, 1)));
+        assert_eq!(extent("`x` is empty."), None);
+        let found = hits("src/a.py:12:class A: pass\n\n1 match in 1 file");
+        assert_eq!((found.len(), found[0].place().as_str()), (1, "src/a.py:12"));
+        let declared =
+            dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12 (only: x)\n  note: a [b] c");
+        assert_eq!(declared.len(), 1);
+        assert_eq!(declared[0].place, "pyproject.toml:12");
+        assert_eq!(
+            (declared[0].name.as_str(), declared[0].group.as_str()),
+            ("click >=8,<9", "dev")
+        );
+    }
+}

@@ -1,0 +1,343 @@
+//! `explain` of one file: what it defines, what it imports, and who imports it.
+//!
+//! Who imports a file is told by lines that are imports in the file's own language and lead to it; a sentence that has
+//! its name in it is none. Files in a language without imports, such as scripts, are looked for by their path.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::overview::{central, own_words, sentence_cut};
+use super::{DEFINITIONS, digs, globs_of, symbols};
+use crate::evidence::{Brief, Evidence, Hit, Line, extent, hits, lines};
+use crate::survey::{join, literal_glob};
+use crate::{NO_MODEL, Reply, call};
+use tool_provider::ToolCall;
+use tool_repository::file_role::{file_name, language, parent, stem};
+
+/// Lines of the file that are read.
+const READ_LINES: usize = 2000;
+/// Definitions that are asked for, and those that are listed.
+const DEFINITIONS_MAX: usize = 200;
+const OUTLINE_MAX: usize = 40;
+/// Imports that are listed.
+const IMPORTS_MAX: usize = 20;
+/// Importers that are asked for, and those that are listed.
+const IMPORTERS_ASKED_MAX: usize = 100;
+const IMPORTERS_MAX: usize = 15;
+
+pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
+    if !evidence.asked("read") {
+        let definitions = json!({
+            "pattern": DEFINITIONS,
+            "globs": [literal_glob(&brief.target)],
+            "limit": DEFINITIONS_MAX,
+            "case": "sensitive"
+        });
+        let mut calls = vec![
+            call(
+                "read",
+                1,
+                "read_file",
+                &json!({"path": brief.target, "limit": READ_LINES}),
+            ),
+            call("definitions", 1, "search_code", &definitions),
+        ];
+        calls.extend(search_of_importers(&brief.target));
+        return Reply::Calls(calls);
+    }
+    if !evidence.asked("uses") {
+        let calls = digs(&symbols(evidence));
+        if !calls.is_empty() {
+            return Reply::Calls(calls);
+        }
+    }
+    Reply::Text(overview(brief, evidence))
+}
+
+/// Finds lines that may import the file.
+fn search_of_importers(path: &str) -> Option<ToolCall> {
+    let name = import_name(path);
+    if name.is_empty() {
+        return None;
+    }
+    let (pattern, globs) = match import_pattern(path, &regex::escape(name)) {
+        Some(pattern) => (pattern, globs_of(language(path))),
+        // Nothing is imported by a path without a folder: every sentence may have such a word.
+        None if path.contains('/') => (
+            format!(r"(^|[^\w./-])(\./)?{}($|[^\w/-])", regex::escape(path)),
+            &[][..],
+        ),
+        None => return None,
+    };
+    let arguments = json!({"pattern": pattern, "globs": globs, "limit": IMPORTERS_ASKED_MAX, "case": "sensitive"});
+    Some(call("importers", 1, "search_code", &arguments))
+}
+
+/// What an import calls a file: its name, or that of its folder where the file stands for the folder.
+fn import_name(path: &str) -> &str {
+    match stem(path) {
+        "__init__" | "mod" | "index" => file_name(parent(path)),
+        "lib" | "main" if path.ends_with(".rs") => "",
+        stem => stem,
+    }
+}
+
+/// How the file's language imports a file of this name; absent where it has no imports that could be told from text.
+fn import_pattern(path: &str, name: &str) -> Option<String> {
+    Some(match language(path)? {
+        "Python" => format!(
+            r"^\s*(from\s+\S*\b{name}(\.\S+)?\s+import\b|from\s+\S+\s+import\b.*\b{name}\b|import\s+([\w.]+,\s*)*([\w.]+\.)?{name}\b(\.\w+)*(\s+as\s+\w+)?\s*(,|;|#|$))"
+        ),
+        "JavaScript" | "TypeScript" => {
+            format!(r#"(\brequire\(|\bimport\(|\bfrom\b|^\s*import)\s*["'][^"']*\b{name}\b[^"']*["']"#)
+        }
+        "Rust" => format!(r"^\s*(pub(\([^)]*\))?\s+)?(use\s+[\w:{{}},\s*]*\b{name}\b|mod\s+{name}\s*;)"),
+        "C" | "C++" => format!(r#"^\s*#\s*include\s*["<]([^">]*/)?{name}\.\w+[">]"#),
+        "Java" | "Kotlin" => format!(r"^\s*import\s+(static\s+)?[\w.]*\b{name}\b"),
+        "Ruby" => format!(r#"^\s*(require|require_relative|load)\s*\(?\s*["'][^"']*\b{name}(\.rb)?["']"#),
+        _ => return None,
+    })
+}
+
+/// True where a line of another file leads to this one, as far as the line tells.
+fn leads_to(hit: &Hit, path: &str) -> bool {
+    if !matches!(language(path), Some("JavaScript" | "TypeScript")) {
+        return true;
+    }
+    let quoted = hit.text.split(['"', '\'']).skip(1).step_by(2);
+    let mut relative = quoted.filter(|said| said.starts_with('.')).peekable();
+    if relative.peek().is_none() {
+        // An alias or a package: its end is all that can be compared.
+        return true;
+    }
+    relative.any(|said| is_module(&resolved(parent(&hit.path), said), path))
+}
+
+/// A relative path from a folder, without dots.
+fn resolved(folder: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// True where a module's path, perhaps without its extension or as that of a folder, is that of a file.
+fn is_module(module: &str, path: &str) -> bool {
+    let without = join(parent(path), stem(path)).trim_start_matches('/').to_owned();
+    // Sources in TypeScript import what they are compiled to: `./a.js` is `a.ts`.
+    let compiled = module.rsplit_once('.').map_or(module, |(before, _)| before);
+    module == path || module == without || compiled == without || stem(path) == "index" && module == parent(path)
+}
+
+fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
+    let path = &brief.target;
+    if let Some(why) = evidence.why_not("read", path) {
+        return format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\nIt was not read: {why}.\n");
+    }
+    let read: Vec<Line> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
+    let extent = evidence.of("read").find_map(|answer| extent(answer.text()));
+    let mut text = format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\n");
+    if let Some((words, number)) = own_words(&read) {
+        let _ = writeln!(text, "{words} ({path}:{number})\n");
+    }
+    text.push_str(&what_it_is(path, extent, &read));
+    text.push_str("\n## Outline\n\n");
+    text.push_str(&outline(evidence));
+    text.push_str("\n## What it imports\n\n");
+    text.push_str(&imports(path, extent, &read));
+    text.push_str("\n## Who uses it\n\n");
+    text.push_str(&importers(path, evidence));
+    text.push('\n');
+    text.push_str(&central(evidence));
+    text
+}
+
+/// Its language and its length, and how much of it was read where that is not all.
+fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[Line]) -> String {
+    let Some((total, last)) = extent else {
+        return "Its content is not shown: it is empty or binary.\n".to_owned();
+    };
+    let script = read.first().filter(|line| line.text.starts_with("#!"));
+    let kind = match (language(path), script) {
+        (Some(language), _) => format!("A file in {language}"),
+        (None, Some(line)) => format!("A script that begins with `{}`", line.text.trim()),
+        (None, None) => "A text file".to_owned(),
+    };
+    let lines = |count: usize| {
+        if count == 1 {
+            "1 line".to_owned()
+        } else {
+            format!("{count} lines")
+        }
+    };
+    match last < total {
+        true => format!(
+            "{kind} of {}, of which the first {last} were read ({path}:1).\n",
+            lines(total)
+        ),
+        false => format!("{kind} of {} ({path}:1).\n", lines(total)),
+    }
+}
+
+fn outline(evidence: &Evidence<'_>) -> String {
+    let definitions: Vec<Hit> = evidence
+        .of("definitions")
+        .flat_map(|answer| hits(answer.text()))
+        .collect();
+    let mut text = String::new();
+    for hit in definitions.iter().take(OUTLINE_MAX) {
+        let words = hit.text.trim().trim_end_matches(['{', ':', ' ']);
+        let _ = writeln!(text, "- `{words}` ({})", hit.place());
+    }
+    more(&mut text, definitions.len(), OUTLINE_MAX, DEFINITIONS_MAX);
+    match text.is_empty() {
+        true => "No definition at the top level was recognised.\n".to_owned(),
+        false => text,
+    }
+}
+
+/// Says that a list goes on, and where even its length was cut, that it is at least so long.
+fn more(text: &mut String, found: usize, shown_max: usize, asked_max: usize) {
+    if found > shown_max {
+        let least = if found >= asked_max { "at least " } else { "" };
+        let _ = writeln!(text, "- … and {least}{} more", found - shown_max);
+    }
+}
+
+fn imports(path: &str, extent: Option<(usize, usize)>, read: &[Line]) -> String {
+    let starts = ["import ", "from ", "use ", "#include", "require "];
+    let is_import = |line: &&Line| {
+        let trimmed = line.text.trim_start();
+        starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
+    };
+    let has_imports = language(path).is_some_and(|name| !globs_of(Some(name)).is_empty())
+        || matches!(
+            language(path),
+            Some("C" | "C++" | "Ruby" | "Swift" | "Scala" | "PHP" | "Dart")
+        );
+    let found: Vec<&Line> = read.iter().filter(|_| has_imports).filter(is_import).collect();
+    let mut text = String::new();
+    for line in found.iter().take(IMPORTS_MAX) {
+        let _ = writeln!(text, "- `{}` ({path}:{})", line.text.trim(), line.number);
+    }
+    more(&mut text, found.len(), IMPORTS_MAX, usize::MAX);
+    if text.is_empty() {
+        text.push_str("Nothing that is recognised.\n");
+    }
+    if let Some((_, last)) = extent.filter(|(total, last)| last < total) {
+        let _ = writeln!(text, "\nOnly lines 1 to {last} were looked at.");
+    }
+    text
+}
+
+fn importers(path: &str, evidence: &Evidence<'_>) -> String {
+    let asked: Vec<Hit> = evidence
+        .of("importers")
+        .flat_map(|answer| hits(answer.text()))
+        .collect();
+    let found: Vec<&Hit> = asked
+        .iter()
+        .filter(|hit| hit.path != *path && leads_to(hit, path))
+        .collect();
+    let mut text = String::new();
+    for hit in found.iter().take(IMPORTERS_MAX) {
+        let _ = writeln!(text, "- `{}` ({})", sentence_cut(hit.text.trim(), 100), hit.place());
+    }
+    let cut = if asked.len() >= IMPORTERS_ASKED_MAX {
+        found.len()
+    } else {
+        usize::MAX
+    };
+    more(&mut text, found.len(), IMPORTERS_MAX, cut);
+    match (text.is_empty(), import_pattern(path, "").is_some()) {
+        (true, true) => "No import of it was found by name.\n".to_owned(),
+        (true, false) => "No file was found that names its path.\n".to_owned(),
+        (false, true) => text,
+        (false, false) => format!("Lines that name its path:\n\n{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    fn imports_it(path: &str, line: &str) -> bool {
+        let pattern = import_pattern(path, &regex::escape(import_name(path))).expect("its language has imports");
+        Regex::new(&pattern).expect("it is an expression").is_match(line)
+    }
+
+    #[test]
+    fn an_import_is_no_sentence() {
+        for (path, line, expected) in [
+            ("src/shop/command.py", "from .command import Command", true),
+            ("src/shop/command.py", "from shop import command, group", true),
+            ("src/shop/command.py", "import shop.command as it  # why", true),
+            ("src/shop/command.py", "    from the command line to the end", false),
+            ("src/shop/command.py", "import of the command is late", false),
+            (
+                "lib/command.js",
+                "const { Command } = require('./lib/command.js');",
+                true,
+            ),
+            ("lib/command.js", "import { Command } from './lib/command'", true),
+            ("lib/command.js", "// imports come from the command line", false),
+            ("src/limits.rs", "use crate::limits;", true),
+            ("src/limits.rs", "    use super::{limits, other};", true),
+            ("src/limits.rs", "pub mod limits;", true),
+            ("src/limits.rs", "// use the limits", false),
+            ("include/a.h", "#include \"include/a.h\"", true),
+        ] {
+            assert_eq!(imports_it(path, line), expected, "{path}: {line}");
+        }
+        assert_eq!(import_pattern("scripts/run", "run"), None);
+    }
+
+    #[test]
+    fn a_relative_import_leads_to_one_file() {
+        let hit = |path: &str, text: &str| Hit {
+            path: path.to_owned(),
+            number: 1,
+            text: text.to_owned(),
+        };
+        for (from, text, to, expected) in [
+            ("index.js", "require('./lib/command.js')", "lib/command.js", true),
+            ("lib/a.js", "require('./command')", "lib/command.js", true),
+            ("test/a.js", "require('../lib/command')", "lib/command.js", true),
+            ("test/a.js", "require('./command')", "lib/command.js", false),
+            ("src/a.ts", "import x from './command.js'", "src/command.ts", true),
+            ("src/a.ts", "import x from './ui'", "src/ui/index.ts", true),
+            ("src/a.ts", "import x from '@/lib/command'", "lib/command.ts", true),
+        ] {
+            assert_eq!(leads_to(&hit(from, text), to), expected, "{from}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_read_is_said() {
+        let read = [Line {
+            number: 1,
+            text: "#!/bin/sh".to_owned(),
+        }];
+        assert_eq!(
+            what_it_is("a.py", Some((9000, 2000)), &read),
+            "A file in Python of 9000 lines, of which the first 2000 were read (a.py:1).\n"
+        );
+        assert_eq!(
+            what_it_is("scripts/run", Some((1, 1)), &read),
+            "A script that begins with `#!/bin/sh` of 1 line (scripts/run:1).\n"
+        );
+        let mut text = String::new();
+        more(&mut text, 200, 40, 200);
+        assert_eq!(text, "- … and at least 160 more\n");
+    }
+}

@@ -1,0 +1,135 @@
+//! The embedded analyst: a deterministic provider that uses no language model.
+//!
+//! It drives the same loop and the same skills as a model does, and writes from what they answer: every sentence is a
+//! measurement with the place where it can be checked. It never pretends to be a model. What it says is a pure
+//! function of the conversation, so the whole path has a deterministic test.
+
+#![forbid(unsafe_code)]
+
+mod architect;
+mod evidence;
+mod explain;
+mod survey;
+
+use std::sync::Arc;
+
+use futures_util::stream;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use tool_config::{ANALYST_URL, Api, ProviderSettings};
+use tool_core::api::{Operation, Problem};
+use tool_provider::{
+    EventStream, Options, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, Usage,
+};
+
+use evidence::{Brief, Evidence};
+
+/// The sentence that every answer of the analyst carries.
+const NO_MODEL: &str = "Written by the embedded analyst from measurements of this repository. \
+                        No language model was used.";
+
+/// What mends it.
+const ENABLE: &str = "enable a provider: `tool init --provider local --model MODEL`, or hosted, or router";
+
+/// The provider behind `url = "builtin:analyst"`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Analyst;
+
+/// Connects to the enabled provider: the analyst, or the one behind a wire. Sends nothing.
+pub fn connect(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn Provider>, Problem> {
+    match settings.api {
+        Api::Analyst => Ok(Arc::new(Analyst)),
+        _ => tool_provider::connect_with(settings, options),
+    }
+}
+
+/// What the analyst does next.
+enum Reply {
+    /// It wants to know more.
+    Calls(Vec<ToolCall>),
+    /// It has written its answer.
+    Text(String),
+}
+
+impl Provider for Analyst {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn model(&self) -> &str {
+        ANALYST_URL
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+        if cancel.is_cancelled() {
+            return Box::pin(stream::iter([Err(ProviderError::Cancelled)]));
+        }
+        match reply(request) {
+            Ok(reply) => Box::pin(stream::iter(events(reply).into_iter().map(Ok))),
+            Err(problem) => Box::pin(stream::iter([Err(problem.into())])),
+        }
+    }
+}
+
+/// Refuses an operation that only a model can do, and a model that would not be asked.
+pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
+    if let Some(model) = model.filter(|model| !model.is_empty() && *model != ANALYST_URL) {
+        let message = format!("The embedded analyst uses no language model, so `{model}` cannot be asked");
+        return Err(Problem::new("config-needs-model", message).with_hint(ENABLE));
+    }
+    match operation {
+        Operation::Explain | Operation::Architect => Ok(()),
+        Operation::Refactor | Operation::TestGen => Err(needs_a_model(operation.name())),
+    }
+}
+
+fn needs_a_model(operation: &str) -> Problem {
+    Problem::new(
+        "config-needs-model",
+        format!("The embedded analyst uses no language model, and `{operation}` needs one"),
+    )
+    .with_hint(ENABLE)
+}
+
+fn reply(request: Request<'_>) -> Result<Reply, Problem> {
+    let brief = Brief::read(request.messages);
+    let evidence = Evidence::read(request.messages);
+    match brief.operation.as_str() {
+        "explain" => Ok(explain::next(&brief, &evidence)),
+        "architect" => Ok(architect::next(&brief, &evidence)),
+        other => Err(needs_a_model(other)),
+    }
+}
+
+/// A reply as a wire would deliver it: text paragraph by paragraph, calls whole.
+fn events(reply: Reply) -> Vec<ProviderEvent> {
+    let (mut events, reason) = match reply {
+        Reply::Calls(calls) => (
+            calls.into_iter().map(ProviderEvent::ToolCall).collect::<Vec<_>>(),
+            StopReason::ToolUse,
+        ),
+        Reply::Text(text) => (
+            text.split_inclusive("\n\n")
+                .map(|part| ProviderEvent::Text(part.to_owned()))
+                .collect(),
+            StopReason::EndTurn,
+        ),
+    };
+    // No model, no tokens: without this they would be estimated.
+    events.push(ProviderEvent::Usage(Usage::default()));
+    events.push(ProviderEvent::Stop {
+        reason,
+        opaque: Value::Null,
+    });
+    events
+}
+
+/// A call whose id begins with its purpose, by which its answer is found again.
+fn call(purpose: &str, number: usize, name: &str, arguments: &Value) -> ToolCall {
+    ToolCall {
+        id: format!("{purpose}-{number}"),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    }
+}

@@ -1,0 +1,293 @@
+//! The first rounds of every overview: which files there are, and what the manifests declare.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::call;
+use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, hits, listed, size_text};
+use tool_provider::ToolCall;
+use tool_repository::file_role::{self, Role, file_name, is_code, is_test, role};
+
+/// Pages of the file list that are asked for: 20,000 files in all.
+const PAGES_MAX: usize = 10;
+/// Files on one page. With long paths some 150 kB: the loop cuts a result that is larger than 200.
+const PAGE_FILES: usize = 2000;
+/// A directory that holds more than this share of the sources is looked into, instead of being the only row of a map.
+const DOMINANT_PERCENT: usize = 85;
+/// How far down that goes.
+const DESCENT_MAX: usize = 3;
+
+/// The calls that are still missing, if any.
+pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
+    let list = |number: usize, cursor: Option<String>| {
+        let mut arguments = json!({"path": brief.target, "recursive": true, "limit": PAGE_FILES});
+        if let Some(cursor) = cursor {
+            arguments["cursor"] = cursor.into();
+        }
+        call("list", number, "list_files", &arguments)
+    };
+    if !evidence.asked("list") {
+        return Some(vec![
+            list(1, None),
+            call("dependencies", 1, "analyze_dependencies", &json!({})),
+        ]);
+    }
+    let pages = evidence.of("list").count();
+    let cursor = evidence.of("list").last().and_then(super::evidence::Exchange::cursor);
+    if let Some(cursor) = cursor.filter(|_| pages < PAGES_MAX) {
+        return Some(vec![list(pages + 1, Some(cursor))]);
+    }
+    if evidence.asked("interpreter") {
+        return None;
+    }
+    let nameless = nameless(evidence);
+    let globs: Vec<String> = nameless.iter().map(|path| literal_glob(path)).collect();
+    let arguments = json!({"pattern": INTERPRETER, "globs": globs, "limit": NAMELESS_MAX, "case": "sensitive"});
+    (!nameless.is_empty()).then(|| vec![call("interpreter", 1, "search_code", &arguments)])
+}
+
+/// The first line of a script: what runs it.
+const INTERPRETER: &str = r"^#!\s*/\S";
+
+/// Files without an extension that are looked into: a search takes no more globs than 64.
+const NAMELESS_MAX: usize = 60;
+
+/// Files whose name does not tell what they are, and which may be scripts.
+fn nameless(evidence: &Evidence<'_>) -> Vec<String> {
+    let files = evidence.of("list").flat_map(|page| listed(page.text()));
+    let is_nameless =
+        |file: &Listed| file.bytes > 0.0 && !file_name(&file.path).contains('.') && role(&file.path) == Role::Other;
+    let mut paths: Vec<String> = files.filter(is_nameless).map(|file| file.path).collect();
+    paths.sort_by_key(|path| path.matches('/').count());
+    paths.truncate(NAMELESS_MAX);
+    paths
+}
+
+/// The language that an interpreter stands for.
+fn language_of_interpreter(line: &str) -> Option<&'static str> {
+    let mut words = line.trim_start_matches("#!").split_whitespace().map(file_name);
+    let program = words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='))?;
+    match program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        "sh" | "bash" | "dash" | "ksh" | "zsh" => Some("Shell"),
+        "python" | "pypy" => Some("Python"),
+        "node" | "nodejs" => Some("JavaScript"),
+        "ruby" => Some("Ruby"),
+        "perl" => Some("Perl"),
+        "php" => Some("PHP"),
+        "awk" | "gawk" => Some("Awk"),
+        "lua" => Some("Lua"),
+        "Rscript" => Some("R"),
+        "fish" => Some("Fish"),
+        _ => None,
+    }
+}
+
+/// A glob that matches just this path.
+pub(super) fn literal_glob(path: &str) -> String {
+    let mut glob = String::new();
+    for character in path.chars() {
+        match character {
+            '*' | '?' | '[' | ']' | '{' | '}' | '!' => {
+                let _ = write!(glob, "[{character}]");
+            }
+            character => glob.push(character),
+        }
+    }
+    // Without a slash a glob matches the name in every directory.
+    if glob.contains('/') { glob } else { format!("/{glob}") }
+}
+
+/// What the survey found.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// The files of the target.
+    pub(super) files: Vec<Listed>,
+    /// How much there is in all, in the words of the list: `9 files, 2 directories, 1.2 MB`.
+    pub(super) totals: String,
+    /// False where there are more than were listed.
+    pub(super) complete: bool,
+    /// What the manifests declare.
+    pub(super) dependencies: Vec<Dependency>,
+    /// What is wrong with manifests that could not be read.
+    pub(super) broken: Vec<String>,
+    /// Files without an extension that name their interpreter, with its language.
+    scripts: BTreeMap<String, &'static str>,
+    /// True where the target holds no source, so that its tests and examples are what it is about.
+    pub(super) is_aside: bool,
+}
+
+/// A row of a table: how many files, how large.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// What is counted.
+    pub(super) name: String,
+    /// Files.
+    pub(super) files: usize,
+    /// Bytes.
+    pub(super) bytes: f64,
+}
+
+impl Row {
+    /// Its size, for people.
+    pub(super) fn size(&self) -> String {
+        size_text(self.bytes)
+    }
+}
+
+impl Survey {
+    /// Reads the survey out of the answers.
+    pub(super) fn read(evidence: &Evidence<'_>) -> Self {
+        let pages: Vec<_> = evidence.of("list").collect();
+        let scripts = evidence
+            .of("interpreter")
+            .flat_map(|answer| hits(answer.text()))
+            .filter(|hit| hit.number == 1)
+            .filter_map(|hit| Some((hit.path, language_of_interpreter(&hit.text)?)))
+            .collect();
+        let mut survey = Self {
+            files: pages.iter().flat_map(|page| listed(page.text())).collect(),
+            totals: pages.first().map_or_else(String::new, |page| totals(page.text())),
+            complete: pages.last().is_some_and(|page| page.cursor().is_none()),
+            dependencies: evidence
+                .of("dependencies")
+                .flat_map(|answer| dependencies(answer.text()))
+                .collect(),
+            broken: evidence
+                .of("dependencies")
+                .flat_map(|answer| answer.text().lines())
+                .filter_map(|line| Some(line.strip_prefix("  problem: ")?.to_owned()))
+                .collect(),
+            scripts,
+            is_aside: false,
+        };
+        survey.is_aside = !survey.files.iter().any(|file| survey.is_source(&file.path));
+        survey
+    }
+
+    /// Files in a programming language that are not tests; where there is nothing else, tests and examples.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
+        self.files.iter().filter(|file| self.is_source(&file.path))
+    }
+
+    /// Code that people wrote for this repository: neither a document nor generated, minified or copied in.
+    pub(super) fn is_source(&self, path: &str) -> bool {
+        let is_aside = || self.is_aside && matches!(role(path), Role::Test | Role::Example);
+        match self.scripts.contains_key(path) {
+            true => self.is_aside || !is_test(path),
+            false => is_code(path) && (role(path) == Role::Source || is_aside()),
+        }
+    }
+
+    /// The language of a file, by its name or by the interpreter that it names.
+    pub(super) fn language(&self, path: &str) -> Option<&'static str> {
+        file_role::language(path).or_else(|| self.scripts.get(path).copied())
+    }
+
+    /// Test files.
+    pub(super) fn tests(&self) -> impl Iterator<Item = &Listed> {
+        self.files
+            .iter()
+            .filter(|file| is_code(&file.path) && is_test(&file.path))
+    }
+
+    /// Languages, most files first.
+    pub(super) fn languages(&self) -> Vec<Row> {
+        rows(
+            self.files
+                .iter()
+                .filter_map(|file| Some((self.language(&file.path)?.to_owned(), file.bytes))),
+        )
+    }
+
+    /// The programming language with the most source files.
+    pub(super) fn main_language(&self) -> Option<&'static str> {
+        let mut counts: BTreeMap<&'static str, (usize, f64)> = BTreeMap::new();
+        for file in self.sources() {
+            if let Some(language) = self.language(&file.path) {
+                let (files, bytes) = counts.entry(language).or_default();
+                *files += 1;
+                *bytes += file.bytes;
+            }
+        }
+        let of_most =
+            |(_, a): &(&str, (usize, f64)), (_, b): &(&str, (usize, f64))| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+        // Of those that are alike in both, the first by name.
+        counts.into_iter().rev().max_by(of_most).map(|(name, _)| name)
+    }
+
+    /// The directory whose parts make the most telling map, and those parts, largest first.
+    pub(super) fn modules(&self, target: &str) -> (String, Vec<Row>) {
+        let mut directory = target.to_owned();
+        for _ in 0..DESCENT_MAX {
+            let parts = self.parts(&directory);
+            let all: usize = parts.iter().map(|part| part.files).sum();
+            match parts.first() {
+                Some(first) if first.name.ends_with('/') && first.files * 100 > all * DOMINANT_PERCENT => {
+                    directory = join(&directory, first.name.trim_end_matches('/'));
+                }
+                _ => return (directory, parts),
+            }
+        }
+        let parts = self.parts(&directory);
+        (directory, parts)
+    }
+
+    /// Direct children of a directory that hold sources; directories end in `/`.
+    fn parts(&self, directory: &str) -> Vec<Row> {
+        rows(self.sources().filter_map(|file| {
+            let rest = beneath(&file.path, directory)?;
+            let name = rest
+                .split_once('/')
+                .map_or(rest.to_owned(), |(first, _)| format!("{first}/"));
+            Some((name, file.bytes))
+        }))
+    }
+
+    /// True where the target holds this file.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.files.iter().any(|file| file.path == path)
+    }
+}
+
+/// What the first line of a list says behind its path, up to the first remark.
+fn totals(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let (_, counts) = line.split_once(": ").unwrap_or(("", line));
+    counts.split(';').next().unwrap_or(counts).to_owned()
+}
+
+/// The rest of a path beneath a directory; the root is the empty string.
+pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
+    if directory.is_empty() {
+        Some(path)
+    } else {
+        path.strip_prefix(directory)?.strip_prefix('/')
+    }
+}
+
+/// A path of a directory's entry.
+pub(super) fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{directory}/{name}")
+    }
+}
+
+/// Sums by name, most files first.
+fn rows(files: impl Iterator<Item = (String, f64)>) -> Vec<Row> {
+    let mut sums: BTreeMap<String, (usize, f64)> = BTreeMap::new();
+    for (name, bytes) in files {
+        let sum = sums.entry(name).or_default();
+        sum.0 += 1;
+        sum.1 += bytes;
+    }
+    let mut rows: Vec<Row> = sums
+        .into_iter()
+        .map(|(name, (files, bytes))| Row { name, files, bytes })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.files));
+    rows
+}

@@ -1,0 +1,289 @@
+//! Writing the configuration file: what `tool init` does, keeping whatever else the user wrote there.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use toml_edit::{DocumentMut, Item, Table, TableLike, value};
+
+use super::origin::mask_url;
+use super::{ANALYST_URL, Api, ProviderName, Secret};
+use tool_core::api::Problem;
+
+/// What to enable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Init {
+    /// The provider that becomes the enabled one.
+    pub provider: ProviderName,
+    /// Its wire, where it is not the default one.
+    pub api: Option<Api>,
+    /// Its base URL, where it is not the default one.
+    pub url: Option<String>,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its key, where it is to be kept in the file.
+    pub api_key: Option<Secret>,
+}
+
+impl Init {
+    /// The embedded analyst: no key, no network.
+    pub fn offline() -> Self {
+        Self {
+            provider: ProviderName::Local,
+            api: None,
+            url: Some(ANALYST_URL.to_owned()),
+            model: None,
+            api_key: None,
+        }
+    }
+}
+
+const HEADER: &str = "\
+# Configuration of `tool`. Exactly one provider is enabled; environment variables win over this file.
+# `tool init --provider NAME` switches, keeping keys and comments.
+
+";
+
+/// Writes the file beneath `home` (mode 0600, its folder 0700), or changes just the named settings where it exists.
+pub fn write_initial(home: &Path, init: &Init) -> Result<Written, Problem> {
+    let mut dropped = None;
+    let place = edit(home, |document| dropped = apply(document, init))?;
+    Ok(Written { place, dropped })
+}
+
+/// Writes just the port into the file beneath `home`. Returns the file's path.
+pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
+    edit(home, |document| {
+        let server = document.entry("server").or_insert_with(|| Item::Table(Table::new()));
+        if let Some(server) = server.as_table_like_mut() {
+            server.insert("port", value(i64::from(port)));
+        }
+    })
+}
+
+fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, Problem> {
+    let place = super::path(home);
+    let problem = |what: &str, error: &io::Error| {
+        let problem = Problem::new("config-invalid", format!("{what} `{}`: {error}", place.display()));
+        match super::is_unwritable(error) {
+            true => problem.with_hint(super::SET_HOME),
+            false => problem,
+        }
+    };
+    let (header, text) = match fs::read_to_string(&place) {
+        Ok(text) => ("", text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (HEADER, String::new()),
+        Err(error) => return Err(problem("Could not read", &error)),
+    };
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        Problem::new("config-invalid", "Failed to parse config: Invalid TOML syntax").with_hint(format!(
+            "mend or remove {}: {}",
+            place.display(),
+            error.message()
+        ))
+    })?;
+    change(&mut document);
+    write_private(&place, format!("{header}{document}").as_bytes())
+        .map_err(|error| problem("Could not write", &error))?;
+    Ok(place)
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file.
+    pub place: PathBuf,
+    /// A URL that stood there for another wire or another server, and no longer does; without what may be secret in it.
+    pub dropped: Option<String>,
+}
+
+/// The `--url` that means the provider's own.
+pub const DEFAULT_URL: &str = "default";
+
+/// Gives the URL that was dropped.
+pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
+    let providers = document.entry("providers").or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let providers = providers.as_table_like_mut()?;
+    // Where none was enabled there is nothing to switch from: what somebody wrote before is what they want.
+    let is_switched =
+        ProviderName::ALL.iter().any(|name| is_enabled(providers, *name)) && !is_enabled(providers, init.provider);
+    for (_, provider) in providers.iter_mut() {
+        if let Some(provider) = provider.as_table_like_mut() {
+            provider.insert("enabled", value(false));
+        }
+    }
+    let provider = providers
+        .entry(init.provider.name())
+        .or_insert_with(|| Item::Table(Table::new()));
+    let provider = provider.as_table_like_mut()?;
+    let text = |key: &str| provider.get(key).and_then(Item::as_str).map(str::to_owned);
+    let (url, api) = (text("url"), text("api"));
+    let is_analyst = url.as_deref() == Some(ANALYST_URL);
+    // What was an address for one wire or one server is none for another; the analyst is no server at all.
+    let other_wire = init
+        .api
+        .is_some_and(|wire| api.as_deref().unwrap_or(Api::Messages.name()) != wire.name());
+    let is_stale = is_analyst || other_wire || is_switched || init.url.is_some();
+    if is_stale {
+        provider.remove("url");
+    }
+    let dropped = url.filter(|url| is_stale && !is_analyst && init.url.as_ref() != Some(url));
+    let mut set = |key: &str, text: Option<&str>| {
+        if let Some(text) = text {
+            provider.insert(key, value(text));
+        }
+    };
+    set("api", init.api.map(Api::name));
+    set("url", init.url.as_deref().filter(|url| *url != DEFAULT_URL));
+    set("model", init.model.as_deref());
+    set("api_key", init.api_key.as_ref().map(Secret::expose));
+    provider.insert("enabled", value(true));
+    dropped.map(|url| mask_url(&url))
+}
+
+fn is_enabled(providers: &dyn TableLike, name: ProviderName) -> bool {
+    let provider = providers.get(name.name()).and_then(Item::as_table_like);
+    provider.and_then(|provider| provider.get("enabled")?.as_bool()) == Some(true)
+}
+
+/// Replaces a file of the user's as a whole: whoever reads it sees the old or the new text, and nobody else sees it.
+fn write_private(place: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = place.parent().expect("a configuration file lies in a folder");
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
+    file.write_all(content)?;
+    file.as_file().sync_all()?;
+    file.persist(place)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Environment, load};
+
+    fn written(home: &Path, init: &Init) -> String {
+        let Written { place, .. } = write_initial(home, init).expect("the folder is writable");
+        assert_eq!(
+            fs::metadata(&place).expect("it was written").permissions().mode() & 0o777,
+            0o600
+        );
+        fs::read_to_string(place).expect("it was written")
+    }
+
+    #[test]
+    fn a_new_file_works_at_once() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let folder = home.path().join("new");
+        insta::assert_snapshot!(written(&folder, &Init::offline()), @r#"
+        # Configuration of `tool`. Exactly one provider is enabled; environment variables win over this file.
+        # `tool init --provider NAME` switches, keeping keys and comments.
+
+        [providers.local]
+        url = "builtin:analyst"
+        enabled = true
+        "#);
+        let settings = load(&folder, &Environment::default()).expect("the file is right");
+        assert_eq!(settings.provider.url, ANALYST_URL);
+    }
+
+    #[test]
+    fn a_second_init_keeps_keys_and_comments() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let mine = "# mine\n[providers.router]\napi_key = \"k\"\nmodel = \"m\"\nenabled = true\n\n[logging]\nlevel = \"DEBUG\"\n";
+        fs::write(home.path().join("config.toml"), mine).expect("the folder is writable");
+        insta::assert_snapshot!(written(home.path(), &Init::offline()), @r#"
+        # mine
+        [providers.router]
+        api_key = "k"
+        model = "m"
+        enabled = false
+
+        [providers.local]
+        url = "builtin:analyst"
+        enabled = true
+
+        [logging]
+        level = "DEBUG"
+        "#);
+    }
+
+    #[test]
+    fn another_model_keeps_the_address_of_the_server() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let local = |url: Option<&str>| Init {
+            provider: ProviderName::Local,
+            api: None,
+            url: url.map(str::to_owned),
+            model: Some("m".to_owned()),
+            api_key: None,
+        };
+        written(home.path(), &local(Some("http://10.0.0.5:9999/v1")));
+        let again = written(home.path(), &local(None));
+        assert!(again.contains("url = \"http://10.0.0.5:9999/v1\""), "{again}");
+        written(home.path(), &Init::offline());
+        let back = written(home.path(), &local(None));
+        assert!(!back.contains("url"), "the analyst's address is no server's: {back}");
+    }
+
+    #[test]
+    fn the_address_of_another_wire_or_server_is_dropped_and_said() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let dropped = |provider, api, url: Option<&str>| {
+            let init = Init {
+                provider,
+                api,
+                url: url.map(str::to_owned),
+                model: Some("m".to_owned()),
+                api_key: None,
+            };
+            let written = write_initial(home.path(), &init).expect("the folder is writable");
+            let text = fs::read_to_string(written.place).expect("it was written");
+            let kept: Vec<String> = text
+                .lines()
+                .filter(|line| line.starts_with("url"))
+                .map(str::to_owned)
+                .collect();
+            (written.dropped, kept.join(" "))
+        };
+        let none = || (None, String::new());
+        use ProviderName::{Hosted, Router};
+        let mine = "https://me:secret@proxy.example/v1";
+        let kept = || (None, format!("url = \"{mine}\""));
+        let by_hand = format!("[providers.hosted]\nurl = \"{mine}\"\n");
+        fs::write(home.path().join("config.toml"), by_hand).expect("the folder is writable");
+        assert_eq!(dropped(Hosted, None, None), kept(), "it was written for this");
+        assert_eq!(dropped(Hosted, Some(Api::Messages), None), kept(), "the same wire");
+        let masked = || (Some("https://***@proxy.example/v1".to_owned()), String::new());
+        assert_eq!(dropped(Hosted, Some(Api::Chat), None), masked(), "another wire");
+        assert_eq!(dropped(Hosted, None, Some(mine)), kept());
+        assert_eq!(
+            dropped(Router, None, None),
+            kept(),
+            "that of another provider stays where it stands"
+        );
+        assert_eq!(
+            dropped(Hosted, None, None),
+            masked(),
+            "and is not in force again without a word"
+        );
+        assert_eq!(dropped(Hosted, None, Some(mine)), kept());
+        assert_eq!(dropped(Hosted, None, Some(DEFAULT_URL)), masked());
+        assert_eq!(dropped(Hosted, None, None), none());
+    }
+
+    #[test]
+    fn the_port_alone_is_written_and_nothing_else_changes() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let before = written(home.path(), &Init::offline());
+        let place = write_port(home.path(), 8123).expect("the folder is writable");
+        let after = fs::read_to_string(place).expect("it was written");
+        assert_eq!(after, format!("{before}\n[server]\nport = 8123\n"));
+    }
+}

@@ -1,0 +1,699 @@
+//! Configuration: defaults, the user's file, the environment and flags, resolved once a session into [`Settings`].
+//!
+//! This is the only module that reads the environment. Nothing here comes from a repository: a repository may not
+//! name a URL, a key, a command or a port. What the file holds is parsed strictly; a key that nothing acts on does not
+//! parse.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use tool_core::api::{FORWARDED, Problem, ProviderName};
+use tool_core::text::nearest_key;
+
+mod edit;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod live;
+mod origin;
+mod values;
+
+pub use edit::{DEFAULT_URL, Init, Written, write_initial, write_port};
+pub use live::Live;
+pub use origin::{FileState, Inspection, Origin, Setting, exposed, exposed_key, inspect};
+use origin::{Sourced, layered};
+use values::check_log_level;
+pub use values::place_of;
+
+/// Port of the backend where nothing else is asked for (specification).
+pub const DEFAULT_PORT: u16 = 8000;
+
+/// What helps where the home cannot be found or written.
+pub const SET_HOME: &str = "set TOOL_HOME to a folder of yours that may be written";
+
+/// True for an error that says that nothing can be written there, whoever tries how often.
+pub fn is_unwritable(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+/// The `url` that selects the embedded analyst.
+pub const ANALYST_URL: &str = "builtin:analyst";
+
+/// A key. Its debug form holds nothing of it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a key.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    /// The key itself, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret(***)")
+    }
+}
+
+/// The wire that a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// The Messages API.
+    Messages,
+    /// Chat Completions.
+    Chat,
+    /// generateContent.
+    GenerateContent,
+    /// No wire: the embedded analyst. Never written in a file; [`ANALYST_URL`] selects it.
+    #[serde(skip)]
+    Analyst,
+}
+
+impl Api {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Messages, Self::Chat, Self::GenerateContent, Self::Analyst];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Chat => "chat",
+            Self::GenerateContent => "generate-content",
+            Self::Analyst => ANALYST_URL,
+        }
+    }
+
+    /// Base URL of the vendor whose wire this is, as `hosted`.
+    fn hosted_url(self) -> &'static str {
+        match self {
+            Self::Messages => "https://api.anthropic.com",
+            Self::Chat => "https://api.openai.com/v1",
+            Self::GenerateContent => "https://generativelanguage.googleapis.com",
+            Self::Analyst => ANALYST_URL,
+        }
+    }
+
+    /// The variable that carries the key of `hosted` on this wire.
+    fn hosted_key_variable(self) -> &'static str {
+        match self {
+            Self::Chat => "VENDOR_B_API_KEY",
+            Self::GenerateContent => "VENDOR_C_API_KEY",
+            Self::Messages | Self::Analyst => "HOSTED_API_KEY",
+        }
+    }
+}
+
+/// The enabled provider, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderSettings {
+    /// Which of the three.
+    pub name: ProviderName,
+    /// What it speaks.
+    pub api: Api,
+    /// Base URL without a trailing slash; the wire's path is appended.
+    pub url: String,
+    /// Model identifier; `builtin:analyst` for the analyst.
+    pub model: String,
+    /// Its key, where it has one.
+    pub api_key: Option<Secret>,
+    /// True where the model is known to print its tool calls as text, and such a call may count.
+    pub text_calls: bool,
+    /// How long it may be silent, where the user has said so.
+    pub patience: Patience,
+    /// A user, by name or number, that may receive what is sent to a server on this machine, beside the own user, root and
+    /// system accounts.
+    pub trust_loopback_user: Option<String>,
+}
+
+/// How long a provider may be silent. What is not set here is bounded by the engine's limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// Before the first byte of an answer.
+    pub first_byte: Option<Duration>,
+    /// Between two pieces of an answer.
+    pub idle: Option<Duration>,
+}
+
+/// Everything that a session needs to know, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The one enabled provider.
+    pub provider: ProviderSettings,
+    /// All providers with the model that each is configured for.
+    pub providers: Vec<ProviderSummary>,
+    /// Folder of markdown notes.
+    pub vault: Option<PathBuf>,
+    /// Who may talk to the server.
+    pub server: ServerSettings,
+    /// What is hidden, revealed, allowed and denied beyond the defaults.
+    pub policy: PolicySettings,
+    /// For the log; an `env_logger`-style level.
+    pub log_level: String,
+}
+
+/// The part of [`Settings`] that holds without a provider: a key that only the starter of a session has, or a model that
+/// is not set yet, must not make a daemon forget who may talk to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Common {
+    /// Folder of markdown notes.
+    pub vault: Option<PathBuf>,
+    /// Who may talk to the server.
+    pub server: ServerSettings,
+    /// What is hidden, revealed, allowed and denied beyond the defaults.
+    pub policy: PolicySettings,
+    /// For the log; an `env_logger`-style level.
+    pub log_level: String,
+    /// Whose skills may be added.
+    pub skills: SkillsSettings,
+}
+
+impl Common {
+    fn of(file: File, environment: &Environment) -> Self {
+        Self {
+            log_level: log_level(&file, environment).value,
+            vault: file.context.vault.map(|vault| expand_home(vault, environment)),
+            server: file.server,
+            policy: file.policy,
+            skills: file.skills,
+        }
+    }
+
+    /// For a file that cannot be understood: what it wanted to forbid is not known, so everybody needs the token.
+    pub fn strict(environment: &Environment) -> Self {
+        let mut common = Self::of(File::default(), environment);
+        common.server.auth = Auth::Token;
+        common
+    }
+}
+
+/// One provider for GET /models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderSummary {
+    /// Which of the three.
+    pub name: ProviderName,
+    /// True for exactly one.
+    pub enabled: bool,
+    /// The configured model.
+    pub model: Option<String>,
+}
+
+/// `[server]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerSettings {
+    /// Address to listen on. On any but a loopback one everybody needs the token.
+    pub address: IpAddr,
+    /// Host names, beside loopback, that a `Host` header may carry.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may use the server, for example `http://localhost:5173`.
+    pub cors_origins: Vec<String>,
+    /// Who needs the token.
+    pub auth: Auth,
+    /// After how many minutes without a session and a request the daemon ends; it stays where this is absent.
+    pub idle_minutes: Option<NonZeroU32>,
+    /// Port to listen on, where TOOL_BACKEND_PORT does not say; 0 means any free one.
+    pub port: Option<u16>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            hosts: Vec::new(),
+            cors_origins: Vec::new(),
+            auth: Auth::default(),
+            idle_minutes: None,
+            port: None,
+        }
+    }
+}
+
+/// Who needs the token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Auth {
+    /// A peer on loopback that runs as the same user needs none (Linux).
+    #[default]
+    SameUser,
+    /// Everybody.
+    Token,
+}
+
+/// `[policy]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySettings {
+    /// Globs that are hidden beyond the built-in table.
+    pub hide: Vec<String>,
+    /// Globs that are taken out of the built-in table.
+    pub reveal: Vec<String>,
+    /// Globs that no proposal may touch, beyond the built-in table.
+    pub protect: Vec<String>,
+    /// Rules by which no key is replaced in what goes to a model; `all` means every rule.
+    pub unredacted: Vec<String>,
+    /// Effects that are allowed.
+    pub allow: Vec<String>,
+    /// Effects that are denied; wins over `allow`.
+    pub deny: Vec<String>,
+    /// Nothing runs outside of a full sandbox.
+    pub require_sandbox: bool,
+    /// No repository is trusted: every conversation is tainted from the start.
+    pub untrusted: bool,
+    /// A repository may hold the whole home directory.
+    pub home: bool,
+}
+
+/// `[skills]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SkillsSettings {
+    /// No skill of the team is added, trusted, updated, synchronised or used that none of the identities has signed.
+    pub require_signature: bool,
+    /// Public keys by the names of who has them: PEM, or a file with it, relative to the home.
+    pub identities: BTreeMap<String, String>,
+}
+
+/// The file, as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    providers: BTreeMap<ProviderName, FileProvider>,
+    logging: FileLogging,
+    context: FileContext,
+    server: ServerSettings,
+    policy: PolicySettings,
+    skills: SkillsSettings,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileProvider {
+    api_key: Option<Secret>,
+    model: Option<String>,
+    enabled: bool,
+    url: Option<String>,
+    api: Option<Api>,
+    text_calls: Option<bool>,
+    first_byte_seconds: Option<NonZeroU32>,
+    idle_seconds: Option<NonZeroU32>,
+    trust_loopback_user: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileLogging {
+    level: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileContext {
+    vault: Option<PathBuf>,
+}
+
+/// A snapshot of the process environment.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The environment of this process. Variables that are not UTF-8 are left out.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn of_process() -> Self {
+        Self(
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+        )
+    }
+
+    /// An environment with just these variables.
+    pub fn new(variables: BTreeMap<String, String>) -> Self {
+        Self(variables)
+    }
+
+    /// This environment with a session's own variables on top.
+    #[must_use]
+    pub fn overlaid(&self, variables: &BTreeMap<String, String>) -> Self {
+        let mut all = self.0.clone();
+        all.extend(variables.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Self(all)
+    }
+
+    /// All variables: for a program that the user runs by name on work of their own, such as a compiler.
+    pub fn variables(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// A variable; an empty one counts as unset.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A lower time-out of repository scans, in milliseconds: for tests. A daemon that a client starts never gets the
+    /// variable, and a build without debug assertions does not know it.
+    pub fn scan_time(&self) -> Option<Duration> {
+        let lower = self.get("TOOL_TEST_SCAN_MS").filter(|_| cfg!(debug_assertions))?;
+        lower.parse().ok().map(Duration::from_millis)
+    }
+
+    /// The version that a daemon says to be: for tests, another one. As with [`Self::scan_time`], a daemon that a client
+    /// starts never gets the variable.
+    pub fn version(&self) -> &str {
+        let other = self.get("TOOL_TEST_VERSION").filter(|_| cfg!(debug_assertions));
+        other.unwrap_or(env!("CARGO_PKG_VERSION"))
+    }
+
+    /// A lower time after which an idle daemon ends, in milliseconds: for tests.
+    pub fn idle_time(&self) -> Option<Duration> {
+        let lower = self.get("TOOL_TEST_IDLE_MS").filter(|_| cfg!(debug_assertions))?;
+        lower.parse().ok().map(Duration::from_millis)
+    }
+
+    /// A file that says by how much the clock is wrong: for tests, as [`Environment::scan_time`].
+    pub fn wrong_clock(&self) -> Option<PathBuf> {
+        let file = self.get("TOOL_TEST_CLOCK").filter(|_| cfg!(debug_assertions))?;
+        Some(PathBuf::from(file))
+    }
+
+    /// What a client sends with a session.
+    pub fn forwarded(&self) -> BTreeMap<String, String> {
+        let wanted = FORWARDED
+            .iter()
+            .filter_map(|&name| Some((name.to_owned(), self.get(name)?.to_owned())));
+        wanted.collect()
+    }
+
+    /// The per-user directory: `TOOL_HOME`, else `~/.tool`. Where HOME is unset, as in many containers and service
+    /// managers, the home directory is that of the user database.
+    pub fn tool_home(&self) -> Result<PathBuf, Problem> {
+        if let Some(home) = self.get("TOOL_HOME") {
+            return std::path::absolute(home).map_err(|error| {
+                Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}")).with_hint(SET_HOME)
+            });
+        }
+        let home = self.get("HOME").map(PathBuf::from).or_else(std::env::home_dir);
+        match home.filter(|home| home.is_absolute()) {
+            Some(home) => Ok(home.join(".tool")),
+            None => Err(Problem::new("config-invalid", "Neither TOOL_HOME nor HOME is set")
+                .with_hint("set TOOL_HOME to a folder of yours that may be written")),
+        }
+    }
+
+    /// What `TOOL_BACKEND_PORT` says, where it is set.
+    fn port(&self) -> Result<Option<u16>, Problem> {
+        let Some(text) = self.get("TOOL_BACKEND_PORT") else {
+            return Ok(None);
+        };
+        text.parse().map(Some).map_err(|_| {
+            Problem::new("config-invalid", format!("TOOL_BACKEND_PORT is not a port: `{text}`"))
+                .with_hint("give a number from 0 to 65535; 0 takes any free port")
+        })
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Where the configuration file lies.
+pub fn path(home: &Path) -> PathBuf {
+    home.join("config.toml")
+}
+
+/// Reads the file beneath `home` and resolves it with `environment`, which wins over the file.
+pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem> {
+    let text = origin::read(&path(home))?;
+    let file = parse(&text)?;
+    check_log_level(&log_level(&file, environment), &text)?;
+    resolve(file, environment)
+}
+
+/// The text of the file, for saying where in it something stands; empty where it cannot be read.
+pub fn text(home: &Path) -> String {
+    origin::read(&path(home)).unwrap_or_default()
+}
+
+/// What holds without a provider. No file means the defaults.
+pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem> {
+    let file = match origin::read(&path(home)) {
+        Ok(text) => parse(&text)?,
+        Err(problem) if problem.code == "config-missing" => File::default(),
+        Err(problem) => return Err(problem),
+    };
+    Ok(Common::of(file, environment))
+}
+
+/// The port of the backend: `TOOL_BACKEND_PORT`, else `port` of `[server]`, else 8000. 0 means any free port. A file
+/// that cannot be understood says nothing.
+pub fn port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
+    let of_file = || common(home, environment).ok()?.server.port;
+    Ok(environment.port()?.or_else(of_file).unwrap_or(DEFAULT_PORT))
+}
+
+fn parse(text: &str) -> Result<File, Problem> {
+    if let Err(error) = text.parse::<toml::Table>() {
+        return Err(
+            Problem::new("config-invalid", "Failed to parse config: Invalid TOML syntax").with_hint(format!(
+                "{}: {}",
+                place_in(text, error.span()),
+                error.message()
+            )),
+        );
+    }
+    toml::from_str(text).map_err(|error| {
+        let message = format!("Failed to parse config: {}", error.message());
+        let mut hint = place_in(text, error.span());
+        if let Some(near) = nearest_key(error.message()) {
+            hint = format!("{hint}; did you mean `{near}`?");
+        }
+        Problem::new("config-invalid", message).with_hint(hint)
+    })
+}
+
+/// `line 3, column 7 of config.toml`.
+fn place_in(text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    format!("{} of config.toml", line_and_column(text, span))
+}
+
+fn line_and_column(text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    let before = &text[..span.map_or(0, |span| span.start).min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    format!("line {line}, column {column}")
+}
+
+fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
+    let enabled: Vec<ProviderName> = file
+        .providers
+        .iter()
+        .filter(|(_, provider)| provider.enabled)
+        .map(|(&name, _)| name)
+        .collect();
+    let name = match enabled[..] {
+        [name] => name,
+        [] => {
+            return Err(Problem::new("config-invalid", "No provider is enabled")
+                .with_hint("set `enabled = true` for one provider, or run `tool init --provider NAME`"));
+        }
+        _ => {
+            let names: Vec<&str> = enabled.iter().map(|name| name.name()).collect();
+            return Err(Problem::new(
+                "config-invalid",
+                format!("More than one provider is enabled: {}", names.join(" and ")),
+            )
+            .with_hint("exactly one may have `enabled = true`; `tool init --provider NAME` switches"));
+        }
+    };
+    let providers = ProviderName::ALL.map(|each| ProviderSummary {
+        name: each,
+        enabled: each == name,
+        model: file
+            .providers
+            .get(&each)
+            .and_then(|provider| model(each, provider, environment))
+            .map(|model| model.value),
+    });
+    let provider = resolve_provider(name, &file.providers[&name], environment)?;
+    let Common {
+        vault,
+        server,
+        policy,
+        log_level,
+        skills: _,
+    } = Common::of(file, environment);
+    Ok(Settings {
+        provider,
+        providers: providers.into(),
+        vault,
+        server,
+        policy,
+        log_level,
+    })
+}
+
+fn resolve_provider(
+    name: ProviderName,
+    file: &FileProvider,
+    environment: &Environment,
+) -> Result<ProviderSettings, Problem> {
+    let api = wire(name, file)?;
+    let variable = key_variable(name, api);
+    let api_key = api_key(name, file, api, environment).map(|key| key.value);
+    if let (Some(variable), None) = (variable, &api_key) {
+        return Err(
+            Problem::new("config-key-missing", format!("No API key for the provider `{name}`")).with_hint(format!(
+                "set {variable}, or `api_key` in [providers.{name}] of config.toml"
+            )),
+        );
+    }
+    let model = model(name, file, environment).ok_or_else(|| {
+        Problem::new(
+            "config-model-missing",
+            format!("No model is set for the provider `{name}`"),
+        )
+        .with_hint(format!(
+            "set `model` in [providers.{name}] of config.toml, or run `tool init --provider {name} --model MODEL`"
+        ))
+    })?;
+    Ok(ProviderSettings {
+        name,
+        api,
+        url: url(name, file, api).value,
+        model: model.value,
+        api_key,
+        text_calls: file.text_calls.unwrap_or(false),
+        patience: Patience {
+            first_byte: file.first_byte_seconds.map(seconds),
+            idle: file.idle_seconds.map(seconds),
+        },
+        trust_loopback_user: file.trust_loopback_user.clone(),
+    })
+}
+
+fn seconds(count: NonZeroU32) -> Duration {
+    Duration::from_secs(count.get().into())
+}
+
+/// Which wire a provider speaks, or why its combination of `api` and `url` makes no sense.
+fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
+    let analyst = file.url.as_deref() == Some(ANALYST_URL);
+    let invalid = |message: String| {
+        Err(Problem::new("config-invalid", message).with_hint(format!(
+            "mend [providers.{name}] of config.toml, or run `tool init --provider {name}`"
+        )))
+    };
+    if let Some(url) = file.url.as_deref().filter(|_| !analyst)
+        && !(url.starts_with("http://") || url.starts_with("https://"))
+    {
+        return invalid(format!(
+            "`url` of the provider `{name}` is neither http:// nor https://: `{}`",
+            origin::mask_url(url)
+        ));
+    }
+    let api = match (name, file.api) {
+        (ProviderName::Local, None) if analyst => Api::Analyst,
+        _ if analyst => {
+            return invalid(format!(
+                "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+            ));
+        }
+        (ProviderName::Hosted, api) => api.unwrap_or(Api::Messages),
+        (_, None | Some(Api::Chat)) => Api::Chat,
+        (_, Some(_)) => return invalid(format!("the provider `{name}` speaks `chat` only")),
+    };
+    // A key that changes nothing would be a promise that nobody keeps.
+    match file.text_calls {
+        Some(_) if api != Api::Chat => invalid(format!(
+            "`text_calls` of the provider `{name}` means nothing there: only `chat` reads calls out of text"
+        )),
+        _ => Ok(api),
+    }
+}
+
+/// Which wire a provider speaks, or would speak if all of its settings made sense.
+fn api_of(name: ProviderName, file: &FileProvider) -> Api {
+    match name {
+        ProviderName::Hosted => file.api.unwrap_or(Api::Messages),
+        ProviderName::Local if file.url.as_deref() == Some(ANALYST_URL) => Api::Analyst,
+        ProviderName::Local | ProviderName::Router => Api::Chat,
+    }
+}
+
+/// The variable that carries the key of a provider; absent where it needs none.
+fn key_variable(name: ProviderName, api: Api) -> Option<&'static str> {
+    match name {
+        ProviderName::Hosted => Some(api.hosted_key_variable()),
+        ProviderName::Router => Some("ROUTER_API_KEY"),
+        ProviderName::Local => None,
+    }
+}
+
+fn api_key(name: ProviderName, file: &FileProvider, api: Api, environment: &Environment) -> Option<Sourced<Secret>> {
+    let variable = key_variable(name, api);
+    layered(
+        variable.and_then(|variable| Some((variable, Secret::new(environment.get(variable)?)))),
+        file.api_key.clone().filter(|key| !key.expose().is_empty()),
+        || None,
+    )
+}
+
+fn url(name: ProviderName, file: &FileProvider, api: Api) -> Sourced<String> {
+    let default = match name {
+        ProviderName::Hosted => api.hosted_url(),
+        ProviderName::Local => "http://127.0.0.1:1234/v1",
+        ProviderName::Router => "https://openrouter.ai/api/v1",
+    };
+    let written = file.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
+    layered(None, written, || Some(default.to_owned())).expect("there is a default")
+}
+
+fn model(name: ProviderName, file: &FileProvider, environment: &Environment) -> Option<Sourced<String>> {
+    if file.url.as_deref() == Some(ANALYST_URL) {
+        return layered(None, Some(ANALYST_URL.to_owned()), || None);
+    }
+    let variable = environment.get("HOSTED_MODEL").filter(|_| name == ProviderName::Hosted);
+    layered(
+        variable.map(|model| ("HOSTED_MODEL", model.to_owned())),
+        file.model.clone().filter(|model| !model.is_empty()),
+        || None,
+    )
+}
+
+fn log_level(file: &File, environment: &Environment) -> Sourced<String> {
+    let variable = environment.get("TOOL_LOG_LEVEL");
+    layered(
+        variable.map(|level| ("TOOL_LOG_LEVEL", level.to_owned())),
+        file.logging.level.clone(),
+        || Some("INFO".to_owned()),
+    )
+    .expect("there is a default")
+}
+
+fn expand_home(path: PathBuf, environment: &Environment) -> PathBuf {
+    match (path.strip_prefix("~"), environment.get("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(home).join(rest),
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests;

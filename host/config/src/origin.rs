@@ -1,0 +1,437 @@
+//! Where each setting comes from: the same choice between layers that [`super::load`] makes, kept with its origin.
+//!
+//! [`inspect`] lists every key that the configuration knows, also where the file is missing or wrong, so that
+//! `tool config` can say what would be in force and why. Nothing of a secret is in the list but its length.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::{
+    Auth, DEFAULT_PORT, Environment, File, FileContext, FileLogging, FileProvider, PolicySettings, ProviderName,
+    Secret, ServerSettings, SkillsSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
+};
+use tool_core::api::Problem;
+use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
+
+/// Which layer a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The configuration file.
+    File(PathBuf),
+    /// An environment variable, by name.
+    Environment(&'static str),
+    /// A flag of the command line, by name.
+    Flag(&'static str),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::File(path) => write!(formatter, "from {}", path.display()),
+            Self::Environment(name) | Self::Flag(name) => write!(formatter, "from {name}"),
+        }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let origin = match self {
+            Self::Default => json!({"layer": "default"}),
+            Self::File(path) => json!({"layer": "file", "path": path.to_string_lossy()}),
+            Self::Environment(name) => json!({"layer": "environment", "variable": name}),
+            Self::Flag(name) => json!({"layer": "flag", "flag": name}),
+        };
+        origin.serialize(serializer)
+    }
+}
+
+/// A layer below the command line: what the resolution needs to know before it has a path to name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layer {
+    Default,
+    File,
+    Environment(&'static str),
+}
+
+/// A value with its layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sourced<T> {
+    pub(super) value: T,
+    pub(super) layer: Layer,
+}
+
+/// The order of the layers, in one place: the environment wins over the file, the file over the default.
+pub(super) fn layered<T>(
+    variable: Option<(&'static str, T)>,
+    file: Option<T>,
+    default: impl FnOnce() -> Option<T>,
+) -> Option<Sourced<T>> {
+    let sourced = |value, layer| Sourced { value, layer };
+    variable
+        .map(|(name, value)| sourced(value, Layer::Environment(name)))
+        .or_else(|| file.map(|value| sourced(value, Layer::File)))
+        .or_else(|| default().map(|value| sourced(value, Layer::Default)))
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Setting {
+    /// Its key in the file, with dots; of what is not in the file, a name.
+    pub key: String,
+    /// Its value; null where there is none. Of a secret only how long it is.
+    pub value: Value,
+    /// True where the value stands for a secret.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Setting {
+    /// A setting that is no secret.
+    pub fn new(key: impl Into<String>, value: impl Into<Value>, origin: Origin) -> Self {
+        Self {
+            key: key.into(),
+            value: value.into(),
+            secret: false,
+            origin,
+        }
+    }
+}
+
+/// How the configuration file was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileState {
+    /// There is none.
+    Missing,
+    /// It was read and understood.
+    Read,
+    /// It could not be read, or not be understood.
+    Broken,
+}
+
+/// What is configured, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Inspection {
+    /// The configuration file.
+    pub file: PathBuf,
+    /// How it was found.
+    pub state: FileState,
+    /// Every setting; where the file is broken, only what does not come from it.
+    pub settings: Vec<Setting>,
+    /// Variables, by name, that sessions get beside the settings, for example a proxy.
+    pub forwarded: Vec<String>,
+    /// What does not stop anything and should be mended.
+    pub warnings: Vec<Problem>,
+    /// What stops operations from starting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+}
+
+/// Looks at the configuration beneath `home` with this environment. Reads one file; changes and sends nothing.
+pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
+    let place = super::path(home);
+    let parsed = read(&place).and_then(|text| parse(&text));
+    let (state, file, problem) = match parsed {
+        Ok(file) => (FileState::Read, file, None),
+        Err(problem) if problem.code == "config-missing" => (FileState::Missing, File::default(), Some(problem)),
+        Err(problem) => (FileState::Broken, File::default(), Some(problem)),
+    };
+    let mut settings = list(&file, &place, home, environment);
+    if state == FileState::Broken {
+        settings.retain(|setting| setting.origin != Origin::Default);
+    }
+    let wrong = || {
+        let port = environment.port().err();
+        let level = || super::values::check_log_level(&log_level(&file, environment), &super::text(home)).err();
+        port.or_else(level).or_else(|| resolve(file, environment).err())
+    };
+    Inspection {
+        warnings: exposed(home).into_iter().collect(),
+        problem: problem.or_else(wrong),
+        forwarded: also_forwarded(environment),
+        file: place,
+        state,
+        settings,
+    }
+}
+
+/// What to say where others on this machine may read the configuration file.
+pub fn exposed(home: &Path) -> Option<Problem> {
+    let place = super::path(home);
+    let mode = fs::metadata(&place).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        Problem::new(
+            "config-exposed",
+            format!("`{}` may be read by others (mode {mode:o})", place.display()),
+        )
+        .with_hint(format!("chmod 600 '{}'", place.display()))
+    })
+}
+
+/// The same, only where the file holds a key: worth a word before every operation.
+pub fn exposed_key(home: &Path) -> Option<Problem> {
+    let problem = exposed(home)?;
+    let file = read(&super::path(home)).and_then(|text| parse(&text)).ok()?;
+    let holds_key = file.providers.values().any(|provider| provider.api_key.is_some());
+    holds_key.then_some(problem)
+}
+
+/// Reads the file.
+pub(super) fn read(place: &Path) -> Result<String, Problem> {
+    fs::read_to_string(place).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Problem::new("config-missing", "Configuration file not found: ~/.tool/config.toml")
+            .with_hint(format!("run `tool init`, which writes {}", place.display())),
+        _ => Problem::new(
+            "config-invalid",
+            format!("Configuration file `{}` could not be read: {error}", place.display()),
+        )
+        .with_hint("it must be a file of yours, in UTF-8"),
+    })
+}
+
+/// Every setting. The patterns name every field, so that a key that is added to the file does not stay unlisted.
+pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
+    let File {
+        providers,
+        logging,
+        context,
+        server,
+        policy,
+        skills,
+    } = file;
+    let FileLogging { level: _ } = logging;
+    let FileContext { vault } = context;
+    let ServerSettings {
+        address,
+        hosts,
+        cors_origins,
+        auth,
+        idle_minutes,
+        port,
+    } = server;
+    let loopback = ServerSettings::default().address;
+    let PolicySettings {
+        hide,
+        reveal,
+        protect,
+        unredacted,
+        allow,
+        deny,
+        require_sandbox,
+        untrusted,
+        home: home_is_repository,
+    } = policy;
+    let SkillsSettings {
+        require_signature,
+        identities,
+    } = skills;
+    let names: Vec<String> = identities.keys().cloned().collect();
+    let lists = Lists { place };
+    let unset = FileProvider::default();
+    let mut settings = vec![home_setting(home, environment), lists.port(*port, environment)];
+    for name in ProviderName::ALL {
+        let provider = providers.get(&name).unwrap_or(&unset);
+        settings.extend(lists.provider(name, provider, environment));
+    }
+    let auth_name = match auth {
+        Auth::SameUser => "same-user",
+        Auth::Token => "token",
+    };
+    settings.extend([
+        lists.text("logging.level", Some(log_level(file, environment))),
+        lists.written(
+            "context.vault",
+            vault.as_ref().map(|path| json!(path.to_string_lossy())),
+            Value::Null,
+        ),
+        lists.written(
+            "server.address",
+            (*address != loopback).then(|| json!(address)),
+            json!(loopback),
+        ),
+        lists.array("server.hosts", hosts),
+        lists.array("server.cors_origins", cors_origins),
+        lists.written(
+            "server.auth",
+            (*auth != Auth::default()).then(|| json!(auth_name)),
+            json!(auth_name),
+        ),
+        lists.written(
+            "server.idle_minutes",
+            idle_minutes.map(|minutes| json!(minutes)),
+            Value::Null,
+        ),
+        lists.array("policy.hide", hide),
+        lists.array("policy.reveal", reveal),
+        lists.array("policy.protect", protect),
+        lists.array("policy.unredacted", unredacted),
+        lists.array("policy.allow", allow),
+        lists.array("policy.deny", deny),
+        lists.written(
+            "policy.require_sandbox",
+            require_sandbox.then(|| json!(true)),
+            json!(false),
+        ),
+        lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
+        lists.written("policy.home", home_is_repository.then(|| json!(true)), json!(false)),
+        lists.written(
+            "skills.require_signature",
+            require_signature.then(|| json!(true)),
+            json!(false),
+        ),
+        // Who they are; the keys are long and no secret.
+        lists.array("skills.identities", &names),
+    ]);
+    settings
+}
+
+/// Makes settings whose file is this one.
+struct Lists<'a> {
+    place: &'a Path,
+}
+
+impl Lists<'_> {
+    fn provider(&self, name: ProviderName, provider: &FileProvider, environment: &Environment) -> [Setting; 9] {
+        let FileProvider {
+            api_key: _,
+            model: _,
+            enabled,
+            url: _,
+            api,
+            text_calls,
+            first_byte_seconds,
+            idle_seconds,
+            trust_loopback_user,
+        } = provider;
+        let key = |key: &str| format!("providers.{name}.{key}");
+        let spoken = api_of(name, provider);
+        let masked = Sourced {
+            value: mask_url(&url(name, provider, spoken).value),
+            layer: url(name, provider, spoken).layer,
+        };
+        [
+            self.written(&key("enabled"), enabled.then(|| json!(true)), json!(false)),
+            self.written(&key("api"), api.map(|api| json!(api.name())), json!(spoken.name())),
+            self.text(&key("url"), Some(masked)),
+            self.text(&key("model"), model(name, provider, environment)),
+            self.secret(&key("api_key"), api_key(name, provider, spoken, environment)),
+            self.written(&key("text_calls"), text_calls.map(|on| json!(on)), json!(false)),
+            self.seconds(
+                &key("first_byte_seconds"),
+                *first_byte_seconds,
+                PROVIDER_FIRST_BYTE_SECONDS_MAX,
+            ),
+            self.seconds(&key("idle_seconds"), *idle_seconds, PROVIDER_IDLE_SECONDS_MAX),
+            self.written(
+                &key("trust_loopback_user"),
+                trust_loopback_user.as_ref().map(|user| json!(user)),
+                Value::Null,
+            ),
+        ]
+    }
+
+    fn origin(&self, layer: Layer) -> Origin {
+        match layer {
+            Layer::Default => Origin::Default,
+            Layer::File => Origin::File(self.place.to_owned()),
+            Layer::Environment(name) => Origin::Environment(name),
+        }
+    }
+
+    /// A setting that only the file can set; `file` is absent where it says nothing else than the default.
+    fn written(&self, key: &str, file: Option<Value>, default: Value) -> Setting {
+        let layer = if file.is_some() { Layer::File } else { Layer::Default };
+        Setting::new(key, file.unwrap_or(default), self.origin(layer))
+    }
+
+    fn seconds(&self, key: &str, file: Option<NonZeroU32>, default: u64) -> Setting {
+        self.written(key, file.map(|seconds| json!(seconds)), json!(default))
+    }
+
+    fn port(&self, file: Option<u16>, environment: &Environment) -> Setting {
+        const KEY: &str = "server.port";
+        match (environment.get("TOOL_BACKEND_PORT"), environment.port()) {
+            (Some(_), Ok(Some(port))) => Setting::new(KEY, port, Origin::Environment("TOOL_BACKEND_PORT")),
+            (Some(text), _) => Setting::new(KEY, text, Origin::Environment("TOOL_BACKEND_PORT")),
+            (None, _) => self.written(KEY, file.map(|port| json!(port)), json!(DEFAULT_PORT)),
+        }
+    }
+
+    fn array(&self, key: &str, values: &[String]) -> Setting {
+        self.written(key, (!values.is_empty()).then(|| json!(values)), json!([]))
+    }
+
+    fn text(&self, key: &str, value: Option<Sourced<String>>) -> Setting {
+        match value {
+            Some(Sourced { value, layer }) => Setting::new(key, value, self.origin(layer)),
+            None => Setting::new(key, Value::Null, Origin::Default),
+        }
+    }
+
+    fn secret(&self, key: &str, value: Option<Sourced<Secret>>) -> Setting {
+        let masked = value.map(|Sourced { value, layer }| Sourced {
+            value: format!("set, {} characters", value.expose().chars().count()),
+            layer,
+        });
+        Setting {
+            secret: masked.is_some(),
+            ..self.text(key, masked)
+        }
+    }
+}
+
+fn home_setting(home: &Path, environment: &Environment) -> Setting {
+    let origin = match environment.get("TOOL_HOME") {
+        Some(_) => Origin::Environment("TOOL_HOME"),
+        None => Origin::Default,
+    };
+    Setting::new("home", home.to_string_lossy(), origin)
+}
+
+/// Variables that sessions get and that are no setting of the list.
+fn also_forwarded(environment: &Environment) -> Vec<String> {
+    let listed = |name: &str| {
+        matches!(name, "HOSTED_MODEL" | "TOOL_LOG_LEVEL")
+            || ProviderName::ALL.into_iter().any(|provider| {
+                super::Api::ALL
+                    .into_iter()
+                    .any(|api| key_variable(provider, api) == Some(name))
+            })
+    };
+    environment
+        .forwarded()
+        .into_keys()
+        .filter(|name| !listed(name))
+        .collect()
+}
+
+/// A URL without what may be a secret in it: user and password, and the query.
+pub(super) fn mask_url(url: &str) -> String {
+    let (rest, query) = match url.split_once('?') {
+        Some((rest, _)) => (rest, "?***"),
+        None => (url, ""),
+    };
+    let Some((scheme, rest)) = rest.split_once("://") else {
+        return format!("{rest}{query}");
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("***@{host}"),
+        None => authority.to_owned(),
+    };
+    format!("{scheme}://{host}{path}{query}")
+}
+
+#[cfg(test)]
+mod tests;

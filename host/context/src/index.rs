@@ -1,0 +1,573 @@
+//! The index: what a selection asks of files, kept by content digest from one request to the next.
+//!
+//! An index answers for a file where size, times and inode are those of the reading, and nothing had changed so shortly
+//! before it that a later change could hide. Everything else is read again, through the repository like any other file,
+//! so that nothing hidden is ever in it. It stands in for reading: the profile of a file is the same from both, but that
+//! the index gives it a syntax tree in its own time. A damaged or deleted index costs time and nothing else.
+//!
+//! Read in this order: `profile` (what is kept of a file), `catalogue` (of which files), `store` (on the disk), `trees`
+//! (what comes later).
+
+mod catalogue;
+mod codec;
+mod profile;
+mod store;
+mod trees;
+#[cfg(any(test, fuzzing))]
+pub(super) use profile::damaged;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use super::layout::Layout;
+use super::symbols::{NoParser, SyntaxParser};
+use super::{Looked, Source, share, text_of};
+use crate::limits;
+use catalogue::{Catalogue, ContentDigest, Entry, Place, Stamp};
+pub(super) use profile::{BLOCK_LINES, Profile};
+use store::{Mark, Measured, Store};
+use tool_repository::{FileEntry, FileList, Key, Repository};
+
+/// What indexes may cost.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    bytes: u64,
+    indexes: usize,
+    indexes_bytes: u64,
+    open: usize,
+    open_files: usize,
+    pending_bytes: usize,
+    filling: usize,
+    wait: Duration,
+    wait_files: usize,
+    /// How long before its reading a file must have been left alone.
+    settling: Duration,
+    /// Time for reading files by syntax tree after a selection.
+    trees: Duration,
+    /// Files, and their bytes, that a selection reads by syntax tree itself.
+    trees_now: (usize, u64),
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            bytes: limits::INDEX_BYTES_MAX,
+            indexes: limits::INDEXES_MAX,
+            indexes_bytes: limits::INDEXES_BYTES_MAX,
+            open: limits::INDEXES_OPEN_MAX,
+            open_files: limits::INDEXES_OPEN_FILES_MAX,
+            pending_bytes: limits::INDEX_PENDING_BYTES_MAX,
+            filling: limits::INDEXES_FILLING_MAX,
+            wait: limits::milliseconds(limits::INDEX_WAIT_MS),
+            wait_files: limits::INDEX_WAIT_FILES_MIN,
+            settling: limits::milliseconds(limits::SCAN_SETTLING_MS),
+            trees: limits::seconds(limits::OUTLINE_FILL_SECONDS_MAX),
+            trees_now: (limits::OUTLINE_NOW_FILES_MAX, limits::OUTLINE_NOW_BYTES_MAX),
+        }
+    }
+}
+
+/// The indexes of a home directory, as far as they were asked for lately.
+#[derive(Debug)]
+pub struct Indexes {
+    folder: PathBuf,
+    bounds: Bounds,
+    /// False where whoever asks waits for everything, so that its process may end.
+    beside: bool,
+    /// The one that was used last comes last.
+    open: Mutex<Vec<Arc<Index>>>,
+    filling: AtomicUsize,
+    /// True where somebody wants to fill an index while another one gets its trees.
+    is_wanted: AtomicBool,
+    /// Reads files by syntax tree.
+    parser: Arc<dyn SyntaxParser>,
+    /// For lists of paths. Seeded, so that no repository can make two lists look the same.
+    hasher: RandomState,
+}
+
+/// The index of one repository.
+#[derive(Debug)]
+struct Index {
+    key: Key,
+    store: Store,
+    state: Mutex<State>,
+    is_filling: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    catalogue: Arc<Catalogue>,
+    /// What is on the disk, where it is `catalogue`.
+    mark: Option<Mark>,
+    /// With the number and the hash of the paths.
+    layout: Option<(usize, u64, Arc<Layout>)>,
+    /// True once a file did not fit.
+    is_full: bool,
+}
+
+impl Indexes {
+    /// The indexes below `home`, which are brought up to date beside the requests.
+    pub fn new(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
+        Arc::new(Self::bounded(home, Bounds::default(), true).growing(parser))
+    }
+
+    /// The same by text alone, where each request waits until the index is up to date.
+    pub fn waiting(home: &Path) -> Arc<Self> {
+        Arc::new(Self::bounded(home, Bounds::default(), false))
+    }
+
+    /// The same with syntax trees.
+    pub fn waiting_for_trees(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
+        Arc::new(Self::bounded(home, Bounds::default(), false).growing(parser))
+    }
+
+    fn growing(self, parser: Arc<dyn SyntaxParser>) -> Self {
+        Self { parser, ..self }
+    }
+
+    fn bounded(home: &Path, bounds: Bounds, beside: bool) -> Self {
+        Self {
+            parser: Arc::new(NoParser),
+            folder: home.join("index"),
+            bounds,
+            beside,
+            open: Mutex::default(),
+            filling: AtomicUsize::new(0),
+            is_wanted: AtomicBool::new(false),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// What is known of a repository whose files are `list`, for a request that has waited since `asked`.
+    pub(super) fn look(
+        self: &Arc<Self>,
+        repository: &Arc<Repository>,
+        list: &Arc<FileList>,
+        asked: Instant,
+        cancel: &CancellationToken,
+    ) -> Look {
+        let index = self.index(repository);
+        let (catalogue, layout) = index.current(list, &self.hasher);
+        let (known, has_gone) = valid(&catalogue, list);
+        let mut look = Look {
+            indexes: Arc::clone(self),
+            index,
+            catalogue,
+            layout,
+            repository: Arc::clone(repository),
+            cancel: cancel.clone(),
+            list: Arc::clone(list),
+            known,
+            has_gone,
+            added: Mutex::default(),
+            measured: AtomicUsize::new(0),
+            asked,
+            since: Instant::now(),
+            grows_now: false,
+            treeless: list.files.iter().map(|_| AtomicBool::new(false)).collect(),
+        };
+        look.grows_now = look.has_few_to_grow();
+        look
+    }
+
+    fn index(&self, repository: &Repository) -> Arc<Index> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = repository.key();
+        let at = open.iter().position(|index| index.key == *key);
+        let index = at.map_or_else(|| Arc::new(Index::open(&self.folder, key)), |at| open.remove(at));
+        open.push(Arc::clone(&index));
+        let files = |open: &[Arc<Index>]| {
+            open.iter()
+                .map(|index| index.lock().catalogue.entries.len())
+                .sum::<usize>()
+        };
+        while open.len() > 1 && (open.len() > self.bounds.open || files(&open) > self.bounds.open_files) {
+            open.remove(0);
+        }
+        index
+    }
+}
+
+impl Index {
+    fn open(folder: &Path, key: &Key) -> Self {
+        let store = Store::new(folder, &key.name(), key.identity());
+        let state = store.load().map_or_else(State::default, |(catalogue, mark)| State {
+            catalogue: Arc::new(catalogue),
+            mark: Some(mark),
+            ..State::default()
+        });
+        Self {
+            key: key.clone(),
+            store,
+            state: Mutex::new(state),
+            is_filling: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self, list: &FileList, hasher: &RandomState) -> (Arc<Catalogue>, Arc<Layout>) {
+        let paths: Vec<&str> = list.files.iter().map(|file| file.path.as_str()).collect();
+        let (count, hash) = (paths.len(), hasher.hash_one(&paths));
+        let state = self.lock();
+        let catalogue = Arc::clone(&state.catalogue);
+        if let Some((_, _, layout)) = state
+            .layout
+            .as_ref()
+            .filter(|known| (known.0, known.1) == (count, hash))
+        {
+            return (catalogue, Arc::clone(layout));
+        }
+        drop(state);
+        let layout = Arc::new(Layout::new(&paths));
+        self.lock().layout = Some((count, hash, Arc::clone(&layout)));
+        (catalogue, layout)
+    }
+
+    /// Writes what was measured. Where somebody else writes, it is left to them.
+    fn write(&self, list: &FileList, added: Added, indexes: &Indexes) {
+        let written = self.try_write(list, added, indexes);
+        if let Err(error) = written {
+            tracing::debug!(%error, "the index is not kept");
+        }
+    }
+
+    fn try_write(&self, list: &FileList, added: Added, indexes: &Indexes) -> std::io::Result<()> {
+        let bounds = &indexes.bounds;
+        let Some(_lock) = self.store.lock()? else {
+            return Ok(());
+        };
+        let (mut base, mut mark) = {
+            let state = self.lock();
+            (Arc::clone(&state.catalogue), state.mark)
+        };
+        if mark.is_none() || mark != self.store.mark() {
+            match self.store.load() {
+                Some((theirs, now)) => (base, mark) = (Arc::new(theirs), Some(now)),
+                None => mark = None,
+            }
+        }
+        // What was cut short does not say that a file is gone.
+        let keeps = |path: &str| !list.complete || list.find(path).is_some();
+        if added.files.is_empty() && mark.is_some() && base.entries.iter().all(|entry| keeps(&entry.path)) {
+            return Ok(());
+        }
+        let files = added.files.into_values().collect();
+        let written = self.store.write(&base, mark.is_some(), keeps, files, bounds.bytes)?;
+        let mut state = self.lock();
+        state.is_full = written.is_full;
+        state.catalogue = Arc::new(written.catalogue);
+        state.mark = Some(written.mark);
+        drop(state);
+        store::prune(&indexes.folder, &self.key.name(), bounds.indexes, bounds.indexes_bytes);
+        Ok(())
+    }
+}
+
+/// By the list's order: the place of each file's entry in the catalogue, where it answers for the file. And whether the
+/// catalogue has entries of files that are not listed.
+fn valid(catalogue: &Catalogue, list: &FileList) -> (Vec<Option<u32>>, bool) {
+    let mut entries = (0_u32..).zip(&catalogue.entries).peekable();
+    let mut found = 0;
+    let mut of = |file: &FileEntry| {
+        while entries.next_if(|(_, entry)| *entry.path < *file.path).is_some() {}
+        let (at, entry) = entries.next_if(|(_, entry)| *entry.path == *file.path)?;
+        found += 1;
+        (entry.is_settled && entry.stamp == Stamp::of(file)).then_some(at)
+    };
+    let known = list.files.iter().map(&mut of).collect();
+    (known, found < catalogue.entries.len())
+}
+
+/// Files that were measured since.
+#[derive(Debug, Default)]
+struct Added {
+    files: BTreeMap<Box<str>, Measured>,
+    bytes: usize,
+}
+
+/// An index as one request sees it.
+pub(super) struct Look {
+    indexes: Arc<Indexes>,
+    index: Arc<Index>,
+    catalogue: Arc<Catalogue>,
+    layout: Arc<Layout>,
+    repository: Arc<Repository>,
+    /// Cancelled when the request ends.
+    cancel: CancellationToken,
+    list: Arc<FileList>,
+    known: Vec<Option<u32>>,
+    /// True where the index has files that are not listed any more.
+    has_gone: bool,
+    added: Mutex<Added>,
+    /// Files that this request had to read.
+    measured: AtomicUsize,
+    /// When somebody began to wait for the answer: the list was made after that.
+    asked: Instant,
+    /// When the files began to be looked at.
+    since: Instant,
+    /// True where so little is new that it is read by syntax tree at once.
+    grows_now: bool,
+    /// By the list's order: files whose symbols were wanted and that nobody has tried to read by syntax tree.
+    treeless: Vec<AtomicBool>,
+}
+
+impl Source for Look {
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        let bytes_max = limits::FILE_READ_BYTES_MAX;
+        self.repository.read_within(path, bytes_max, &self.cancel).ok()
+    }
+
+    fn profile(&self, path: &str) -> Looked {
+        let Some(at) = self.place(path) else {
+            return Looked::Nothing;
+        };
+        let known = self.known[at].map(|entry| self.catalogue.entries[entry as usize].place);
+        if let Some(profile) = known.and_then(|place| self.catalogue.profile(place)) {
+            self.note_treeless(at, profile.as_ref());
+            return Looked::from(profile);
+        }
+        if self.layout.written[at] && self.is_late() {
+            return Looked::Later;
+        }
+        self.measured.fetch_add(1, Ordering::Relaxed);
+        let profile = self.measure(at);
+        self.note_treeless(at, profile.as_ref());
+        Looked::from(profile)
+    }
+
+    fn treeless(&self) -> usize {
+        self.treeless.iter().filter(|one| one.load(Ordering::Relaxed)).count()
+    }
+}
+
+impl Look {
+    pub(super) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    fn place(&self, path: &str) -> Option<usize> {
+        self.list
+            .files
+            .binary_search_by(|file| file.path.as_str().cmp(path))
+            .ok()
+    }
+
+    /// True where the request should rather answer from what is there.
+    fn is_late(&self) -> bool {
+        self.indexes.beside
+            && self.measured.load(Ordering::Relaxed) >= self.indexes.bounds.wait_files
+            && self.asked.elapsed() > self.indexes.bounds.wait
+    }
+
+    /// Reads a file and notes its profile for the index.
+    fn measure(&self, at: usize) -> Option<Profile> {
+        let file = &self.list.files[at];
+        let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
+        let (content, read) = self.repository.read_entry(&file.path, size_max, &self.cancel).ok()?;
+        let digest = digest(&file.path, &content);
+        let place = self.catalogue.place_of(&digest);
+        let known = place.and_then(|place| Some((place, self.catalogue.profile(place)?)));
+        let (place, profile) = match known {
+            Some((place, profile)) => (Some(place), profile),
+            None => (None, text_of(content).map(|text| self.profiled(at, &text))),
+        };
+        if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
+            let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
+            let entry = Entry {
+                path: file.path.as_str().into(),
+                stamp: Stamp::of(&read),
+                is_settled: read.changed_ns < began - settling,
+                digest,
+                place: place.unwrap_or_else(|| unplaced(profile.as_ref())),
+            };
+            let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
+            let record = place.is_none().then(record);
+            self.note(Measured { entry, record });
+        }
+        profile
+    }
+
+    /// What does not fit is measured once more by whoever fills the index.
+    fn note(&self, measured: Measured) {
+        let mut added = self.lock();
+        let bytes = measured.record.as_ref().map_or(0, |record| record.len());
+        if added.bytes + bytes <= 2 * self.indexes.bounds.pending_bytes {
+            added.bytes += bytes;
+            added.files.insert(measured.entry.path.clone(), measured);
+        }
+    }
+
+    /// Brings the index up to date with what was seen, beside the requests or, where there is nothing beside them, now.
+    pub(super) fn finish(self) {
+        let is_behind = self.list.complete && self.has_gone || self.has_added() || self.lacks_files();
+        if !is_behind && self.treeless() == 0 {
+            return;
+        }
+        let Some(turn) = Turn::take(&self.indexes, &self.index) else {
+            // Trees make way for what has not been read at all.
+            self.indexes.is_wanted.fetch_or(is_behind, Ordering::AcqRel);
+            return;
+        };
+        self.indexes.is_wanted.store(false, Ordering::Release);
+        if !self.indexes.beside {
+            return self.fill(&turn);
+        }
+        let name = "index".to_owned();
+        // Where no thread is to be had, the next request tries again.
+        let _ = std::thread::Builder::new().name(name).spawn(move || self.fill(&turn));
+    }
+
+    fn has_added(&self) -> bool {
+        !self.lock().files.is_empty()
+    }
+
+    fn lacks_files(&self) -> bool {
+        !self.index.lock().is_full && self.missing().next().is_some()
+    }
+
+    /// Files that the index should know and does not.
+    fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let files = self.list.files.iter().enumerate();
+        let missing = files.filter(|(at, file)| self.known[*at].is_none() && self.layout.is_kept(*at, file.size));
+        missing.map(|(at, _)| at)
+    }
+
+    fn fill(&self, _turn: &Turn) {
+        if self.indexes.beside {
+            yield_to_others();
+        }
+        let enough = self.indexes.bounds.pending_bytes;
+        self.work_off(
+            &self.unmeasured(),
+            enough,
+            || false,
+            |at| {
+                self.measure(*at);
+            },
+        );
+        self.grow();
+    }
+
+    /// Does what is left on all processors, until it is done or has to stop. What is found is written when it is done,
+    /// and each time that `enough` bytes of it wait.
+    fn work_off<T: Sync>(
+        &self,
+        waiting: &[T],
+        enough: usize,
+        has_to_stop: impl Fn() -> bool + Sync,
+        work: impl Fn(&T) + Sync,
+    ) {
+        let mut left = waiting;
+        while !left.is_empty() && !has_to_stop() {
+            if self.lock().bytes >= enough {
+                self.write_added();
+            }
+            let done = share(left, |item| {
+                work(item);
+                if has_to_stop() || self.lock().bytes >= enough {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            left = &left[done..];
+        }
+        self.write_added();
+    }
+
+    fn write_added(&self) {
+        let added = std::mem::take(&mut *self.lock());
+        self.index.write(&self.list, added, &self.indexes);
+    }
+
+    /// What is left to do for an index that has room.
+    fn unmeasured(&self) -> Vec<usize> {
+        if self.index.lock().is_full {
+            return Vec::new();
+        }
+        let added = self.lock();
+        let is_measured = |at: &usize| added.files.contains_key(self.list.files[*at].path.as_str());
+        self.missing().filter(|at| !is_measured(at)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Added> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a profile will lie; only its size is known.
+fn unplaced(profile: Option<&Profile>) -> Place {
+    Place {
+        offset: 0,
+        bytes: profile.map_or(0, |profile| profile.bytes().len() as u32),
+        sum: 0,
+    }
+}
+
+/// The right to fill an index. One at a time has it for each index, and not more than a few for all of them.
+struct Turn {
+    indexes: Arc<Indexes>,
+    index: Arc<Index>,
+}
+
+impl Turn {
+    fn take(indexes: &Arc<Indexes>, index: &Arc<Index>) -> Option<Self> {
+        if index.is_filling.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        if indexes.filling.fetch_add(1, Ordering::AcqRel) >= indexes.bounds.filling {
+            indexes.filling.fetch_sub(1, Ordering::AcqRel);
+            index.is_filling.store(false, Ordering::Release);
+            return None;
+        }
+        Some(Self {
+            indexes: Arc::clone(indexes),
+            index: Arc::clone(index),
+        })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.index.is_filling.store(false, Ordering::Release);
+        self.indexes.filling.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Lets everything else on the machine go first. On Linux this is the calling thread's, and that of those it starts.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    // Whoever may not do so works on at the common priority.
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+/// A profile depends on the language too, which the extension tells.
+fn digest(path: &str, content: &[u8]) -> ContentDigest {
+    let extension = tool_repository::file_role::file_name(path)
+        .rsplit_once('.')
+        .map_or("", |(_, extension)| extension);
+    let mut digest = Sha256::new();
+    digest.update(extension.as_bytes());
+    digest.update([0]);
+    digest.update(content);
+    let mut cut = ContentDigest::default();
+    cut.copy_from_slice(&digest.finalize()[..16]);
+    cut
+}
+
+fn now_ns() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i128::try_from(since.as_nanos()).unwrap_or(0)
+}

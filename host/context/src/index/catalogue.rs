@@ -1,0 +1,244 @@
+//! The list of what an index holds: each file as it was when it was measured, and where its profile lies.
+//!
+//! A catalogue does not change; a new one takes its place. Its bytes carry a sum, so that a torn or foreign file is
+//! none. Where the bytes come from and go to is `store`'s business.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, OnceLock};
+
+use super::codec::{Reader, checksum, put, put_bytes};
+use super::profile::Profile;
+use tool_repository::{FileEntry, Identity};
+
+/// First bytes of a catalogue. The number changes with the form, and with anything that changes what is measured of a
+/// text: profiles that were kept are not measured again.
+pub(super) const FORMAT: &[u8; 16] = b"tool index 0003\n";
+
+/// What a file was when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) size: u64,
+    pub(super) modified_ns: i64,
+    pub(super) changed_ns: i64,
+    pub(super) inode: u64,
+}
+
+impl Stamp {
+    pub(super) fn of(entry: &FileEntry) -> Self {
+        let nanoseconds = |ns: i128| i64::try_from(ns).unwrap_or(i64::MAX);
+        Self {
+            size: entry.size,
+            modified_ns: nanoseconds(entry.modified_ns),
+            changed_ns: nanoseconds(entry.changed_ns),
+            inode: entry.inode,
+        }
+    }
+}
+
+/// SHA-256 of a file's language and content, cut to 128 bits.
+pub(super) type ContentDigest = [u8; 16];
+
+/// Where a profile lies among the records. One of no bytes stands for a file that is no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) bytes: u32,
+    pub(super) sum: u32,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) path: Box<str>,
+    pub(super) stamp: Stamp,
+    /// False where the file had changed so shortly before it was read that a later change could have left the same
+    /// stamp: then it has to be read again.
+    pub(super) is_settled: bool,
+    pub(super) digest: ContentDigest,
+    pub(super) place: Place,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Catalogue {
+    /// Sorted by path bytewise.
+    pub(super) entries: Vec<Entry>,
+    /// Names the file of the records.
+    pub(super) generation: u64,
+    /// Bytes of the records that count; what follows was never finished.
+    pub(super) records_bytes: u64,
+    /// The records, where there are any.
+    pub(super) records: Option<Arc<File>>,
+    by_digest: OnceLock<HashMap<ContentDigest, Place>>,
+}
+
+impl Catalogue {
+    pub(super) fn new(entries: Vec<Entry>, generation: u64, records_bytes: u64, records: Option<Arc<File>>) -> Self {
+        Self {
+            entries,
+            generation,
+            records_bytes,
+            records,
+            by_digest: OnceLock::new(),
+        }
+    }
+
+    /// Where the profile of the same content lies, under whatever path.
+    pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<Place> {
+        let by_digest = self.by_digest.get_or_init(|| {
+            let places = self.entries.iter().map(|entry| (entry.digest, entry.place));
+            places.collect()
+        });
+        by_digest.get(digest).copied()
+    }
+
+    /// The bytes of a record; nothing where they are not what was written.
+    pub(super) fn record(&self, place: Place) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; place.bytes as usize];
+        let end = place.offset.checked_add(u64::from(place.bytes))?;
+        if end > self.records_bytes {
+            return None;
+        }
+        self.records.as_ref()?.read_exact_at(&mut bytes, place.offset).ok()?;
+        (checksum(&bytes) == place.sum).then_some(bytes)
+    }
+
+    /// The profile at a place: nothing where it is damaged, and nothing inside where the file is no text.
+    pub(super) fn profile(&self, place: Place) -> Option<Option<Profile>> {
+        match place.bytes {
+            0 => Some(None),
+            _ => Profile::from_bytes(self.record(place)?).map(Some),
+        }
+    }
+
+    pub(super) fn encode(&self, root: Identity) -> Vec<u8> {
+        let mut bytes = FORMAT.to_vec();
+        for number in [root.device, root.inode, self.generation, self.records_bytes] {
+            put(&mut bytes, number);
+        }
+        put(&mut bytes, self.entries.len() as u64);
+        for entry in &self.entries {
+            put_bytes(&mut bytes, entry.path.as_bytes());
+            put(&mut bytes, entry.stamp.size);
+            put(&mut bytes, entry.stamp.inode);
+            bytes.extend_from_slice(&entry.stamp.modified_ns.to_le_bytes());
+            bytes.extend_from_slice(&entry.stamp.changed_ns.to_le_bytes());
+            bytes.push(u8::from(entry.is_settled));
+            bytes.extend_from_slice(&entry.digest);
+            put(&mut bytes, entry.place.offset);
+            put(&mut bytes, u64::from(entry.place.bytes));
+            bytes.extend_from_slice(&entry.place.sum.to_le_bytes());
+        }
+        let sum = checksum(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a catalogue, without its records; nothing where it is damaged, foreign, or that of another directory.
+    pub(super) fn decode(bytes: &[u8], root: Identity) -> Option<Self> {
+        let (body, sum) = bytes.split_last_chunk::<4>()?;
+        let mut reader = Reader(body.strip_prefix(FORMAT)?);
+        if checksum(body) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        if (reader.number()?, reader.number()?) != (root.device, root.inode) {
+            return None;
+        }
+        let (generation, records_bytes) = (reader.number()?, reader.number()?);
+        let count = reader.number()?;
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            entries.push(decode_entry(&mut reader)?);
+        }
+        let is_sorted = entries.is_sorted_by(|a: &Entry, b: &Entry| a.path < b.path);
+        (reader.is_empty() && is_sorted).then(|| Self::new(entries, generation, records_bytes, None))
+    }
+}
+
+fn decode_entry(reader: &mut Reader<'_>) -> Option<Entry> {
+    fn number<const N: usize>(reader: &mut Reader<'_>) -> Option<[u8; N]> {
+        reader.bytes(N)?.try_into().ok()
+    }
+    let path = reader.text()?.into();
+    let (size, inode) = (reader.number()?, reader.number()?);
+    let modified_ns = i64::from_le_bytes(number(reader)?);
+    let changed_ns = i64::from_le_bytes(number(reader)?);
+    Some(Entry {
+        path,
+        stamp: Stamp {
+            size,
+            modified_ns,
+            changed_ns,
+            inode,
+        },
+        is_settled: reader.bytes(1)? == [1],
+        digest: number(reader)?,
+        place: Place {
+            offset: reader.number()?,
+            bytes: reader.small()?,
+            sum: u32::from_le_bytes(number(reader)?),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ROOT: Identity = Identity { device: 3, inode: 4 };
+
+    fn entry(path: &str) -> Entry {
+        Entry {
+            path: path.into(),
+            stamp: Stamp {
+                size: 70_000,
+                modified_ns: -5,
+                changed_ns: i64::MAX,
+                inode: 9,
+            },
+            is_settled: path.len() > 1,
+            digest: [7; 16],
+            place: Place {
+                offset: 300,
+                bytes: 12,
+                sum: 0xdead_beef,
+            },
+        }
+    }
+
+    fn encoded() -> Vec<u8> {
+        Catalogue::new(vec![entry("a"), entry("b/c.py")], 77, 1234, None).encode(ROOT)
+    }
+
+    #[test]
+    fn what_is_encoded_comes_back() {
+        let back = Catalogue::decode(&encoded(), ROOT).expect("it is whole");
+        assert_eq!(back.entries, [entry("a"), entry("b/c.py")]);
+        assert_eq!((back.generation, back.records_bytes), (77, 1234));
+        assert_eq!(back.place_of(&[7; 16]), Some(entry("a").place));
+        assert_eq!(back.record(entry("a").place), None);
+    }
+
+    #[test]
+    fn a_catalogue_of_another_directory_or_out_of_order_is_none() {
+        assert!(Catalogue::decode(&encoded(), Identity { device: 3, inode: 5 }).is_none());
+        let unsorted = Catalogue::new(vec![entry("b"), entry("a")], 1, 1, None).encode(ROOT);
+        assert!(Catalogue::decode(&unsorted, ROOT).is_none());
+        assert!(Catalogue::decode(b"", ROOT).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_or_cut_catalogue_is_none(at in any::<prop::sample::Index>(), by in 1_u8.., cut in any::<prop::sample::Index>()) {
+            let mut bytes = encoded();
+            prop_assert!(Catalogue::decode(&bytes[..cut.index(bytes.len())], ROOT).is_none());
+            let at = at.index(bytes.len());
+            bytes[at] ^= by;
+            prop_assert!(Catalogue::decode(&bytes, ROOT).is_none());
+        }
+    }
+}

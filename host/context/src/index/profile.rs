@@ -1,0 +1,498 @@
+//! What a file holds, as far as a selection asks for it, in the form that the index keeps.
+//!
+//! A profile is measured once from a text and holds nothing of a task: hashes of the stems with the blocks of lines
+//! that they occur in, the names that are defined, and the imports as written. `facts` reads it for a task. It is made
+//! of the text and the path's language alone, so that the digest of both stands for it. Definitions and imports come
+//! from the lines of the text, and later from a syntax tree; a profile says which it was. Read from a disk it can be
+//! damaged in any way: then it says nothing.
+
+use std::cell::RefCell;
+
+use super::codec::{Reader, checksum, put, put_bytes};
+use crate::symbols::{self, Form, Import, Outline, Syntax};
+use crate::words::{each_identifier, hash, split, stem};
+
+/// Lines of one block. Hits are counted by block; a window is a run of blocks.
+pub(crate) const BLOCK_LINES: u32 = 10;
+
+/// Longer lines are data.
+const LINE_BYTES_MAX: usize = 2000;
+
+/// The profile of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Profile(Vec<u8>);
+
+/// What definitions and imports were read from: the first byte of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    /// From lines, and nobody has tried it by a tree.
+    Text = 0,
+    /// From a syntax tree.
+    Tree = 1,
+    /// From lines, because there is no tree to be had.
+    TextAlone = 2,
+}
+
+/// After that, numbers of four bytes each: the words of the file, and the sizes of the sections that follow.
+const HEADER_NUMBERS: usize = 6;
+
+/// A profile's sections.
+struct Sections<'a> {
+    words: u32,
+    definitions: u32,
+    hashes: &'a [[u8; 4]],
+    blocks: Reader<'a>,
+    /// By hash: a count of bytes in `postings`.
+    lengths: Reader<'a>,
+    postings: &'a [u8],
+    names: Reader<'a>,
+    imports: Reader<'a>,
+    /// Bytes before the names.
+    words_end: usize,
+}
+
+/// Words of a text by block, while it is measured.
+#[derive(Default)]
+struct Tally {
+    /// Hash and block of each occurrence, as one number that sorts by hash and then by block.
+    occurrences: Vec<u64>,
+    blocks: Vec<u32>,
+}
+
+thread_local! {
+    /// Kept from file to file: its memory is that of the largest.
+    static TALLY: RefCell<Tally> = RefCell::default();
+}
+
+impl Profile {
+    /// Measures a text.
+    pub(crate) fn of(path: &str, text: &str) -> Self {
+        TALLY.with_borrow_mut(|tally| {
+            tally.read(text);
+            let symbols = Symbols::of_text(path, text);
+            let mut bytes = vec![Made::Text as u8];
+            tally.write(&mut bytes, symbols.count);
+            symbols.write(&mut bytes);
+            Self(bytes)
+        })
+    }
+
+    /// The same with the symbols of a tree of the same text.
+    pub(super) fn with_tree(&self, text: &str, tree: &Outline) -> Self {
+        let Some(sections) = self.sections() else {
+            return self.clone();
+        };
+        let symbols = Symbols::of_tree(text, tree);
+        let mut bytes = self.0[..sections.words_end].to_vec();
+        bytes[0] = Made::Tree as u8;
+        bytes[1 + 4..1 + 8].copy_from_slice(&symbols.count.to_le_bytes());
+        symbols.write(&mut bytes);
+        Self(bytes)
+    }
+
+    /// The same, for which no tree is to be had.
+    pub(super) fn without_tree(&self) -> Self {
+        let mut bytes = self.0.clone();
+        bytes[0] = Made::TextAlone as u8;
+        Self(bytes)
+    }
+
+    /// What its symbols were read from.
+    pub(super) fn made(&self) -> Made {
+        match self.0.first() {
+            Some(1) => Made::Tree,
+            Some(2) => Made::TextAlone,
+            _ => Made::Text,
+        }
+    }
+
+    /// What was kept of an earlier one; nothing where it cannot be one.
+    pub(super) fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
+        let profile = Self(bytes);
+        profile.sections().is_some().then_some(profile)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn sections(&self) -> Option<Sections<'_>> {
+        let mut reader = Reader(self.0.get(1..)?);
+        let (header, _) = reader.bytes(HEADER_NUMBERS * 4)?.as_chunks::<4>();
+        let [words, definitions, hashes, blocks, lengths, postings] = header else {
+            return None;
+        };
+        let size = |number: &[u8; 4]| u32::from_le_bytes(*number) as usize;
+        let (hashes, _) = reader.bytes(size(hashes).checked_mul(4)?)?.as_chunks();
+        let blocks = Reader(reader.bytes(size(blocks))?);
+        let lengths = Reader(reader.bytes(size(lengths))?);
+        let postings = reader.bytes(size(postings))?;
+        let words_end = self.0.len() - reader.0.len();
+        let names = Reader(reader.sized()?);
+        Some(Sections {
+            words: u32::from_le_bytes(*words),
+            definitions: u32::from_le_bytes(*definitions),
+            hashes,
+            blocks,
+            lengths,
+            postings,
+            names,
+            imports: reader,
+            words_end,
+        })
+    }
+
+    /// Number of words.
+    pub(crate) fn words(&self) -> u32 {
+        self.sections().map_or(0, |sections| sections.words)
+    }
+
+    /// Number of definitions.
+    pub(crate) fn definitions(&self) -> u32 {
+        self.sections().map_or(0, |sections| sections.definitions)
+    }
+
+    /// Number of words of each block.
+    pub(crate) fn blocks(&self) -> Vec<u32> {
+        let mut blocks = Vec::new();
+        if let Some(mut sections) = self.sections() {
+            while let Some(words) = sections.blocks.small() {
+                blocks.push(words);
+            }
+        }
+        blocks
+    }
+
+    /// Where some terms occur: block, term and count, by block. `terms` are hashes of stems, sorted.
+    pub(crate) fn hits(&self, terms: &[(u32, u16)], blocks: usize) -> Vec<(u32, u16, u16)> {
+        let mut hits = Vec::new();
+        if let Some(mut sections) = self.sections()
+            && sections.collect(terms, blocks, &mut hits).is_none()
+        {
+            hits.clear();
+        }
+        hits.sort_unstable();
+        hits
+    }
+
+    /// Calls `found` for each name that is defined, with its line and its last one. Lines alone do not tell where a
+    /// definition ends: then both are the same.
+    pub(crate) fn each_definition(&self, mut found: impl FnMut(&str, (u32, u32))) {
+        let Some(mut names) = self.sections().map(|sections| sections.names) else {
+            return;
+        };
+        let mut line = 0_u32;
+        while let (Some(further), Some(extent), Some(name)) = (names.small(), names.small(), names.text()) {
+            line = line.saturating_add(further);
+            found(name, (line, line.saturating_add(extent)));
+        }
+    }
+
+    /// A sum over the imports, which tells whether they are the same as before.
+    pub(crate) fn imports_sum(&self) -> u32 {
+        self.sections().map_or(0, |sections| checksum(sections.imports.0))
+    }
+
+    /// Calls `found` for each import, as written.
+    pub(crate) fn each_import(&self, mut found: impl FnMut(Import<'_>)) {
+        let Some(mut imports) = self.sections().map(|sections| sections.imports) else {
+            return;
+        };
+        while let Some(import) = read_import(&mut imports) {
+            found(import);
+        }
+    }
+}
+
+impl Sections<'_> {
+    /// Both lists of hashes are sorted, so that one pass over the longer one finds all.
+    fn collect(&mut self, terms: &[(u32, u16)], blocks: usize, hits: &mut Vec<(u32, u16, u16)>) -> Option<()> {
+        let mut terms = terms.iter().peekable();
+        let mut from = 0_usize;
+        for hash in self.hashes {
+            let hash = u32::from_le_bytes(*hash);
+            let to = from.checked_add(self.lengths.small()? as usize)?;
+            while terms.next_if(|term| term.0 < hash).is_some() {}
+            match terms.peek() {
+                None => return Some(()),
+                Some((wanted, term)) if *wanted == hash => {
+                    read_postings(Reader(self.postings.get(from..to)?), blocks, |block, count| {
+                        hits.push((block, *term, count));
+                    })?;
+                }
+                Some(_) => {}
+            }
+            from = to;
+        }
+        Some(())
+    }
+}
+
+/// The blocks of one word and how often it occurs in each: the distance from the block before, times two, plus one
+/// where a count follows.
+fn read_postings(mut postings: Reader<'_>, blocks: usize, mut found: impl FnMut(u32, u16)) -> Option<()> {
+    let mut block = 0_u32;
+    while !postings.is_empty() {
+        let packed = postings.number()?;
+        block = block.checked_add(u32::try_from(packed >> 1).ok()?)?;
+        let count = if packed & 1 == 1 { postings.small()? } else { 1 };
+        if block as usize >= blocks {
+            return None;
+        }
+        found(block, count.min(u32::from(u16::MAX)) as u16);
+    }
+    Some(())
+}
+
+impl Tally {
+    fn read(&mut self, text: &str) {
+        self.occurrences.clear();
+        self.blocks.clear();
+        self.blocks.push(0);
+        for (index, line) in text.lines().enumerate() {
+            let block = index as u32 / BLOCK_LINES;
+            if block as usize == self.blocks.len() {
+                self.blocks.push(0);
+            }
+            if line.len() > LINE_BYTES_MAX {
+                continue;
+            }
+            let (mut words, occurrences) = (0, &mut self.occurrences);
+            each_identifier(line.as_bytes(), |identifier| {
+                split(identifier, |word, whole| {
+                    words += u32::from(!whole);
+                    occurrences.push(u64::from(hash(stem(word))) << 32 | u64::from(block));
+                });
+            });
+            self.blocks[block as usize] += words;
+        }
+        self.occurrences.sort_unstable();
+    }
+
+    /// Writes all sections up to the names.
+    fn write(&self, into: &mut Vec<u8>, definitions: u32) {
+        let (mut hashes, mut lengths, mut postings) = (Vec::new(), Vec::new(), Vec::new());
+        for word in self.occurrences.chunk_by(|a, b| a >> 32 == b >> 32) {
+            let start = postings.len();
+            let mut before = 0;
+            for block in word.chunk_by(|a, b| a == b) {
+                let at = block[0] & u64::from(u32::MAX);
+                let count = block.len();
+                put(&mut postings, (at - before) << 1 | u64::from(count > 1));
+                if count > 1 {
+                    put(&mut postings, count as u64);
+                }
+                before = at;
+            }
+            hashes.extend_from_slice(&((word[0] >> 32) as u32).to_le_bytes());
+            put(&mut lengths, (postings.len() - start) as u64);
+        }
+        let mut blocks = Vec::new();
+        self.blocks.iter().for_each(|words| put(&mut blocks, u64::from(*words)));
+        let sizes = [hashes.len() / 4, blocks.len(), lengths.len(), postings.len()];
+        let words = self.blocks.iter().sum();
+        into.reserve_exact(HEADER_NUMBERS * 4 + sizes.iter().sum::<usize>() + hashes.len() + 64);
+        for number in [words, definitions].into_iter().chain(sizes.map(|size| size as u32)) {
+            into.extend_from_slice(&number.to_le_bytes());
+        }
+        for section in [hashes, blocks, lengths, postings] {
+            into.extend_from_slice(&section);
+        }
+    }
+}
+
+/// What a profile holds beside words.
+#[derive(Default)]
+struct Symbols {
+    count: u32,
+    names: Vec<u8>,
+    imports: Vec<u8>,
+}
+
+impl Symbols {
+    /// By lines.
+    fn of_text(path: &str, text: &str) -> Self {
+        let (mut own, mut imports, mut line) = (Self::default(), Vec::new(), 0);
+        let Some(syntax) = Syntax::of(path) else {
+            return own;
+        };
+        let define = |definition: symbols::Definition<'_>| {
+            own.define(definition.name, definition.line - line, 0);
+            line = definition.line;
+        };
+        symbols::read(syntax, text, define, |import| put_import(&mut imports, &import));
+        own.imports = imports;
+        own
+    }
+
+    /// By a tree.
+    fn of_tree(text: &str, tree: &Outline) -> Self {
+        let (mut own, mut line) = (Self::default(), 0);
+        for (name, named) in tree
+            .definitions(text)
+            .filter(|(_, named)| is_told(named.form, named.depth))
+        {
+            own.define(name, named.line - line, named.end_line - named.line);
+            line = named.line;
+        }
+        tree.each_import(text, |import| put_import(&mut own.imports, &import));
+        own
+    }
+
+    fn define(&mut self, name: &str, further: u32, extent: u32) {
+        put(&mut self.names, further.into());
+        put(&mut self.names, extent.into());
+        put_bytes(&mut self.names, name.as_bytes());
+        self.count += 1;
+    }
+
+    fn write(&self, into: &mut Vec<u8>) {
+        put_bytes(into, &self.names);
+        into.extend_from_slice(&self.imports);
+    }
+}
+
+/// True for what somebody would look for by its name. Fields and attributes of types are called like anything else, and
+/// make files look relevant that are not.
+fn is_told(form: Form, depth: u32) -> bool {
+    form != Form::Value || depth == 0
+}
+
+fn put_import(into: &mut Vec<u8>, import: &Import<'_>) {
+    let (kind, text) = match import {
+        Import::Python { level, module, name } => {
+            into.push(if name.is_some() { 1 } else { 0 });
+            put(into, *level as u64);
+            put_bytes(into, module.as_bytes());
+            name.iter().for_each(|name| put_bytes(into, name.as_bytes()));
+            return;
+        }
+        Import::Path(text) => (2, text),
+        Import::RustModule(text) => (3, text),
+        Import::RustUse(text) => (4, text),
+        Import::Go(text) => (5, text),
+        Import::Java(text) => (6, text),
+    };
+    into.push(kind);
+    put_bytes(into, text.as_bytes());
+}
+
+fn read_import<'a>(from: &mut Reader<'a>) -> Option<Import<'a>> {
+    let kind = from.bytes(1)?[0];
+    Some(match kind {
+        0 | 1 => Import::Python {
+            level: from.small()? as usize,
+            module: from.text()?,
+            name: if kind == 1 { Some(from.text()?) } else { None },
+        },
+        2 => Import::Path(from.text()?),
+        3 => Import::RustModule(from.text()?),
+        4 => Import::RustUse(from.text()?),
+        5 => Import::Go(from.text()?),
+        6 => Import::Java(from.text()?),
+        _ => return None,
+    })
+}
+
+/// Reads a profile that `bytes` overwrite in part: whatever is on the disk, nothing lies outside of the file.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn damaged(path: &str, text: &str, bytes: &[u8]) {
+    let mut damaged = Profile::of(path, text).0;
+    let from = bytes.first().map_or(0, |byte| usize::from(*byte)) % damaged.len();
+    damaged
+        .iter_mut()
+        .skip(from)
+        .zip(bytes)
+        .for_each(|(into, byte)| *into = *byte);
+    if bytes.len() % 2 == 1 {
+        damaged.truncate(from + bytes.len());
+    }
+    let Some(profile) = Profile::from_bytes(damaged) else {
+        return;
+    };
+    let blocks = profile.blocks().len();
+    let hashes = profile
+        .sections()
+        .map_or_else(Vec::new, |sections| sections.hashes.to_vec());
+    let terms: Vec<(u32, u16)> = (0..)
+        .zip(hashes)
+        .map(|(at, hash)| (u32::from_le_bytes(hash), at))
+        .collect();
+    assert!(profile.hits(&terms, blocks).iter().all(|hit| (hit.0 as usize) < blocks));
+    profile.each_definition(|_, _| {});
+    profile.each_import(|_| {});
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "import os\nfrom ..pkg import one\n\ndef retry_later(request):\n    retry = request.retry\n\n\n\n\n\n\
+                        class Queue:\n    def retry(self): pass\n";
+
+    fn terms(words: &[&str]) -> Vec<(u32, u16)> {
+        let mut terms: Vec<(u32, u16)> = (0..)
+            .zip(words)
+            .map(|(at, word)| (hash(stem(word.as_bytes())), at))
+            .collect();
+        terms.sort_unstable();
+        terms
+    }
+
+    #[test]
+    fn a_profile_says_where_words_are_and_what_is_defined_and_imported() {
+        let profile = Profile::of("a.py", TEXT);
+        assert_eq!((profile.words(), profile.definitions()), (19, 3));
+        assert_eq!(profile.blocks(), [13, 6]);
+        let hits = profile.hits(&terms(&["retrying", "queue", "retrylater", "absent", "requests"]), 2);
+        assert_eq!(hits, [(0, 0, 3), (0, 2, 1), (0, 4, 2), (1, 0, 1), (1, 1, 1)]);
+        let mut defined = Vec::new();
+        profile.each_definition(|name, (line, _)| defined.push(format!("{line}:{name}")));
+        assert_eq!(defined, ["4:retry_later", "11:Queue", "12:retry"]);
+        let mut imports = Vec::new();
+        profile.each_import(|import| imports.push(format!("{import:?}")));
+        assert_eq!(
+            imports,
+            [
+                "Python { level: 0, module: \"os\", name: None }",
+                "Python { level: 2, module: \"pkg\", name: Some(\"one\") }",
+            ]
+        );
+        assert_eq!(Profile::from_bytes(profile.bytes().to_vec()), Some(profile));
+    }
+
+    #[test]
+    fn imports_of_every_language_come_back() {
+        for (path, text, expected) in [
+            ("a.ts", "import './side';", "Path(\"./side\")"),
+            ("a.rs", "mod one;", "RustModule(\"one\")"),
+            ("a.rs", "use crate::a::B;", "RustUse(\"crate::a::B\")"),
+            ("a.go", "import \"fmt\"", "Go(\"fmt\")"),
+            ("A.java", "import a.b.C;", "Java(\"a.b.C\")"),
+        ] {
+            let mut imports = Vec::new();
+            Profile::of(path, text).each_import(|import| imports.push(format!("{import:?}")));
+            assert_eq!(imports, [expected]);
+        }
+    }
+
+    /// A change of what is measured has to come with a new number of `catalogue::FORMAT`: kept profiles are not
+    /// measured again.
+    #[test]
+    fn the_form_is_the_one_that_the_format_stands_for() {
+        let bytes = Profile::of("a.py", TEXT).0;
+        assert_eq!(
+            (bytes.len(), super::super::codec::checksum(&bytes)),
+            (162, 3_351_433_343)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_profiles_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            damaged("a.py", TEXT, &bytes);
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! The index on the disk: one folder a repository, private to the user.
+//!
+//! `catalogue` says what there is; `records-…` holds the profiles and is only ever appended to. A new catalogue takes
+//! the place of the old one by a rename, so that a reader sees either. Records that nothing leads to any more are left
+//! behind by writing all others into a new file: soon where they are many, and at once where a file is no longer
+//! listed, because it may be hidden by now. Whoever writes holds a lock; who does not get it leaves the work to the
+//! other. Whatever is damaged, foreign or readable by others counts as absent and is written anew.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::catalogue::{Catalogue, ContentDigest, Entry, Place};
+use super::codec::checksum;
+use tool_repository::Identity;
+
+const CATALOGUE: &str = "catalogue";
+const LOCK: &str = "lock";
+pub(super) const RECORDS: &str = "records-";
+
+/// Catalogues of more bytes than this are none of ours: a million files have some 120 MB.
+const CATALOGUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Where one index lies.
+#[derive(Debug)]
+pub(super) struct Store {
+    folder: PathBuf,
+    /// Of the repository's root: what was kept of another directory in its place says nothing.
+    root: Identity,
+}
+
+/// What a catalogue was when it was loaded or written, to see whether somebody else has written one since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    inode: u64,
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+/// A file that was measured: its entry, whose place is filled in, and its record. Without one, the records hold that of
+/// the same content already.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) entry: Entry,
+    pub(super) record: Option<Arc<[u8]>>,
+}
+
+impl Measured {
+    /// A file whose record is there.
+    fn again(entry: &Entry) -> Self {
+        Self {
+            entry: entry.clone(),
+            record: None,
+        }
+    }
+}
+
+/// What was written.
+pub(super) struct Written {
+    pub(super) catalogue: Catalogue,
+    pub(super) mark: Mark,
+    /// True where there was no room for all.
+    pub(super) is_full: bool,
+}
+
+/// True where so much of the records would lead nowhere that they are better written anew.
+fn is_wasteful(base: &Catalogue, kept: &[Measured], added: &[Measured]) -> bool {
+    let live: u64 = kept.iter().map(|one| u64::from(one.entry.place.bytes)).sum();
+    let new: u64 = added
+        .iter()
+        .filter_map(|one| Some(one.record.as_ref()?.len() as u64))
+        .sum();
+    base.records_bytes.saturating_sub(live) > (live + new) / 2 + WASTE_BYTES_MIN
+}
+
+impl Store {
+    pub(super) fn new(indexes: &Path, name: &str, root: Identity) -> Self {
+        Self {
+            folder: indexes.join(name),
+            root,
+        }
+    }
+
+    /// The catalogue that is on the disk, with its records open.
+    pub(super) fn load(&self) -> Option<(Catalogue, Mark)> {
+        check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
+        let file = open(&self.folder.join(CATALOGUE)).ok()?;
+        let mark = Mark::of(&file.metadata().ok()?);
+        if mark.bytes > CATALOGUE_BYTES_MAX {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(mark.bytes).ok()?);
+        file.take(CATALOGUE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        let mut catalogue = Catalogue::decode(&bytes, self.root)?;
+        let records = open(&self.records(catalogue.generation)).ok()?;
+        if records.metadata().ok()?.len() < catalogue.records_bytes {
+            return None;
+        }
+        catalogue.records = Some(Arc::new(records));
+        self.note_use();
+        Some((catalogue, mark))
+    }
+
+    /// What the catalogue on the disk is now.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        let metadata = fs::symlink_metadata(self.folder.join(CATALOGUE)).ok()?;
+        Some(Mark::of(&metadata))
+    }
+
+    /// Holds everybody else off; nothing where somebody else writes already.
+    pub(super) fn lock(&self) -> io::Result<Option<File>> {
+        make_private(&self.folder)?;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(flags.bits().cast_signed())
+            .open(self.folder.join(LOCK))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                let _ = file.set_modified(SystemTime::now());
+                Ok(Some(file))
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Adds measured files to what `base` holds and `keeps` says to keep. The caller holds the lock and knows whether
+    /// `base` is what is on the disk.
+    pub(super) fn write(
+        &self,
+        base: &Catalogue,
+        on_disk: bool,
+        keeps: impl Fn(&str) -> bool,
+        added: Vec<Measured>,
+        bytes_max: u64,
+    ) -> io::Result<Written> {
+        let replaced: HashSet<&str> = added.iter().map(|one| &*one.entry.path).collect();
+        let old = base.entries.iter().filter(|entry| !replaced.contains(&*entry.path));
+        let (kept, gone): (Vec<&Entry>, Vec<&Entry>) = old.partition(|entry| keeps(&entry.path));
+        let kept: Vec<Measured> = kept.into_iter().map(Measured::again).collect();
+        let is_appended = on_disk && gone.is_empty() && !is_wasteful(base, &kept, &added);
+        let mut writer = match is_appended {
+            true => Writer::append(self, base, bytes_max)?,
+            false => Writer::anew(self, base, bytes_max)?,
+        };
+        // The new ones first: where a record was damaged, theirs takes its place under every path.
+        for one in added.into_iter().chain(kept) {
+            writer.take(one)?;
+        }
+        let is_full = writer.is_full;
+        let catalogue = writer.finish()?;
+        let mark = self.publish(&catalogue)?;
+        Ok(Written {
+            catalogue,
+            mark,
+            is_full,
+        })
+    }
+
+    fn publish(&self, catalogue: &Catalogue) -> io::Result<Mark> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(&catalogue.encode(self.root))?;
+        let file = file.persist(self.folder.join(CATALOGUE))?;
+        self.remove_old_records(catalogue.generation);
+        Ok(Mark::of(&file.metadata()?))
+    }
+
+    /// Records of other generations, and what a writer that died has left.
+    fn remove_old_records(&self, generation: u64) {
+        let current = records_name(generation);
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name != CATALOGUE && name != LOCK && *name != current {
+                // It may be gone by now, or be a folder that is none of ours.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    fn records(&self, generation: u64) -> PathBuf {
+        self.folder.join(records_name(generation))
+    }
+
+    /// Indexes make way in the order of their last use.
+    fn note_use(&self) {
+        if let Ok(lock) = OpenOptions::new().write(true).open(self.folder.join(LOCK)) {
+            let _ = lock.set_modified(SystemTime::now());
+        }
+    }
+}
+
+/// Less waste than this is not worth writing everything again.
+pub(super) const WASTE_BYTES_MIN: u64 = 256 * 1024;
+
+fn records_name(generation: u64) -> String {
+    format!("{RECORDS}{generation:016x}")
+}
+
+/// Records in the making.
+struct Writer<'a> {
+    base: &'a Catalogue,
+    /// True where the records of `base` stay where they are.
+    appends: bool,
+    file: BufWriter<File>,
+    path: PathBuf,
+    generation: u64,
+    end: u64,
+    live: u64,
+    bytes_max: u64,
+    is_full: bool,
+    entries: Vec<Entry>,
+    /// Of the contents that were written.
+    places: HashMap<ContentDigest, Place>,
+}
+
+impl<'a> Writer<'a> {
+    fn append(store: &Store, base: &'a Catalogue, bytes_max: u64) -> io::Result<Self> {
+        let path = store.records(base.generation);
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&path)?;
+        // What a writer that died has left behind the end.
+        file.set_len(base.records_bytes)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self::new(base, true, file, path, base.generation, bytes_max))
+    }
+
+    fn anew(store: &Store, base: &'a Catalogue, bytes_max: u64) -> io::Result<Self> {
+        let (generation, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let path = store.records(generation);
+        let file = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)?;
+        Ok(Self::new(base, false, file, path, generation, bytes_max))
+    }
+
+    fn new(base: &'a Catalogue, appends: bool, file: File, path: PathBuf, generation: u64, bytes_max: u64) -> Self {
+        Self {
+            base,
+            appends,
+            file: BufWriter::new(file),
+            path,
+            generation,
+            end: if appends { base.records_bytes } else { 0 },
+            live: 0,
+            bytes_max,
+            is_full: false,
+            entries: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// Takes a file as long as there is room. One whose record cannot be read any more is left out.
+    fn take(&mut self, one: Measured) -> io::Result<()> {
+        let mut entry = one.entry;
+        let Some(place) = self.place(&entry.digest, one.record.as_deref())? else {
+            return Ok(());
+        };
+        entry.place = place;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Where the record of a content lies by now; nothing where there is none, or no room for it.
+    fn place(&mut self, digest: &ContentDigest, record: Option<&[u8]>) -> io::Result<Option<Place>> {
+        if let Some(place) = self.places.get(digest) {
+            return Ok(Some(*place));
+        }
+        let known = self.base.place_of(digest);
+        let bytes = record.map_or_else(
+            || known.map_or(0, |place| place.bytes.into()),
+            |record| record.len() as u64,
+        );
+        if self.live + bytes > self.bytes_max {
+            self.is_full = true;
+            return Ok(None);
+        }
+        let place = match (record, known) {
+            (Some(record), _) => self.put(record)?,
+            (None, Some(place)) if self.appends || place.bytes == 0 => place,
+            (None, Some(place)) => match self.base.record(place) {
+                Some(record) => self.put(&record)?,
+                None => return Ok(None),
+            },
+            (None, None) => return Ok(None),
+        };
+        self.live += bytes;
+        self.places.insert(*digest, place);
+        Ok(Some(place))
+    }
+
+    fn put(&mut self, record: &[u8]) -> io::Result<Place> {
+        self.file.write_all(record)?;
+        let place = Place {
+            offset: self.end,
+            bytes: u32::try_from(record.len()).map_err(io::Error::other)?,
+            sum: checksum(record),
+        };
+        self.end += record.len() as u64;
+        Ok(place)
+    }
+
+    fn finish(mut self) -> io::Result<Catalogue> {
+        self.file.flush()?;
+        self.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let records = match (self.appends, &self.base.records) {
+            (true, Some(records)) => Arc::clone(records),
+            _ => Arc::new(open(&self.path)?),
+        };
+        Ok(Catalogue::new(self.entries, self.generation, self.end, Some(records)))
+    }
+}
+
+impl Mark {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// Removes the indexes that were not used longest, beyond what may stay. `own` stays in any case.
+pub(super) fn prune(indexes: &Path, own: &str, count_max: usize, bytes_max: u64) {
+    let mut found: Vec<(bool, SystemTime, u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(indexes).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let used = fs::symlink_metadata(path.join(LOCK)).and_then(|lock| lock.modified());
+        let files = fs::read_dir(&path).into_iter().flatten().flatten();
+        let bytes = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+        found.push((
+            entry.file_name() == own,
+            used.unwrap_or(SystemTime::UNIX_EPOCH),
+            bytes,
+            path,
+        ));
+    }
+    found.sort_unstable();
+    let mut count = found.len();
+    let mut bytes: u64 = found.iter().map(|one| one.2).sum();
+    for (is_own, _, size, path) in found {
+        if is_own || count <= count_max && bytes <= bytes_max {
+            break;
+        }
+        // Whoever reads it goes on with what is open; whoever writes makes it anew.
+        let _ = fs::remove_dir_all(path);
+        count -= 1;
+        bytes -= size;
+    }
+}
+
+/// Makes a folder of an index and the one above it, where the state directory is there. Nobody else can have made them.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let above = folder.parent().unwrap_or(Path::new("/"));
+    for folder in [above, folder] {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        check_private(&fs::symlink_metadata(folder)?)?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    let metadata = file.metadata()?;
+    check_private(&metadata)?;
+    match metadata.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no file")),
+    }
+}
+
+/// Fails unless this user owns it and nobody else can write it.
+fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    match is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
+        true => Ok(()),
+        false => Err(io::Error::other("others than this user can write it")),
+    }
+}

@@ -1,0 +1,627 @@
+//! The index over real folders: never stale, never in the way, rebuilt when damaged, bounded, safe with others.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::time::SystemTime;
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use tool_repository::Options;
+
+/// A repository and a home, both of which go at the end.
+pub(super) struct World {
+    root: tempfile::TempDir,
+    pub(super) home: tempfile::TempDir,
+    pub(super) indexes: Arc<Indexes>,
+}
+
+const ALPHA: &str = "def alpha(): pass\n";
+const OMEGA: &str = "def omega(): pass\n";
+
+impl World {
+    pub(super) fn new(files: &[(&str, &str)]) -> Self {
+        Self::bounded(files, bounds())
+    }
+
+    pub(super) fn bounded(files: &[(&str, &str)], bounds: Bounds) -> Self {
+        let (root, home) = (folder(), folder());
+        let indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
+        let world = Self { root, home, indexes };
+        files.iter().for_each(|(path, text)| world.put(path, text));
+        world
+    }
+
+    pub(super) fn put(&self, path: &str, text: &str) {
+        let path = self.root.path().join(path);
+        fs::create_dir_all(path.parent().expect("it lies in the root")).expect("the folder is ours");
+        fs::write(path, text).expect("the folder is ours");
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    /// Makes everything older than what could hide a later change.
+    pub(super) fn settle(&self) {
+        std::thread::sleep(2 * SETTLING);
+    }
+
+    fn repository(&self, options: &Options) -> Arc<Repository> {
+        Repository::open(self.root.path(), options).expect("the folder can be opened")
+    }
+
+    pub(super) fn look(&self) -> Look {
+        self.look_with(&self.indexes, &Options::default())
+    }
+
+    fn look_with(&self, indexes: &Arc<Indexes>, options: &Options) -> Look {
+        let repository = self.repository(options);
+        let list = repository.list(&CancellationToken::new()).expect("it can be listed");
+        indexes.look(&repository, &list, Instant::now(), &CancellationToken::new())
+    }
+
+    /// Brings the index up to date.
+    pub(super) fn fill(&self) {
+        self.look().finish();
+    }
+
+    /// A daemon that starts later, or another process.
+    fn other(&self) -> Arc<Indexes> {
+        Arc::new(Indexes::bounded(self.home.path(), self.indexes.bounds, false))
+    }
+
+    /// The one folder of the index.
+    fn folder(&self) -> PathBuf {
+        let mut folders = fs::read_dir(self.home.path().join("index")).expect("there is an index");
+        folders.next().expect("there is one").expect("it can be read").path()
+    }
+
+    fn records(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(self.folder()).expect("it can be read").flatten();
+        let files = files.map(|file| file.path());
+        files
+            .filter(|path| path.to_string_lossy().contains(store::RECORDS))
+            .collect()
+    }
+
+    /// The paths that are in the index on the disk.
+    fn indexed(&self) -> Vec<String> {
+        let look = self.look_with(&self.other(), &Options::default());
+        look.catalogue
+            .entries
+            .iter()
+            .map(|entry| entry.path.to_string())
+            .collect()
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder can be made")
+}
+
+/// Longer than a tick of the file system's clock, and short enough for a test.
+const SETTLING: Duration = Duration::from_millis(100);
+
+pub(super) fn bounds() -> Bounds {
+    Bounds {
+        settling: SETTLING,
+        ..Bounds::default()
+    }
+}
+
+/// The definitions of a file, and how many files the request had to read for them.
+pub(super) fn defined(look: &Look, path: &str) -> (Vec<String>, usize) {
+    let before = look.measured.load(Ordering::Relaxed);
+    let mut names = Vec::new();
+    if let Looked::Profile(profile) = look.profile(path) {
+        profile.each_definition(|name, _| names.push(name.to_owned()));
+    }
+    (names, look.measured.load(Ordering::Relaxed) - before)
+}
+
+fn alpha(read: usize) -> (Vec<String>, usize) {
+    (vec!["alpha".to_owned()], read)
+}
+
+fn omega(read: usize) -> (Vec<String>, usize) {
+    (vec!["omega".to_owned()], read)
+}
+
+#[test]
+fn what_was_measured_once_is_not_read_again_by_this_process_or_another() {
+    let world = World::new(&[("a.py", ALPHA), ("b/c.py", OMEGA), ("readme.md", "# No code\n")]);
+    world.settle();
+    assert_eq!(defined(&world.look(), "a.py"), alpha(1));
+    world.fill();
+    for indexes in [Arc::clone(&world.indexes), world.other()] {
+        let look = world.look_with(&indexes, &Options::default());
+        assert_eq!((defined(&look, "a.py"), defined(&look, "b/c.py")), (alpha(0), omega(0)));
+    }
+    assert_eq!(world.indexed(), ["a.py", "b/c.py"]);
+}
+
+#[test]
+fn a_file_that_changed_just_before_it_was_read_is_read_again() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.fill();
+    let look = world.look();
+    assert_eq!(defined(&look, "a.py"), alpha(1));
+    drop(look);
+    world.settle();
+    world.fill();
+    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+}
+
+#[test]
+fn a_change_with_the_same_size_and_time_is_seen() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.settle();
+    world.fill();
+    let modified = fs::metadata(world.path("a.py"))
+        .and_then(|file| file.modified())
+        .expect("it is there");
+    world.put("a.py", OMEGA);
+    let file = fs::File::options()
+        .write(true)
+        .open(world.path("a.py"))
+        .expect("it can be opened");
+    file.set_modified(modified).expect("its time can be set");
+    assert_eq!(defined(&world.look(), "a.py"), omega(1));
+}
+
+#[test]
+fn a_replaced_renamed_or_deleted_file_is_seen() {
+    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA), ("c.py", "x = 1\n")]);
+    world.settle();
+    world.fill();
+    fs::rename(world.path("b.py"), world.path("a.py")).expect("it can be renamed");
+    fs::remove_file(world.path("c.py")).expect("it can be removed");
+    let look = world.look();
+    // Its content is known from its old name, and nothing has to be measured: only read.
+    assert_eq!(defined(&look, "a.py"), omega(1));
+    assert!(matches!(look.profile("b.py"), Looked::Nothing) && matches!(look.profile("c.py"), Looked::Nothing));
+    look.finish();
+    assert_eq!(world.indexed(), ["a.py"]);
+}
+
+#[test]
+fn a_link_in_the_place_of_a_file_is_not_followed() {
+    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    world.settle();
+    world.fill();
+    fs::remove_file(world.path("a.py")).expect("it can be removed");
+    symlink("b.py", world.path("a.py")).expect("a link can be made");
+    assert!(matches!(world.look().profile("a.py"), Looked::Nothing));
+    world.fill();
+    assert_eq!(world.indexed(), ["b.py"]);
+}
+
+#[test]
+fn a_change_between_the_list_and_the_reading_is_noted_as_what_was_read() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.settle();
+    let look = world.look();
+    world.put("a.py", OMEGA);
+    assert_eq!(defined(&look, "a.py"), omega(1));
+    look.finish();
+    assert_eq!(defined(&world.look(), "a.py"), omega(1));
+}
+
+#[test]
+fn what_becomes_hidden_or_ignored_leaves_the_index_with_its_records() {
+    let world = World::new(&[("a.py", ALPHA), ("secret.py", "def swordfish(): pass\n")]);
+    world.settle();
+    world.fill();
+    let holds = |world: &World| {
+        let records = world.records();
+        records.iter().any(|path| {
+            let bytes = fs::read(path).expect("it can be read");
+            bytes.windows(9).any(|window| window == b"swordfish")
+        })
+    };
+    assert!(holds(&world));
+    world.put(".ignore", "secret.py\n");
+    world.fill();
+    assert_eq!(world.indexed(), ["a.py"]);
+    assert!(!holds(&world) && world.records().len() == 1, "{:?}", world.records());
+
+    // With rules of the user's own it is another index, which never had the file.
+    fs::remove_file(world.path(".ignore")).expect("it can be removed");
+    let options = Options {
+        hide: vec!["secret.py".to_owned()],
+        ..Options::default()
+    };
+    let look = world.look_with(&world.indexes, &options);
+    assert!(matches!(look.profile("secret.py"), Looked::Nothing));
+    look.finish();
+    assert!(
+        !world
+            .look_with(&world.indexes, &options)
+            .catalogue
+            .entries
+            .iter()
+            .any(|entry| &*entry.path == "secret.py")
+    );
+}
+
+#[test]
+fn a_file_that_is_no_text_is_remembered_as_that() {
+    let world = World::new(&[("a.ts", "G\0\0\0video")]);
+    world.settle();
+    world.fill();
+    assert_eq!(defined(&world.look(), "a.ts"), (Vec::new(), 0));
+    assert_eq!(world.indexed(), ["a.ts"]);
+}
+
+#[test]
+fn the_index_is_private() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.fill();
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
+    assert_eq!(
+        (mode(&world.home.path().join("index")), mode(&world.folder())),
+        (0o700, 0o700)
+    );
+    for file in fs::read_dir(world.folder()).expect("it can be read").flatten() {
+        assert_eq!(mode(&file.path()), 0o600, "{:?}", file.path());
+    }
+    let catalogue = world.folder().join("catalogue");
+    fs::set_permissions(&catalogue, fs::Permissions::from_mode(0o622)).expect("it is ours");
+    assert!(world.indexed().is_empty(), "others could have written it");
+}
+
+#[test]
+fn a_damaged_index_is_made_anew() {
+    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    world.settle();
+    let cut = |path: &Path| {
+        let bytes = fs::read(path).expect("it can be read");
+        fs::write(path, &bytes[..bytes.len() / 2]).expect("it can be written");
+    };
+    let overwrite = |path: &Path| {
+        let length = fs::metadata(path).expect("it is there").len();
+        fs::write(path, vec![0xff; length as usize]).expect("it can be written");
+    };
+    let replace = |path: &Path| {
+        fs::remove_file(path).expect("it is there");
+        symlink("/etc/passwd", path).expect("a link can be made");
+    };
+    let damages: [&dyn Fn(&Path); 3] = [&cut, &overwrite, &replace];
+    for damage in damages {
+        for records in [false, true] {
+            world.fill();
+            let path = if records {
+                world.records().remove(0)
+            } else {
+                world.folder().join("catalogue")
+            };
+            damage(&path);
+            let indexes = world.other();
+            let look = world.look_with(&indexes, &Options::default());
+            assert_eq!(
+                (defined(&look, "a.py"), defined(&look, "b.py")),
+                (alpha(1), omega(1)),
+                "{path:?}"
+            );
+            look.finish();
+            let look = world.look_with(&world.other(), &Options::default());
+            assert_eq!(
+                (defined(&look, "a.py"), defined(&look, "b.py")),
+                (alpha(0), omega(0)),
+                "{path:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn deleting_the_index_costs_nothing_but_the_disks_copy() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.settle();
+    world.fill();
+    fs::remove_dir_all(world.home.path().join("index")).expect("it is ours");
+    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+    world.put("b.py", OMEGA);
+    world.fill();
+    assert_eq!(world.indexed(), ["a.py", "b.py"]);
+    fs::remove_dir_all(world.home.path()).expect("it is ours");
+    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+    world.put("c.py", "x = 1\n");
+    world.fill();
+    assert!(!world.home.path().exists(), "a home that is gone does not come back");
+}
+
+#[test]
+fn another_directory_in_the_same_place_has_another_index() {
+    let world = World::new(&[("tree/a.py", ALPHA)]);
+    let indexes = &world.indexes;
+    let open = || Repository::open(&world.path("tree"), &Options::default()).expect("it can be opened");
+    let look = |repository: Arc<Repository>| {
+        let list = repository.list(&CancellationToken::new()).expect("it can be listed");
+        indexes.look(&repository, &list, Instant::now(), &CancellationToken::new())
+    };
+    look(open()).finish();
+    fs::rename(world.path("tree"), world.path("old")).expect("it can be renamed");
+    world.put("tree/a.py", OMEGA);
+    let other = look(open());
+    assert!(other.catalogue.entries.is_empty());
+    assert_eq!(defined(&other, "a.py"), omega(1));
+}
+
+#[test]
+fn changes_are_appended_until_too_much_leads_nowhere() {
+    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    let large: String = (0..20_000)
+        .map(|at| format!("word{at} "))
+        .collect::<Vec<_>>()
+        .join("\n");
+    world.put("large.py", &large);
+    world.fill();
+    let first = world.records();
+    world.put("a.py", "def beta(): pass\n");
+    world.fill();
+    assert_eq!(world.records(), first, "a small change is appended");
+    for round in 0..8 {
+        world.put("large.py", &format!("{large}\nround{round}\n"));
+        world.fill();
+    }
+    let (records, live) = (
+        world.records(),
+        fs::metadata(&world.records()[0]).expect("it is there").len(),
+    );
+    assert!(records.len() == 1 && records != first, "{records:?}");
+    let one = Profile::of("large.py", &large).bytes().len() as u64;
+    assert!(
+        live < 3 * one + 2 * store::WASTE_BYTES_MIN,
+        "{live} bytes are kept for one file of {one}"
+    );
+    assert_eq!(world.indexed(), ["a.py", "b.py", "large.py"]);
+}
+
+#[test]
+fn a_writer_that_died_leaves_nothing_that_counts() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.settle();
+    world.fill();
+    let records = world.records().remove(0);
+    let mut bytes = fs::read(&records).expect("it can be read");
+    bytes.extend_from_slice(b"what was never finished");
+    fs::write(&records, bytes).expect("it is ours");
+    fs::write(world.folder().join(".tmp123"), b"half a catalogue").expect("it is ours");
+    world.put("b.py", OMEGA);
+    world.settle();
+    let indexes = world.other();
+    world.look_with(&indexes, &Options::default()).finish();
+    let look = world.look_with(&world.other(), &Options::default());
+    assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(0), omega(0)));
+    assert!(!world.folder().join(".tmp123").exists());
+}
+
+#[test]
+fn several_processes_share_an_index() {
+    let names: Vec<String> = (0..60).map(|at| format!("f{at}.py")).collect();
+    let world = World::new(&[]);
+    names.iter().for_each(|name| world.put(name, ALPHA));
+    world.settle();
+    let others: Vec<Arc<Indexes>> = (0..6).map(|_| world.other()).collect();
+    std::thread::scope(|scope| {
+        for (at, indexes) in others.iter().enumerate() {
+            let (world, names) = (&world, &names);
+            scope.spawn(move || {
+                for round in 0..5 {
+                    world.put(&format!("own{at}.py"), &format!("x{round} = 1\n"));
+                    let look = world.look_with(indexes, &Options::default());
+                    assert_eq!(defined(&look, &names[(at * 7 + round) % names.len()]).0, ["alpha"]);
+                    look.finish();
+                }
+            });
+        }
+    });
+    world.settle();
+    world.fill();
+    world.fill();
+    assert_eq!(world.indexed().len(), 66);
+    let look = world.look_with(&world.other(), &Options::default());
+    assert!(names.iter().all(|name| defined(&look, name) == alpha(0)));
+    assert_eq!(defined(&look, "own3.py"), (vec!["x4".to_owned()], 0));
+}
+
+#[test]
+fn while_somebody_else_writes_nobody_waits() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.fill();
+    world.put("b.py", OMEGA);
+    let look = world.look();
+    let lock = look
+        .index
+        .store
+        .lock()
+        .expect("it can be locked")
+        .expect("nobody else holds it");
+    assert_eq!(defined(&look, "b.py"), omega(1));
+    look.finish();
+    assert_eq!(world.indexed(), ["a.py"]);
+    drop(lock);
+    world.fill();
+    assert_eq!(world.indexed(), ["a.py", "b.py"]);
+}
+
+#[test]
+fn an_index_keeps_no_more_than_its_bytes() {
+    let files: Vec<(String, String)> = (0..20)
+        .map(|at| (format!("f{at:02}.py"), format!("def name{at}(): pass\n")))
+        .collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let one = Profile::of("f00.py", files[0].1).bytes().len() as u64;
+    let bounds = Bounds {
+        bytes: 5 * one + one / 2,
+        ..bounds()
+    };
+    let world = World::bounded(&files, bounds);
+    world.settle();
+    world.fill();
+    assert_eq!(world.indexed().len(), 5);
+    // The others are still there for a selection, and are not measured in vain at each.
+    let look = world.look();
+    assert_eq!(defined(&look, "f19.py"), (vec!["name19".to_owned()], 1));
+    assert!(!look.lacks_files());
+}
+
+#[test]
+fn indexes_that_were_not_used_longest_make_way() {
+    let home = folder();
+    let bounds = Bounds { indexes: 2, ..bounds() };
+    let worlds: Vec<World> = (0..3)
+        .map(|at| {
+            let mut world = World::new(&[("a.py", ALPHA)]);
+            world.indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
+            world.fill();
+            let look = world.look();
+            let lock = look
+                .index
+                .store
+                .lock()
+                .expect("it can be locked")
+                .expect("nobody else holds it");
+            let used = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 * (at + 1));
+            lock.set_modified(used).expect("its time can be set");
+            drop(look);
+            world
+        })
+        .collect();
+    let count = || fs::read_dir(home.path().join("index")).expect("it is there").count();
+    assert_eq!(count(), 2);
+    let has = |world: &World| home.path().join("index").join(world.look().index.key.name()).exists();
+    assert_eq!(worlds.iter().map(has).collect::<Vec<_>>(), [false, true, true]);
+    // And beyond the bytes of all.
+    store::prune(&home.path().join("index"), &worlds[2].look().index.key.name(), 9, 1);
+    assert_eq!(worlds.iter().map(has).collect::<Vec<_>>(), [false, false, true]);
+}
+
+#[test]
+fn only_some_indexes_are_open() {
+    let bounds = Bounds {
+        open: 2,
+        open_files: 5,
+        ..bounds()
+    };
+    let home = folder();
+    let indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
+    let worlds: Vec<World> = (0..3)
+        .map(|_| World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]))
+        .collect();
+    let open = || indexes.open.lock().expect("nothing panicked").len();
+    for world in &worlds {
+        world.look_with(&indexes, &Options::default()).finish();
+    }
+    assert_eq!(open(), 2);
+    worlds[0].put("c.py", "x = 1\n");
+    worlds[0].put("d.py", "x = 2\n");
+    worlds[0].look_with(&indexes, &Options::default()).finish();
+    worlds[1].look_with(&indexes, &Options::default()).finish();
+    assert_eq!(open(), 1, "six files are more than five");
+}
+
+#[test]
+fn an_index_is_written_in_pieces_that_memory_can_hold() {
+    let bounds = Bounds {
+        pending_bytes: 600,
+        ..bounds()
+    };
+    let world = World::bounded(&[], bounds);
+    (0..50).for_each(|at| world.put(&format!("f{at:02}.py"), &format!("def name{at}(): pass\n")));
+    world.settle();
+    let look = world.look();
+    // What a selection measured beyond it is measured once more.
+    (0..50).for_each(|at| drop(defined(&look, &format!("f{at:02}.py"))));
+    assert!(look.added.lock().expect("nothing panicked").bytes <= 1200);
+    look.finish();
+    assert_eq!(world.indexed().len(), 50);
+    let look = world.look();
+    assert_eq!(defined(&look, "f49.py"), (vec!["name49".to_owned()], 0));
+}
+
+#[test]
+fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
+    let bounds = Bounds {
+        wait: Duration::ZERO,
+        wait_files: 2,
+        ..bounds()
+    };
+    let mut world = World::bounded(&[("a.py", ALPHA), ("b.py", ALPHA), ("c.py", OMEGA)], bounds);
+    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
+    world.settle();
+    let look = world.look();
+    assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(1), alpha(1)));
+    assert!(matches!(look.profile("c.py"), Looked::Later));
+    let index = Arc::clone(&look.index);
+    look.finish();
+    let since = Instant::now();
+    while index.lock().catalogue.entries.len() < 3 && since.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(defined(&world.look(), "c.py"), omega(0));
+}
+
+#[test]
+fn the_time_that_a_list_took_is_part_of_the_wait() {
+    let bounds = Bounds {
+        wait: Duration::from_secs(30),
+        wait_files: 1,
+        ..bounds()
+    };
+    let mut world = World::bounded(&[("a.py", ALPHA), ("b.py", OMEGA)], bounds);
+    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
+    let look = world.look();
+    let asked = Instant::now().checked_sub(Duration::from_secs(31));
+    let late = Look {
+        asked: asked.expect("the machine has run for that long"),
+        ..world.look()
+    };
+    assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(1), omega(1)));
+    assert_eq!(defined(&late, "a.py"), alpha(1));
+    assert!(matches!(late.profile("b.py"), Looked::Later));
+}
+
+#[test]
+fn one_index_is_filled_at_a_time_and_by_one() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    let index = Arc::clone(&world.look().index);
+    let turn = Turn::take(&world.indexes, &index).expect("nobody has it");
+    assert!(Turn::take(&world.indexes, &index).is_none());
+    let other = World::new(&[("a.py", ALPHA)]).look().index.key.clone();
+    let other = Arc::new(Index::open(world.home.path(), &other));
+    assert!(Turn::take(&world.indexes, &other).is_none());
+    drop(turn);
+    assert!(Turn::take(&world.indexes, &other).is_some());
+}
+
+#[test]
+fn the_bounds_of_indexes_are_those_of_limits() {
+    use crate::limits::{
+        INDEX_BYTES_MAX, INDEX_PENDING_BYTES_MAX, INDEX_WAIT_FILES_MIN, INDEX_WAIT_MS, INDEXES_BYTES_MAX,
+        INDEXES_FILLING_MAX, INDEXES_MAX, INDEXES_OPEN_FILES_MAX, INDEXES_OPEN_MAX, OUTLINE_FILL_SECONDS_MAX,
+        OUTLINE_NOW_BYTES_MAX, OUTLINE_NOW_FILES_MAX,
+    };
+    let bounds = Indexes::new(Path::new("/nowhere"), Arc::new(NoParser)).bounds;
+    assert_eq!(
+        (bounds.bytes, bounds.indexes_bytes),
+        (INDEX_BYTES_MAX, INDEXES_BYTES_MAX)
+    );
+    assert_eq!(
+        (bounds.indexes, bounds.open, bounds.open_files),
+        (INDEXES_MAX, INDEXES_OPEN_MAX, INDEXES_OPEN_FILES_MAX)
+    );
+    assert_eq!(
+        (bounds.pending_bytes, bounds.filling),
+        (INDEX_PENDING_BYTES_MAX, INDEXES_FILLING_MAX)
+    );
+    assert_eq!(bounds.wait.as_millis(), u128::from(INDEX_WAIT_MS));
+    assert_eq!(bounds.wait_files, INDEX_WAIT_FILES_MIN);
+    assert_eq!(bounds.trees.as_secs(), OUTLINE_FILL_SECONDS_MAX);
+    assert_eq!(bounds.trees_now, (OUTLINE_NOW_FILES_MAX, OUTLINE_NOW_BYTES_MAX));
+}

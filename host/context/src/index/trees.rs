@@ -1,0 +1,131 @@
+//! Symbols by syntax tree for what the index holds: a few new files at once, all others after the answer.
+//!
+//! A tree takes ten times as long as the words of a file, and must never be in the way. So profiles are made of text
+//! first, and threads of low priority give them their trees later, for a bounded time. A file that no tree is to be had
+//! of, or one too large to keep, stays with its text and is not tried again. Tests stay with it, too: they are half of
+//! many a repository, mostly count for a fifth in a ranking, and lines tell what they import. The reading itself is
+//! `skill::outline`'s.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::catalogue::{Catalogue, Entry, Stamp};
+use super::profile::{Made, Profile};
+use super::store::Measured;
+use super::{Look, digest, unplaced};
+use crate::limits;
+use crate::text_of;
+use tool_repository::file_role::Role;
+
+/// What may wait is written in this many parts: on a busy machine trees take long, and somebody waits for them.
+const WRITES: usize = 8;
+
+impl Look {
+    /// True where the files that the index lacks are so few that they are read by syntax tree at once.
+    pub(super) fn has_few_to_grow(&self) -> bool {
+        let (files_max, bytes_max) = self.indexes.bounds.trees_now;
+        let mut growing = self.missing().filter(|at| self.can_grow(*at));
+        // One too many is enough to know.
+        let (mut files, mut bytes) = (0, 0);
+        growing.all(|at| {
+            (files, bytes) = (files + 1, bytes + self.list.files[at].size);
+            files <= files_max && bytes <= bytes_max
+        })
+    }
+
+    /// The profile of a text that was just read.
+    pub(super) fn profiled(&self, at: usize, text: &str) -> Profile {
+        let path = &self.list.files[at].path;
+        let profile = Profile::of(path, text);
+        let left = self.indexes.bounds.wait.saturating_sub(self.since.elapsed());
+        // It may be larger by now than in the list.
+        let fits = text.len() as u64 <= limits::RANKED_FILE_BYTES_MAX;
+        if !self.grows_now || left.is_zero() || !fits || !self.can_grow(at) {
+            return profile;
+        }
+        // Where there was no time, there will be some later.
+        match self.indexes.parser.outline_within(path, text, left) {
+            Some(tree) => profile.with_tree(text, &tree),
+            None => profile,
+        }
+    }
+
+    /// Remembers that a file has no tree and will get one.
+    pub(super) fn note_treeless(&self, at: usize, profile: Option<&Profile>) {
+        let waits = profile.is_some_and(|profile| profile.made() == Made::Text)
+            && self.layout.is_kept(at, self.list.files[at].size)
+            && self.can_grow(at);
+        self.treeless[at].store(waits, Ordering::Relaxed);
+    }
+
+    fn can_grow(&self, at: usize) -> bool {
+        let file = &self.list.files[at];
+        file.size <= limits::RANKED_FILE_BYTES_MAX
+            && self.layout.roles[at] != Role::Test
+            && self.indexes.parser.reads(&file.path)
+    }
+
+    /// Gives a tree to every profile that has none, as far as the time goes.
+    pub(super) fn grow(&self) {
+        let until = Instant::now() + self.indexes.bounds.trees;
+        let catalogue = Arc::clone(&self.index.lock().catalogue);
+        let waiting: Vec<&Entry> = catalogue
+            .entries
+            .iter()
+            .filter(|entry| self.waits(&catalogue, entry))
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let enough = self.indexes.bounds.pending_bytes / WRITES;
+        self.work_off(
+            &waiting,
+            enough,
+            || self.has_to_stop(until),
+            |entry| {
+                if let Some(grown) = self.grown(&catalogue, entry) {
+                    self.note(grown);
+                }
+            },
+        );
+    }
+
+    fn waits(&self, catalogue: &Catalogue, entry: &Entry) -> bool {
+        if entry.place.bytes == 0 || !self.place(&entry.path).is_some_and(|at| self.can_grow(at)) {
+            return false;
+        }
+        let profile = catalogue.profile(entry.place).flatten();
+        profile.is_some_and(|profile| profile.made() == Made::Text)
+    }
+
+    fn has_to_stop(&self, until: Instant) -> bool {
+        Instant::now() >= until || self.indexes.is_wanted.load(Ordering::Acquire)
+    }
+
+    /// A file's entry with the profile that its tree makes. Nothing where the file is another one by now.
+    fn grown(&self, catalogue: &Catalogue, entry: &Entry) -> Option<Measured> {
+        let (content, read) = self
+            .repository
+            .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX, &self.cancel)
+            .ok()?;
+        if Stamp::of(&read?) != entry.stamp || digest(&entry.path, &content) != entry.digest {
+            return None;
+        }
+        let (profile, text) = (catalogue.profile(entry.place)??, text_of(content)?);
+        let tree = self.indexes.parser.outline(&entry.path, &text);
+        let grown = tree.map(|tree| profile.with_tree(&text, &tree));
+        // What could not wait to be written would be read by tree at every selection, for nothing.
+        let fits = |grown: &Profile| grown.bytes().len() <= self.indexes.bounds.pending_bytes;
+        let profile = grown.filter(fits).unwrap_or_else(|| profile.without_tree());
+        let entry = Entry {
+            place: unplaced(Some(&profile)),
+            ..entry.clone()
+        };
+        let record = Some(profile.bytes().into());
+        Some(Measured { entry, record })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Trees for an index: at once for little, later for much, never in the way, and not again where there are none.
+
+use std::time::Duration;
+
+use super::super::tests::{World, bounds, defined};
+use super::super::{Bounds, Indexes};
+use super::*;
+use crate::symbols::{Form, Named, Outline, Place, Span, Syntax};
+use crate::{Looked, Source};
+use crate::{NoParser, SyntaxParser};
+
+/// Lines find two definitions here, and a syntax tree one.
+const TEXT: &str = "def real():\n    \"\"\"Like this:\n\ndef quoted(): pass\n\"\"\"\n";
+
+/// A parser for the texts of these tests: Python functions outside of docstrings, and one `use` list of Rust.
+#[derive(Debug)]
+struct ScriptedParser {
+    /// False for a parser that always reaches its limit.
+    succeeds: bool,
+}
+
+fn embedded() -> Arc<dyn SyntaxParser> {
+    Arc::new(ScriptedParser { succeeds: true })
+}
+
+fn starved() -> Arc<dyn SyntaxParser> {
+    Arc::new(ScriptedParser { succeeds: false })
+}
+
+impl SyntaxParser for ScriptedParser {
+    fn reads(&self, path: &str) -> bool {
+        path.ends_with(".py") || path.ends_with(".rs")
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn outline_within(&self, path: &str, text: &str, _wall: Duration) -> Option<Outline> {
+        if !self.succeeds || !self.reads(path) {
+            return None;
+        }
+        if path.ends_with(".py") {
+            Outline::checked(Syntax::Python, functions(text).into_iter(), std::iter::empty(), text)
+        } else {
+            Outline::checked(Syntax::Rust, std::iter::empty(), imports(text).into_iter(), text)
+        }
+    }
+}
+
+fn span(text: &str, part: &str) -> Span {
+    let start = (part.as_ptr() as usize - text.as_ptr() as usize) as u32;
+    Span {
+        start,
+        end: start + part.len() as u32,
+    }
+}
+
+fn functions(text: &str) -> Vec<Named> {
+    let (mut found, mut in_docstring) = (Vec::new(), false);
+    for (index, line) in text.lines().enumerate() {
+        in_docstring ^= line.contains("\"\"\"");
+        if let Some(rest) = line.strip_prefix("def ").filter(|_| !in_docstring) {
+            let line = index as u32 + 1;
+            found.push(Named {
+                name: span(text, rest.split('(').next().expect("it has a name")),
+                form: Form::Function,
+                line,
+                end_line: line,
+                depth: 0,
+            });
+        }
+    }
+    found
+}
+
+fn imports(text: &str) -> Vec<Place> {
+    let (module, items) = text
+        .trim_start_matches("use ")
+        .split_once("::{")
+        .expect("a list of imports");
+    let items = items.trim_end().trim_end_matches("};").split(", ");
+    items
+        .map(|item| Place {
+            declares_module: false,
+            level: 0,
+            parts: vec![span(text, module)],
+            item: Some(span(text, item)),
+        })
+        .collect()
+}
+
+fn world(files: &[(&str, &str)], bounds: Bounds, beside: bool, parser: Arc<dyn SyntaxParser>) -> World {
+    let mut world = World::bounded(files, bounds);
+    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, beside).growing(parser));
+    world.settle();
+    world
+}
+
+/// Every file is too many for a selection.
+fn later() -> Bounds {
+    Bounds {
+        trees_now: (0, 0),
+        ..bounds()
+    }
+}
+
+fn made(look: &Look, path: &str) -> Made {
+    match look.profile(path) {
+        Looked::Profile(profile) => profile.made(),
+        _ => panic!("`{path}` has no profile"),
+    }
+}
+
+fn names(look: &Look, path: &str) -> Vec<String> {
+    defined(look, path).0
+}
+
+#[test]
+fn a_few_files_have_their_trees_in_the_first_selection() {
+    let world = world(
+        &[("a.py", TEXT), ("b.kt", "fun other() {}\n")],
+        bounds(),
+        false,
+        embedded(),
+    );
+    let look = world.look();
+    assert_eq!(
+        (names(&look, "a.py"), made(&look, "a.py")),
+        (vec!["real".to_owned()], Made::Tree)
+    );
+    assert_eq!(
+        (names(&look, "b.kt"), made(&look, "b.kt")),
+        (vec!["other".to_owned()], Made::Text)
+    );
+    assert_eq!(look.treeless(), 0, "what has no grammar waits for none");
+    look.finish();
+    let look = world.look();
+    assert_eq!((made(&look, "a.py"), defined(&look, "a.py").1), (Made::Tree, 0));
+}
+
+#[test]
+fn tests_keep_what_their_lines_say() {
+    for bounds in [bounds(), later()] {
+        // Another content: one content has one profile.
+        let of_test = TEXT.replace("real", "test_real");
+        let world = world(
+            &[("a.py", TEXT), ("tests/test_a.py", &of_test)],
+            bounds,
+            false,
+            embedded(),
+        );
+        let look = world.look();
+        look.profile("tests/test_a.py");
+        assert_eq!(look.treeless(), 0, "nothing more will come");
+        look.finish();
+        let look = world.look();
+        assert_eq!(
+            (names(&look, "a.py"), made(&look, "a.py")),
+            (vec!["real".to_owned()], Made::Tree)
+        );
+        let of_test = (names(&look, "tests/test_a.py"), made(&look, "tests/test_a.py"));
+        assert_eq!(of_test, (vec!["test_real".to_owned(), "quoted".to_owned()], Made::Text));
+        assert_eq!(look.treeless(), 0);
+    }
+}
+
+#[test]
+fn many_files_or_large_ones_have_them_after_the_answer() {
+    for trees_now in [(1, u64::MAX), (usize::MAX, TEXT.len() as u64)] {
+        let bounds = Bounds { trees_now, ..bounds() };
+        let world = world(&[("a.py", TEXT), ("b.py", TEXT)], bounds, false, embedded());
+        let look = world.look();
+        assert_eq!(names(&look, "a.py"), ["real", "quoted"]);
+        assert_eq!(look.treeless(), 1, "what was not asked for is not missed");
+        look.finish();
+        let look = world.look();
+        for path in ["a.py", "b.py"] {
+            assert_eq!(
+                (names(&look, path), made(&look, path)),
+                (vec!["real".to_owned()], Made::Tree)
+            );
+        }
+        assert_eq!((look.treeless(), defined(&look, "a.py").1), (0, 0));
+    }
+}
+
+#[test]
+fn a_selection_does_not_wait_for_trees() {
+    let world = world(&[("a.py", TEXT), ("b.py", TEXT)], later(), true, embedded());
+    let look = world.look();
+    assert_eq!((made(&look, "a.py"), look.treeless()), (Made::Text, 1));
+    look.finish();
+    let since = Instant::now();
+    while made(&world.look(), "b.py") != Made::Tree {
+        assert!(since.elapsed() < Duration::from_secs(60), "trees come by themselves");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(names(&world.look(), "a.py"), ["real"]);
+}
+
+#[test]
+fn what_no_tree_is_to_be_had_of_stays_with_its_text_and_is_not_tried_again() {
+    let world = world(&[("a.py", TEXT)], bounds(), false, starved());
+    let look = world.look();
+    assert_eq!(
+        (made(&look, "a.py"), look.treeless()),
+        (Made::Text, 1),
+        "later there may be more time"
+    );
+    look.finish();
+    let look = world.look();
+    assert_eq!((made(&look, "a.py"), look.treeless()), (Made::TextAlone, 0));
+    assert_eq!(names(&look, "a.py"), ["real", "quoted"]);
+    world.put("a.py", &TEXT.replace("real", "another"));
+    assert_eq!(
+        made(&world.look(), "a.py"),
+        Made::Text,
+        "another content is another chance"
+    );
+}
+
+#[test]
+fn a_tree_that_is_too_large_to_keep_is_made_once() {
+    let long = format!("use {}::{{b0", "a".repeat(500));
+    let text = (1..200).fold(long, |text, number| format!("{text}, b{number}")) + "};\n";
+    let by_text = Profile::of("a.rs", &text);
+    let tree = embedded().outline("a.rs", &text).expect("it can be read");
+    let pending_bytes = by_text.bytes().len();
+    assert!(by_text.with_tree(&text, &tree).bytes().len() > 2 * pending_bytes);
+    let bounds = Bounds {
+        pending_bytes,
+        ..later()
+    };
+    let world = world(&[("a.rs", &text)], bounds, false, embedded());
+    let look = world.look();
+    look.profile("a.rs");
+    look.finish();
+    let look = world.look();
+    assert_eq!((made(&look, "a.rs"), look.treeless()), (Made::TextAlone, 0));
+}
+
+#[test]
+fn trees_take_a_bounded_time_and_the_next_selection_goes_on() {
+    let bounds = Bounds {
+        trees: Duration::ZERO,
+        ..later()
+    };
+    let mut world = world(&[("a.py", TEXT)], bounds, false, embedded());
+    let look = world.look();
+    assert_eq!(made(&look, "a.py"), Made::Text);
+    look.finish();
+    assert_eq!(made(&world.look(), "a.py"), Made::Text);
+    world.indexes = Arc::new(Indexes::bounded(world.home.path(), later(), false).growing(embedded()));
+    let look = world.look();
+    assert_eq!((made(&look, "a.py"), defined(&look, "a.py").1), (Made::Text, 0));
+    look.finish();
+    assert_eq!(made(&world.look(), "a.py"), Made::Tree);
+}
+
+#[test]
+fn trees_make_way_for_files_that_nobody_has_read() {
+    let world = world(&[("a.py", TEXT)], later(), false, embedded());
+    let look = world.look();
+    look.profile("a.py");
+    let turn = super::super::Turn::take(&world.indexes, &look.index).expect("nobody has it");
+    world.look().finish();
+    assert!(
+        world.indexes.is_wanted.load(Ordering::Acquire),
+        "somebody else has the turn"
+    );
+    look.fill(&turn);
+    drop(turn);
+    assert_eq!(made(&world.look(), "a.py"), Made::Text);
+    let look = world.look();
+    look.profile("a.py");
+    look.finish();
+    assert_eq!(made(&world.look(), "a.py"), Made::Tree, "whoever comes next goes on");
+}
+
+#[test]
+fn a_file_that_changed_in_between_is_left_to_the_next_selection() {
+    let world = world(&[("a.py", TEXT)], later(), false, Arc::new(NoParser));
+    world.fill();
+    let grown = Arc::new(Indexes::bounded(world.home.path(), later(), false).growing(embedded()));
+    let look = Look {
+        indexes: grown,
+        ..world.look()
+    };
+    world.put("a.py", &TEXT.replace("real", "next"));
+    look.grow();
+    world.settle();
+    assert_eq!(names(&world.look(), "a.py"), ["next", "quoted"]);
+}

@@ -1,0 +1,80 @@
+//! What the paths of a repository tell: what each file is, and which file an import means.
+//!
+//! Made of the list of paths alone, so that it is kept for as long as that stays the same.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::index::Profile;
+use super::symbols::Resolver;
+use crate::limits::RANKED_FILE_BYTES_MAX;
+use tool_repository::file_role::{self, Role};
+
+/// See the module. Indices are those of the list.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) roles: Vec<Role>,
+    /// True for code that the product is made of.
+    pub(super) sources: Vec<bool>,
+    /// True for files whose words are asked for whatever the task is, and which an index keeps.
+    pub(super) written: Vec<bool>,
+    pub(super) resolver: Resolver,
+    /// What the imports of a file meant when it was last asked: a sum over the imports, and the files.
+    resolved: Mutex<Vec<Option<Resolved>>>,
+    /// A packet's overview of the paths, with the name and the bytes that it was made for.
+    overview: OnceLock<(String, usize, String)>,
+}
+
+type Resolved = (u32, Arc<[u32]>);
+
+impl Layout {
+    pub(super) fn new(paths: &[&str]) -> Self {
+        let roles = file_role::roles(paths);
+        let source = |(path, role): (&&str, &Role)| *role == Role::Source && file_role::is_code(path);
+        let written = |(path, role): (&&str, &Role)| {
+            matches!(role, Role::Source | Role::Test | Role::Example) && file_role::is_written(path)
+        };
+        Self {
+            sources: paths.iter().zip(&roles).map(source).collect(),
+            written: paths.iter().zip(&roles).map(written).collect(),
+            roles,
+            resolver: Resolver::new(paths),
+            resolved: Mutex::new(vec![None; paths.len()]),
+            overview: OnceLock::new(),
+        }
+    }
+
+    /// True for a file that an index keeps.
+    pub(super) fn is_kept(&self, at: usize, size: u64) -> bool {
+        self.written[at] && size <= RANKED_FILE_BYTES_MAX
+    }
+
+    /// What `make` says of all paths together. Kept for the first who asks, whose name and bounds are mostly everybody's.
+    pub(super) fn overview(&self, name: &str, bytes_max: usize, make: impl Fn() -> String) -> String {
+        let (known, bytes, text) = self.overview.get_or_init(|| (name.to_owned(), bytes_max, make()));
+        match (known.as_str(), *bytes) == (name, bytes_max) {
+            true => text.clone(),
+            false => make(),
+        }
+    }
+
+    /// The files that a file imports, without itself, in their order.
+    pub(super) fn imports(&self, at: usize, path: &str, profile: &Profile) -> Arc<[u32]> {
+        let sum = profile.imports_sum();
+        let known = self.lock()[at].clone();
+        if let Some((_, imports)) = known.filter(|known| known.0 == sum) {
+            return imports;
+        }
+        let mut imports = Vec::new();
+        profile.each_import(|import| imports.extend(self.resolver.resolve(path, &import)));
+        imports.sort_unstable();
+        imports.dedup();
+        imports.retain(|import| *import as usize != at);
+        let imports: Arc<[u32]> = imports.into();
+        self.lock()[at] = Some((sum, Arc::clone(&imports)));
+        imports
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Resolved>>> {
+        self.resolved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,451 @@
+//! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
+//!
+//! Read in this order: `symbols` (what they define and import), `layout` (both for a
+//! list of files), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
+//! (where a program starts), `select` (the rule of each operation), `vault` (the user's notes), `packet` (the text for
+//! the model). All of them are functions of a list of files and a [`Source`]; only this module and `index`, which keeps
+//! what was read, know the repository. Files are opened through it alone, so hidden ones are never read.
+
+#![forbid(unsafe_code)]
+
+mod entry;
+mod facts;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod index;
+mod layout;
+pub mod operation;
+mod packet;
+mod query;
+mod rank;
+mod select;
+mod steer;
+pub mod symbols;
+mod target;
+mod vault;
+mod weights;
+mod words;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::{CONTEXT_THREADS_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
+use index::{Look, Profile};
+use layout::Layout;
+use tool_core::api::{Operation, Problem, ScanResult, SelectedFile, codes};
+use tool_core::redaction::Redactor;
+use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
+
+pub use index::Indexes;
+pub use steer::Steer;
+pub use symbols::{NoParser, SyntaxParser};
+pub use target::Target;
+
+/// The result of context building. The first three fields are the specification's shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Packet {
+    /// The chosen files, best first.
+    pub selected: Vec<SelectedFile>,
+    /// The text that goes to the model: files with line numbers, notes, and what was left out.
+    pub context: String,
+    /// How many files were loaded.
+    pub files_loaded: usize,
+    /// Near misses, best first, with their reasons.
+    pub near_misses: Vec<SelectedFile>,
+    /// What the user should be told: fewer files than usual, a scan cut short.
+    pub notices: Vec<String>,
+    /// Path and SHA-256 (hexadecimal) of each chosen file that went into the packet whole and unaltered.
+    pub digests: Vec<(String, String)>,
+    /// Notes of the vault that went along, as paths below it.
+    pub notes: Vec<String>,
+}
+
+/// What a packet is built for.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildRequest<'a> {
+    /// The repository.
+    pub repository: &'a Arc<Repository>,
+    /// What was read of it before.
+    pub indexes: &'a Arc<Indexes>,
+    /// What will be done.
+    pub operation: Operation,
+    /// What it is pointed at.
+    pub target: &'a Target,
+    /// Narrows the target.
+    pub focus: Option<&'a str>,
+    /// Files that the user wants in or out, whatever their rank.
+    pub steer: &'a Steer,
+    /// Directory of the user's notes.
+    pub vault: Option<&'a Path>,
+    /// Replaces what looks like a key.
+    pub redactor: &'a Redactor,
+    /// Most tokens of the whole packet; `limits::PACKET_TOKENS` unless the model has a small context.
+    pub budget_tokens: u64,
+    /// Ends it.
+    pub cancel: &'a CancellationToken,
+}
+
+/// Why there is no packet, or no scan.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    /// Nothing is there, or everything is ignored.
+    #[error("No files found in repository")]
+    Empty,
+    /// For a scan; an operation goes on with what was found, unless that is nothing.
+    #[error("Repository scan timeout: exceeded {SCAN_SECONDS_MAX}s")]
+    Timeout,
+    /// A file that must be selected is not there.
+    #[error(transparent)]
+    Steer(Problem),
+    /// The session ended.
+    #[error("cancelled")]
+    Cancelled,
+    /// The repository cannot be listed.
+    #[error("The repository cannot be scanned: {0}")]
+    Unreadable(#[source] ScanError),
+}
+
+impl From<ScanError> for ContextError {
+    fn from(error: ScanError) -> Self {
+        match error {
+            ScanError::Cancelled => Self::Cancelled,
+            ScanError::Unreadable { .. } => Self::Unreadable(error),
+        }
+    }
+}
+
+impl From<ContextError> for Problem {
+    fn from(error: ContextError) -> Self {
+        let message = error.to_string();
+        match error {
+            ContextError::Empty => Self::new(codes::EMPTY_REPOSITORY, message)
+                .with_hint("check the directory: it is empty, or all of its files are ignored or hidden"),
+            ContextError::Timeout => Self::new(codes::SCAN_TIMEOUT, message)
+                .with_hint("operations still work, with the files found so far; target specific files"),
+            ContextError::Steer(problem) => problem,
+            ContextError::Cancelled => Self::new(codes::CANCELLED, message),
+            ContextError::Unreadable(_) => {
+                Self::new(codes::SCAN_FAILED, message).with_hint("check the permissions of the directory")
+            }
+        }
+    }
+}
+
+/// Counts what a repository holds.
+pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanResult, ContextError> {
+    let names = repository.names(cancel)?;
+    let list = names.list();
+    if !list.complete {
+        return Err(ContextError::Timeout);
+    }
+    if list.files.is_empty() {
+        return Err(ContextError::Empty);
+    }
+    let summary = file_role::summary(list.files.iter().map(|entry| entry.path.as_str()));
+    Ok(ScanResult {
+        not_utf8: list.not_utf8,
+        notices: list.skipped_ignores.notice().into_iter().collect(),
+        ..summary
+    })
+}
+
+/// Chooses files for a request and puts them into words for the model. Blocks: run it on the blocking pool.
+pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
+    let since = Instant::now();
+    let list = request.repository.list(request.cancel)?;
+    if list.files.is_empty() {
+        return Err(match list.complete {
+            true => ContextError::Empty,
+            false => ContextError::Timeout,
+        });
+    }
+    let look = request.indexes.look(request.repository, &list, since, request.cancel);
+    let packet = build_from(request, &list, &look);
+    look.finish();
+    packet
+}
+
+fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
+    let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
+    let tree = match request.steer.keeps_all() {
+        true => Tree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel),
+        false => Tree::new(entries, look, request.cancel),
+    };
+    let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
+    let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
+    if request.cancel.is_cancelled() {
+        return Err(ContextError::Cancelled);
+    }
+    if selection.chosen.is_empty() {
+        return Err(ContextError::Empty);
+    }
+    if !list.complete {
+        let found = list.files.len();
+        let notice =
+            format!("The repository scan was cut short after {SCAN_SECONDS_MAX} s; {found} files were considered");
+        selection.notices.insert(0, notice);
+    }
+    selection.notices.extend(unnamed(list));
+    selection.notices.extend(list.skipped_ignores.notice());
+    selection.notices.extend(empty_target(request.target, list));
+    if let Target::Task(task) = request.target
+        && looks_like_path(task)
+    {
+        selection.notices.push(format!(
+            "There is no file or directory `{task}`; it was taken as a task"
+        ));
+    }
+    let words = [request.target.task(), request.focus]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("\n");
+    let notes = request.vault.map_or_else(vault::Notes::default, |directory| {
+        vault::read(directory, request.cancel)
+    });
+    let name = request
+        .repository
+        .root()
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("");
+    Ok(packet::build(
+        &tree,
+        name,
+        selection,
+        notes,
+        &words,
+        request.redactor,
+        request.budget_tokens,
+    ))
+}
+
+/// What is said of files that no answer can name.
+fn unnamed(list: &FileList) -> Option<String> {
+    match list.not_utf8 {
+        0 => None,
+        1 => Some("1 file or directory is left out: its name is not UTF-8".to_owned()),
+        count => Some(format!(
+            "{count} files and directories are left out: their names are not UTF-8"
+        )),
+    }
+}
+
+/// What is said where nothing of the directory that was asked about can be chosen.
+fn empty_target(target: &Target, list: &FileList) -> Option<String> {
+    let (Target::Directory(path) | Target::TaskIn { path, .. }) = target else {
+        return None;
+    };
+    let prefix = format!("{path}/");
+    let at = list.files.partition_point(|file| file.path.as_str() < prefix.as_str());
+    let next = list.files.get(at).map(|file| file.path.as_str());
+    let is_listed = next.is_some_and(|next| next.starts_with(&prefix));
+    // A task may be about one file.
+    let is_file = list.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok();
+    (!is_listed && !is_file)
+        .then(|| format!("Nothing below `{path}` was chosen: it holds no files, or they are ignored by git or hidden"))
+}
+
+/// True for a task that is probably a mistyped path.
+fn looks_like_path(task: &str) -> bool {
+    !task.contains(char::is_whitespace) && (task.contains('/') || file_role::language(task).is_some())
+}
+
+/// True for files that test-gen can write tests for.
+pub fn is_source(path: &str) -> bool {
+    file_role::is_code(path)
+}
+
+/// Where the files of a selection come from.
+trait Source: Sync {
+    /// The content of a file; nothing where it cannot be read.
+    fn read(&self, path: &str) -> Option<Vec<u8>>;
+
+    /// What is in a file, without its text.
+    fn profile(&self, path: &str) -> Looked {
+        let text = self.read(path).and_then(text_of);
+        Looked::from(text.map(|text| Profile::of(path, &text)))
+    }
+
+    /// How many of the files that were asked for have no syntax tree yet and will have one.
+    fn treeless(&self) -> usize {
+        0
+    }
+}
+
+impl<F: Fn(&str) -> Option<Vec<u8>> + Sync> Source for F {
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self(path)
+    }
+}
+
+/// The answer to the question what is in a file.
+enum Looked {
+    Profile(Profile),
+    /// It cannot be read, or is no text.
+    Nothing,
+    /// It would have to be read, and there is no time: the next selection will know it.
+    Later,
+}
+
+impl From<Option<Profile>> for Looked {
+    fn from(profile: Option<Profile>) -> Self {
+        profile.map_or(Self::Nothing, Self::Profile)
+    }
+}
+
+/// The text of a content; absent where it is none.
+fn text_of(content: Vec<u8>) -> Option<String> {
+    if content[..content.len().min(BINARY_LOOK_BYTES)].contains(&0) {
+        return None;
+    }
+    Some(match String::from_utf8(content) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+/// What selection knows of a repository: the list of its files, what they are, and a way to read them.
+struct Tree<'a> {
+    /// Sorted bytewise.
+    paths: Vec<&'a str>,
+    sizes: Vec<u64>,
+    layout: Arc<Layout>,
+    source: &'a dyn Source,
+    cancel: &'a CancellationToken,
+    deadline: Instant,
+}
+
+impl<'a> Tree<'a> {
+    fn new(
+        entries: impl Iterator<Item = &'a FileEntry> + Clone,
+        source: &'a dyn Source,
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        let paths: Vec<&str> = entries.clone().map(|entry| entry.path.as_str()).collect();
+        Self::with_layout(entries, source, Arc::new(Layout::new(&paths)), cancel)
+    }
+
+    /// `layout` is that of the same files.
+    fn with_layout(
+        entries: impl Iterator<Item = &'a FileEntry>,
+        source: &'a dyn Source,
+        layout: Arc<Layout>,
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        let (paths, sizes) = entries.map(|entry| (entry.path.as_str(), entry.size)).unzip();
+        Self {
+            paths,
+            sizes,
+            layout,
+            source,
+            cancel,
+            deadline: Instant::now() + limits::seconds(SELECT_SECONDS_MAX),
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<usize> {
+        self.paths.binary_search(&path).ok()
+    }
+
+    /// Indices of the files below a directory; the empty path is the root.
+    fn below(&self, directory: &str) -> std::ops::Range<usize> {
+        if directory.is_empty() {
+            return 0..self.paths.len();
+        }
+        // `0` follows `/`.
+        let (from, to) = (format!("{directory}/"), format!("{directory}0"));
+        let at = |bound: &str| self.paths.partition_point(|path| *path < bound);
+        at(&from)..at(&to)
+    }
+
+    /// The text of a file; absent where it cannot be read or is no text.
+    fn text(&self, path: &str) -> Option<String> {
+        self.source.read(path).and_then(text_of)
+    }
+
+    /// The files that a file imports; those of a file that is in no list too.
+    fn imports(&self, path: &str, profile: &Profile) -> Arc<[u32]> {
+        match self.find(path) {
+            Some(at) => self.layout.imports(at, path, profile),
+            None => {
+                let mut imports = Vec::new();
+                profile.each_import(|import| imports.extend(self.layout.resolver.resolve(path, &import)));
+                imports.into()
+            }
+        }
+    }
+
+    /// True once nothing more should be read for a selection.
+    fn is_over(&self) -> bool {
+        self.cancel.is_cancelled() || Instant::now() > self.deadline
+    }
+
+    /// `work` for each of `files`, on all processors, results in their order; none for what was not reached in time.
+    fn each<R: Send>(&self, files: &[usize], work: impl Fn(usize) -> Option<R> + Sync) -> Vec<Option<R>> {
+        let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(files.len()).collect();
+        let batches = files.chunks(BATCH_FILES).zip(results.chunks_mut(BATCH_FILES));
+        let batches: Vec<_> = batches.map(Mutex::new).collect();
+        share(&batches, |batch| {
+            let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            let (files, results) = &mut *batch;
+            for (file, result) in files.iter().zip(results.iter_mut()) {
+                if self.is_over() {
+                    return ControlFlow::Break(());
+                }
+                *result = work(*file);
+            }
+            ControlFlow::Continue(())
+        });
+        drop(batches);
+        results
+    }
+}
+
+/// Calls `work` for each of `items`, on all processors and in no order, until it breaks. How many it was called for: they
+/// are the first ones. A panic of `work` is the caller's.
+fn share<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> usize {
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = || {
+        while !is_over.load(Ordering::Relaxed)
+            && let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            if work(item).is_break() {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(items.len()) {
+            scope.spawn(run);
+        }
+        run();
+    });
+    next.into_inner().min(items.len())
+}
+
+/// Threads of a selection on a machine with so many cores.
+fn threads(cores: usize) -> usize {
+    cores.min(CONTEXT_THREADS_MAX)
+}
+
+/// A NUL among the first bytes means binary, as git has it.
+const BINARY_LOOK_BYTES: usize = 8000;
+
+/// Files that a thread takes at once: enough that the counter costs nothing, few enough that threads end together.
+const BATCH_FILES: usize = 16;
+
+#[cfg(test)]
+mod tests;
+
+/// Limits of this crate.
+mod limits {
+    pub(crate) use tool_core::limits::*;
+    tool_core::time_limits!();
+}

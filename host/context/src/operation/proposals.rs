@@ -1,0 +1,269 @@
+//! The proposals of an architect's answer, and whether each names a place that exists.
+//!
+//! Pure text and numbers. The prompt asks for headings `## 1. Title`; other usual forms of a numbered list are read,
+//! too, because an answer in another form is still an answer.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::verify::{Checked, Verdict};
+
+/// Longest title that is quoted.
+const TITLE_CHARS_MAX: usize = 80;
+
+/// One proposal as it stands in an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Proposal {
+    number: u32,
+    title: String,
+    is_withdrawn: bool,
+    at: Range<usize>,
+}
+
+/// A proposal that names no place that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unplaced {
+    /// As the answer numbers it.
+    pub number: u32,
+    /// On one line.
+    pub title: String,
+    /// What is wrong with it, as the end of a sentence that begins with "it".
+    pub why: String,
+}
+
+/// What is known of the proposals of an answer, corrections included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proposals {
+    /// By number.
+    standing: BTreeMap<u32, Standing>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    Placed,
+    Withdrawn,
+    Unplaced(Unplaced),
+}
+
+/// A line that begins a numbered section.
+struct Mark {
+    /// 1 to 6 for headings, 7 for bold lines, 8 for items of a list.
+    level: usize,
+    number: u32,
+    title: String,
+    start: usize,
+}
+
+const BOLD: usize = 7;
+const ITEM: usize = 8;
+
+static HEADING: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r"^(?P<level>#{1,6})\s+(?P<bold>\*\*)?(?:(?i:proposal)\s+#?(?P<named>\d{1,3})\b[.):\s–—-]*|(?P<number>\d{1,3})[.):]\s*)(?P<title>.*)$";
+    Regex::new(pattern).expect("a constant")
+});
+
+static BOLD_LINE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^\*\*(?P<number>\d{1,3})[.):]\s*(?P<title>.+?)\*\*").expect("a constant"));
+
+static LIST_ITEM: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(?P<number>\d{1,3})[.)]\s+(?P<title>.+)$").expect("a constant"));
+
+impl Unplaced {
+    /// How the host names it: by its number, and its title where it has one.
+    fn name(&self) -> String {
+        match self.title.is_empty() {
+            true => self.number.to_string(),
+            false => format!("{} (\"{}\")", self.number, self.title),
+        }
+    }
+}
+
+impl Proposals {
+    /// Reads the proposals in `at` of an answer whose citations were checked, after those that are known: a number that
+    /// comes again is a correction.
+    pub fn take_in(&mut self, text: &str, at: Range<usize>, checked: &Checked) {
+        for proposal in parse(&text[at.clone()]) {
+            let range = at.start + proposal.at.start..at.start + proposal.at.end;
+            let standing = match why_unplaced(&range, checked) {
+                _ if proposal.is_withdrawn => Standing::Withdrawn,
+                None => Standing::Placed,
+                Some(why) => Standing::Unplaced(Unplaced {
+                    number: proposal.number,
+                    title: proposal.title,
+                    why,
+                }),
+            };
+            // What was placed once stays so: a correction may be shorter than what it corrects.
+            let known = self.standing.entry(proposal.number).or_insert_with(|| standing.clone());
+            if *known != Standing::Placed {
+                *known = standing;
+            }
+        }
+    }
+
+    /// Reads a correction. One that has no numbers is about the only proposal that needs one.
+    pub fn correct(&mut self, text: &str, at: Range<usize>, checked: &Checked) {
+        let is_unnumbered = parse(&text[at.clone()]).is_empty();
+        self.take_in(text, at.clone(), checked);
+        if let [only] = &self.unplaced()[..]
+            && is_unnumbered
+            && why_unplaced(&at, checked).is_none()
+        {
+            self.standing.insert(only.number, Standing::Placed);
+        }
+    }
+
+    /// True where the answer has no proposal that could be told from the rest.
+    pub fn is_empty(&self) -> bool {
+        self.standing.is_empty()
+    }
+
+    /// True where at least one proposal names a place that exists.
+    pub fn has_placed(&self) -> bool {
+        self.standing.values().any(|standing| *standing == Standing::Placed)
+    }
+
+    /// Those without a place, by number.
+    pub fn unplaced(&self) -> Vec<Unplaced> {
+        let unplaced = self.standing.values().filter_map(|standing| match standing {
+            Standing::Unplaced(unplaced) => Some(unplaced.clone()),
+            Standing::Placed | Standing::Withdrawn => None,
+        });
+        unplaced.collect()
+    }
+
+    /// What the closing line says about them; empty where each has its place.
+    pub fn line(&self) -> String {
+        let mut sentences = Vec::new();
+        let unplaced = self.unplaced();
+        if !unplaced.is_empty() {
+            let named: Vec<String> = unplaced.iter().map(Unplaced::name).collect();
+            let subject = if named.len() == 1 { "Proposal" } else { "Proposals" };
+            sentences.push(format!("{subject} without a verified place: {}.", named.join(", ")));
+        }
+        let withdrawn: Vec<String> = self
+            .standing
+            .iter()
+            .filter(|(_, standing)| **standing == Standing::Withdrawn)
+            .map(|(number, _)| number.to_string())
+            .collect();
+        if !withdrawn.is_empty() {
+            let subject = if withdrawn.len() == 1 { "Proposal" } else { "Proposals" };
+            sentences.push(format!("{subject} withdrawn: {}.", withdrawn.join(", ")));
+        }
+        sentences.join(" ")
+    }
+}
+
+/// Why no citation within `range` holds; nothing where one does.
+fn why_unplaced(range: &Range<usize>, checked: &Checked) -> Option<String> {
+    let within: Vec<_> = checked
+        .citations
+        .iter()
+        .filter(|(citation, _)| range.contains(&citation.at.start))
+        .collect();
+    let failing: Vec<String> = within
+        .iter()
+        .filter_map(|(citation, verdict)| match verdict {
+            Verdict::Holds => None,
+            Verdict::Fails(why) => Some(format!("`{citation}` does not hold ({why})")),
+        })
+        .collect();
+    match (failing.len() < within.len(), failing.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some("it cites no place".to_owned()),
+        (false, false) => Some(failing.join("; ")),
+    }
+}
+
+/// The proposals of a text: its numbered sections of the highest level there is.
+pub(crate) fn parse(text: &str) -> Vec<Proposal> {
+    let (marks, ends) = marks(text);
+    let Some(level) = marks.iter().map(|mark| mark.level).min() else {
+        return Vec::new();
+    };
+    let of_level: Vec<&Mark> = marks.iter().filter(|mark| mark.level == level).collect();
+    let proposal = |(at, mark): (usize, &&Mark)| {
+        let next = of_level.get(at + 1).map_or(text.len(), |next| next.start);
+        let border = ends
+            .iter()
+            .find(|(heading, start)| *start > mark.start && *heading <= level)
+            .map_or(text.len(), |(_, start)| *start);
+        let range = mark.start..next.min(border);
+        Proposal {
+            number: mark.number,
+            title: mark.title.clone(),
+            is_withdrawn: is_withdrawn(&text[range.clone()]),
+            at: range,
+        }
+    };
+    of_level.iter().enumerate().map(proposal).collect()
+}
+
+/// The numbered lines outside code, and all headings with their levels.
+fn marks(text: &str) -> (Vec<Mark>, Vec<(usize, usize)>) {
+    let (mut marks, mut headings) = (Vec::new(), Vec::new());
+    let (mut start, mut fence) = (0, None);
+    for line in text.split_inclusive('\n') {
+        let (at, shown) = (start, line.trim_end());
+        start += line.len();
+        let opening = ["```", "~~~"]
+            .into_iter()
+            .find(|mark| shown.trim_start().starts_with(mark));
+        match (fence, opening) {
+            (None, Some(mark)) => fence = Some(mark),
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            _ => {}
+        }
+        if fence.is_some() || opening.is_some() {
+            continue;
+        }
+        if let Some(level) = heading_level(shown) {
+            headings.push((level, at));
+        }
+        marks.extend(mark(shown, at));
+    }
+    (marks, headings)
+}
+
+fn heading_level(line: &str) -> Option<usize> {
+    let level = line.bytes().take_while(|&byte| byte == b'#').count();
+    ((1..=6).contains(&level) && line[level..].starts_with(char::is_whitespace)).then_some(level)
+}
+
+fn mark(line: &str, start: usize) -> Option<Mark> {
+    let forms: [(&Regex, usize); 3] = [(&HEADING, 0), (&BOLD_LINE, BOLD), (&LIST_ITEM, ITEM)];
+    let (captures, level) = forms
+        .into_iter()
+        .find_map(|(form, level)| Some((form.captures(line)?, level)))?;
+    let number = captures.name("named").or_else(|| captures.name("number"))?;
+    Some(Mark {
+        level: captures.name("level").map_or(level, |marks| marks.len()),
+        number: number.as_str().parse().ok()?,
+        title: title(&captures["title"]),
+        start,
+    })
+}
+
+/// A title fit to be quoted by the host.
+fn title(text: &str) -> String {
+    let plain: String = text
+        .chars()
+        .filter(|c| !c.is_control() && !matches!(c, '`' | '*' | '"' | '#'))
+        .take(TITLE_CHARS_MAX)
+        .collect();
+    plain.trim().to_owned()
+}
+
+fn is_withdrawn(section: &str) -> bool {
+    let body = section.split_once('\n').map_or("", |(_, body)| body);
+    let body = body.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '-' | '_'));
+    body.get(.."withdrawn".len())
+        .is_some_and(|word| word.eq_ignore_ascii_case("withdrawn"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::*;
+use tool_repository::Options;
+
+/// A repository with a few files, and a symbolic link to it.
+fn repository() -> (tempfile::TempDir, PathBuf, Arc<Repository>) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let root = folder.path().join("work");
+    for path in ["src/app.py", "src/README.md", "app.py", "docs/index.md", ".env"] {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("the folder is ours");
+        std::fs::write(path, "x = 1\n").expect("the folder is ours");
+    }
+    std::fs::write(folder.path().join("outside.py"), "").expect("the folder is ours");
+    std::os::unix::fs::symlink(&root, folder.path().join("link")).expect("the folder is ours");
+    let repository = Repository::open(&root, &Options::default()).expect("it can be opened");
+    (folder, root, repository)
+}
+
+fn resolve(operation: Operation, target: Option<&str>, task: Option<&str>, below: &str) -> Result<Target, String> {
+    let (_folder, root, repository) = repository();
+    let resolved = resolve_target(
+        operation,
+        target,
+        task,
+        &repository,
+        &root.join(below),
+        &CancellationToken::new(),
+    );
+    resolved.map_err(|problem| format!("{}: {}", problem.code, problem.message))
+}
+
+fn file(path: &str) -> Result<Target, String> {
+    Ok(Target::File(path.to_owned()))
+}
+
+#[test]
+fn a_path_is_relative_to_the_working_directory_then_to_the_root() {
+    let explain = |typed: &str, below: &str| resolve(Operation::Explain, Some(typed), None, below);
+    assert_eq!(explain("app.py", ""), file("app.py"));
+    assert_eq!(explain("app.py", "src"), file("src/app.py"));
+    assert_eq!(explain("docs/index.md", "src"), file("docs/index.md"));
+    assert_eq!(explain("../app.py", "src"), file("app.py"));
+    assert_eq!(explain("./src/", ""), Ok(Target::Directory("src".to_owned())));
+    assert_eq!(explain(".", "src"), Ok(Target::Directory("src".to_owned())));
+    assert_eq!(explain("..", "src"), Ok(Target::Root));
+    assert_eq!(explain(".", ""), Ok(Target::Root));
+    assert_eq!(resolve(Operation::Explain, None, None, "src"), Ok(Target::Root));
+}
+
+#[test]
+fn absolute_paths_count_inside_the_repository_also_through_a_link_to_it() {
+    let (folder, root, repository) = repository();
+    let explain = |path: PathBuf| {
+        let typed = path.to_str().expect("it is UTF-8").to_owned();
+        resolve_target(
+            Operation::Explain,
+            Some(&typed),
+            None,
+            &repository,
+            &root,
+            &CancellationToken::new(),
+        )
+    };
+    assert_eq!(
+        explain(root.join("src/app.py")),
+        Ok(Target::File("src/app.py".to_owned()))
+    );
+    assert_eq!(
+        explain(folder.path().join("link/src")),
+        Ok(Target::Directory("src".to_owned()))
+    );
+    let problem = explain(folder.path().join("outside.py")).expect_err("it lies outside");
+    assert_eq!(problem.code, codes::FILE_NOT_FOUND);
+    assert!(problem.hint.is_some_and(|hint| hint.contains("outside the repository")));
+}
+
+#[test]
+fn a_missing_target_is_the_specifications_error_with_the_path_as_typed() {
+    for operation in [Operation::Explain, Operation::TestGen] {
+        let error = resolve(operation, Some("./no//such"), None, "src").expect_err("it is not there");
+        assert_eq!(error, "file-not-found: File not found: ./no//such");
+    }
+    let error = resolve(Operation::Explain, Some("../../etc/passwd"), None, "").expect_err("it lies outside");
+    assert_eq!(error, "file-not-found: File not found: ../../etc/passwd");
+}
+
+#[test]
+fn a_hidden_target_is_refused_and_is_no_task_either() {
+    for operation in Operation::ALL {
+        let error = resolve(operation, Some(".env"), None, "").expect_err("it is hidden");
+        assert_eq!(
+            error,
+            "file-not-accessible: File not accessible: .env (it holds environment variables, which are often secrets)"
+        );
+    }
+}
+
+#[test]
+fn a_pipe_is_no_target_and_is_not_said_to_be_missing() {
+    use rustix::fs::{CWD, FileType, mknodat};
+    let (_folder, root, repository) = repository();
+    mknodat(CWD, root.join("pipe"), FileType::Fifo, 0o600.into(), 0).expect("a FIFO is made");
+    let refused = resolve_target(
+        Operation::Explain,
+        Some("pipe"),
+        None,
+        &repository,
+        &root,
+        &CancellationToken::new(),
+    );
+    assert_eq!(
+        refused.expect_err("it is no file").message,
+        "File not accessible: pipe (it is neither a file nor a directory)"
+    );
+}
+
+#[test]
+fn a_task_that_names_an_existing_path_is_a_path() {
+    for operation in [Operation::Architect, Operation::Refactor] {
+        let of = |target: Option<&str>, task: Option<&str>| resolve(operation, target, task, "");
+        assert_eq!(of(Some("src/app.py"), None), file("src/app.py"));
+        assert_eq!(
+            of(Some("split the app"), None),
+            Ok(Target::Task("split the app".to_owned()))
+        );
+        assert_eq!(
+            of(Some("src/nothing.py"), None),
+            Ok(Target::Task("src/nothing.py".to_owned()))
+        );
+        assert_eq!(of(None, Some("split")), Ok(Target::Task("split".to_owned())));
+        let both = Target::TaskIn {
+            task: "split".to_owned(),
+            path: "src".to_owned(),
+        };
+        assert_eq!(of(Some("src"), Some("split")), Ok(both));
+        assert_eq!(of(Some("."), Some("split")), Ok(Target::Task("split".to_owned())));
+        assert_eq!(
+            of(Some("the app"), Some("split")),
+            Ok(Target::Task("the app\nsplit".to_owned()))
+        );
+        let long = "word ".repeat(2000);
+        assert_eq!(of(Some(&long), None), Ok(Target::Task(long.trim().to_owned())));
+        assert_eq!(
+            of(Some(" "), None).expect_err("nothing was said"),
+            format!("invalid-request: {operation} needs a task or a path")
+        );
+    }
+}
+
+#[test]
+fn test_gen_needs_a_source_file() {
+    let of = |target: Option<&str>| resolve(Operation::TestGen, target, None, "");
+    assert_eq!(of(Some("src/app.py")), file("src/app.py"));
+    assert_eq!(
+        of(Some("src")).expect_err("a directory"),
+        "invalid-target: Not a file but a directory: src"
+    );
+    assert_eq!(
+        of(Some(".")).expect_err("the root"),
+        "invalid-target: Not a file but a directory: ."
+    );
+    assert_eq!(
+        of(Some("docs/index.md")).expect_err("prose"),
+        "invalid-target: Not a source file: docs/index.md"
+    );
+    assert_eq!(
+        of(None).expect_err("nothing"),
+        "invalid-target: test-gen needs a source file to write tests for"
+    );
+}
+
+#[test]
+fn prompts() {
+    for operation in Operation::ALL {
+        insta::assert_snapshot!(format!("system_prompt_{operation}"), system_prompt(operation));
+    }
+}
+
+#[test]
+fn prompts_name_every_built_in_tool_and_fit_on_a_line() {
+    const TOOLS: [&str; 12] = [
+        "read_file",
+        "write_file",
+        "list_files",
+        "search_code",
+        "find_references",
+        "git_diff",
+        "git_commit",
+        "analyze_dependencies",
+        "explain_function",
+        "run_tests",
+        "install_package",
+        "read_logs",
+    ];
+    for operation in Operation::ALL {
+        let prompt = system_prompt(operation);
+        assert!(
+            TOOLS.iter().all(|tool| prompt.contains(&format!("`{tool}`"))),
+            "{operation}"
+        );
+        assert!(prompt.lines().all(|line| line.len() <= 120), "{operation}");
+    }
+}
+
+fn packet() -> Packet {
+    Packet {
+        selected: Vec::new(),
+        context: "# Packet\n".to_owned(),
+        files_loaded: 0,
+        near_misses: Vec::new(),
+        notices: Vec::new(),
+        digests: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn the_first_message_says_the_request_before_and_after_the_packet() {
+    let target = Target::TaskIn {
+        task: "Split it".to_owned(),
+        path: "src/a\n`b.py".to_owned(),
+    };
+    insta::assert_snapshot!(user_message(Operation::Refactor, "shop", &target, Some("errors"), &packet()), @"
+    # Request
+
+    Operation: refactor
+    Target: `src/a��b.py`
+    Task:
+    Split it
+    Focus: errors
+
+    # Packet
+
+    Carry out the request above, check the result, and report.
+    ");
+}
+
+#[test]
+fn the_first_message_of_each_kind_of_target() {
+    let path = || "src/app.py".to_owned();
+    let task = || "Make the storage replaceable".to_owned();
+    let messages = [
+        (Operation::Explain, Target::Root, Some(" ")),
+        (Operation::Explain, Target::Directory("src".to_owned()), None),
+        (Operation::Explain, Target::File(path()), Some("error handling")),
+        (Operation::Architect, Target::Task(task()), None),
+        (
+            Operation::Refactor,
+            Target::TaskIn {
+                task: task(),
+                path: path(),
+            },
+            None,
+        ),
+        (Operation::TestGen, Target::File(path()), None),
+    ]
+    .map(|(operation, target, focus)| user_message(operation, "shop", &target, focus, &packet()));
+    insta::assert_snapshot!(messages.join("\n=====\n\n"), @"
+    # Request
+
+    Operation: explain
+    Target: the whole repository `shop`
+
+    # Packet
+
+    Explain the target of the request above, with citations as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: explain
+    Target: the directory `src`
+
+    # Packet
+
+    Explain the target of the request above, with citations as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: explain
+    Target: the file `src/app.py`
+    Focus: error handling
+
+    # Packet
+
+    Explain the target of the request above, with citations as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: architect
+    Task:
+    Make the storage replaceable
+
+    # Packet
+
+    Answer the task of the request above for this repository, with proposals in the given form, each with a place as `path:line`.
+
+    =====
+
+    # Request
+
+    Operation: refactor
+    Target: `src/app.py`
+    Task:
+    Make the storage replaceable
+
+    # Packet
+
+    Carry out the request above, check the result, and report.
+
+    =====
+
+    # Request
+
+    Operation: test-gen
+    Target: the file `src/app.py`
+
+    # Packet
+
+    Write the tests for the target of the request above, check them, and report.
+    ");
+}
+
+#[test]
+fn proposals_without_a_place_are_sent_back_by_number() {
+    let unplaced = |number, why: &str| proposals::Unplaced {
+        number,
+        title: "Not repeated to the model".to_owned(),
+        why: why.to_owned(),
+    };
+    let some = [
+        unplaced(2, "`src/a.py:900` does not hold (the file has 120 lines)"),
+        unplaced(3, "it cites no place"),
+    ];
+    insta::assert_snapshot!(correction(&some), @"
+    These proposals of your answer name no place that exists:
+
+    - Proposal 2: `src/a.py:900` does not hold (the file has 120 lines)
+    - Proposal 3: it cites no place
+
+    Look with the tools. Then write these proposals again, and only these, whole, in the same form and with the same numbers, each with at least one citation as `path:line` of lines that you have seen. If a proposal does not apply to this repository after all, write its heading and below it `Withdrawn:` with the reason. What you wrote before stays above; do not repeat or mention it.
+    ");
+    insta::assert_snapshot!(correction(&[]), @"
+    Your answer names no place of this repository, and no proposals in the form `## 1. Title`. Look with the tools, then write your proposals in that form, each with at least one citation as `path:line` of lines that you have seen. If there is nothing to propose, say where the code already has what the task asks for. What you wrote before stays above; do not repeat it.
+    ");
+}

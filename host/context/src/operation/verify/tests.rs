@@ -1,0 +1,258 @@
+use std::fs;
+use std::sync::Arc;
+
+use super::*;
+use tool_repository::Options;
+
+fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, Arc<Repository>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (path, content) in files {
+        let place = folder.path().join(path);
+        fs::create_dir_all(place.parent().expect("it has one")).expect("the folder is ours");
+        fs::write(place, content).expect("the folder is ours");
+    }
+    let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
+    (folder, repository)
+}
+
+fn line(files: &[(&str, &str)], text: &str) -> String {
+    let (_folder, repository) = repository(files);
+    let checked = check(text, &repository, &CancellationToken::new()).expect("it can be listed");
+    checked.line()
+}
+
+const FILES: [(&str, &str); 9] = [
+    ("src/a.py", "1\n2\n3\n"),
+    ("src/b.py", "1\n2\n3"),
+    ("src/core/only.py", "1\r\n2\r\n"),
+    ("src/util.py", "1\n"),
+    ("tests/util.py", "1\n2\n"),
+    ("empty.py", ""),
+    ("bin/tool", "#!\n"),
+    ("src/thing", "a file without a known sort\n"),
+    (".env", "A=1\n"),
+];
+
+#[test]
+fn a_path_with_spaces_is_the_file_of_that_name() {
+    const SPACED: [(&str, &str); 3] = [
+        ("src/my file.py", "1\n2\n"),
+        ("My notes (old)/to do.md", "1\n"),
+        ("file.py", "1\n2\n3\n4\n"),
+    ];
+    for text in [
+        "`src/my file.py:1`",
+        "`src/my file.py`:2",
+        "(src/my file.py:1-2)",
+        "\"src/my file.py:2\"",
+        "as 'src/my file.py' line 2 has it",
+        "It is done in src/my file.py:1.",
+        "**My notes (old)/to do.md:1**",
+        "see file.py:4",
+    ] {
+        assert_eq!(line(&SPACED, text), "1 of 1 citations hold.", "{text}");
+    }
+    insta::assert_snapshot!(
+        ["`src/my file.py:3`", "the other file.py:5"].map(|text| line(&SPACED, text)).join("\n"),
+        @"
+    0 of 1 citations hold; does not hold: `src/my file.py:3` (the file has 2 lines).
+    0 of 1 citations hold; does not hold: `file.py:5` (the file has 4 lines).
+    "
+    );
+}
+
+#[test]
+fn a_path_with_signs_is_the_file_of_that_name() {
+    const NAMES: [&str; 12] = [
+        "src copy/util (1).ts",
+        "@scope/a,b.ts",
+        "it's.py",
+        "a#b.py",
+        "a+b=c.py",
+        "x:y.py",
+        "a!b.py",
+        "a~b.py",
+        "a;b.py",
+        "a&b.tsx",
+        "{id}.py",
+        "%5B.tsx",
+    ];
+    let files = NAMES.map(|name| (name, "1\n"));
+    for name in NAMES {
+        for text in [
+            format!("`{name}:1`"),
+            format!("`{name}`:1"),
+            format!("It is done in {name}:1."),
+        ] {
+            assert_eq!(line(&files, &text), "1 of 1 citations hold.", "{text}");
+        }
+    }
+    assert!(line(&files, "`isn't.py:1`").starts_with("0 of 1"));
+}
+
+#[test]
+fn a_line_holds_from_the_first_to_the_last() {
+    for text in [
+        "src/a.py:1",
+        "src/a.py:3",
+        "src/b.py:3",
+        "src/a.py:1-3",
+        "src/a.py#L2-L3",
+        "./src//a.py:2",
+        "[a](src/a.py#L3)",
+        "src\\a.py:1",
+        "`src/a.py`:3",
+        "src/a.py (lines 1-3)",
+        "`a.py`: 3",
+        "bin/tool line 1",
+    ] {
+        assert_eq!(line(&FILES, text), "1 of 1 citations hold.", "{text}");
+    }
+    insta::assert_snapshot!(
+        ["src/a.py:4", "src/a.py:0", "src/a.py:0-2", "src/a.py:3-2", "src/a.py:2-4", "src/b.py:4", "empty.py:1",
+         "src/util.py:2", "src/a.py:99999999999999999999", "`src/a.py`:4", "src/a.py line 4", "src/a.py:1,99",
+         "a.py: 4", "src/a.py:1 to 4"]
+            .map(|text| line(&FILES, text))
+            .join("\n"),
+        @"
+        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/a.py:0` (lines are counted from 1).
+        0 of 1 citations hold; does not hold: `src/a.py:0-2` (lines are counted from 1).
+        0 of 1 citations hold; does not hold: `src/a.py:3-2` (the range ends before it begins).
+        0 of 1 citations hold; does not hold: `src/a.py:2-4` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/b.py:4` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `empty.py:1` (the file is empty).
+        0 of 1 citations hold; does not hold: `src/util.py:2` (the file has 1 line).
+        0 of 1 citations hold; does not hold: `src/a.py:18446744073709551615` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
+        1 of 2 citations hold; does not hold: `src/a.py:99` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `a.py:4` (the file has 3 lines).
+        0 of 1 citations hold; does not hold: `src/a.py:1-4` (the file has 3 lines).
+        "
+    );
+}
+
+#[test]
+fn what_is_not_there_or_not_to_be_seen_does_not_hold() {
+    insta::assert_snapshot!(
+        ["src/none.py:1", ".env:1", "../a.py:1", "/etc/hosts.conf:1", "/etc/passwd:1", "C:\\a.py:1", "src/core.py:1", "node.d/x.py:2"]
+            .map(|text| line(&FILES, text))
+            .join("\n"),
+        @"
+        0 of 1 citations hold; does not hold: `src/none.py:1` (there is no such file).
+        0 of 1 citations hold; does not hold: `.env:1` (it holds environment variables, which are often secrets).
+        0 of 1 citations hold; does not hold: `../a.py:1` (it lies outside the repository).
+        0 of 1 citations hold; does not hold: `/etc/hosts.conf:1` (it lies outside the repository).
+        0 of 1 citations hold; does not hold: `/etc/passwd:1` (it lies outside the repository).
+        0 of 1 citations hold; does not hold: `/a.py:1` (it lies outside the repository).
+        0 of 1 citations hold; does not hold: `src/core.py:1` (there is no such file).
+        0 of 1 citations hold; does not hold: `node.d/x.py:2` (there is no such file).
+        "
+    );
+}
+
+#[test]
+fn a_name_without_its_folder_holds_where_only_one_file_ends_so() {
+    assert_eq!(line(&FILES, "only.py:2"), "1 of 1 citations hold.");
+    assert_eq!(line(&FILES, "core/only.py:2"), "1 of 1 citations hold.");
+    insta::assert_snapshot!(
+        ["only.py:3", "nly.py:1", "util.py:1", "re/only.py:1"].map(|text| line(&FILES, text)).join("\n"),
+        @"
+        0 of 1 citations hold; does not hold: `only.py:3` (the file has 2 lines).
+        0 of 1 citations hold; does not hold: `nly.py:1` (there is no such file).
+        0 of 1 citations hold; does not hold: `util.py:1` (2 files end in that name, such as `src/util.py` and `tests/util.py`).
+        0 of 1 citations hold; does not hold: `re/only.py:1` (there is no such file).
+        "
+    );
+    let exact_first = [("util.py", "1\n"), ("src/util.py", "1\n2\n")];
+    assert_eq!(line(&exact_first, "util.py:1"), "1 of 1 citations hold.");
+    assert_eq!(
+        line(&exact_first, "util.py:2"),
+        "0 of 1 citations hold; does not hold: `util.py:2` (the file has 1 line)."
+    );
+}
+
+#[test]
+fn what_only_looks_like_a_citation_counts_where_there_is_such_a_file() {
+    assert_eq!(
+        line(&FILES, "bin/tool:1 and localhost:8000 at 12:30"),
+        "1 of 1 citations hold."
+    );
+    assert_eq!(
+        line(&FILES, "thing:9"),
+        "0 of 1 citations hold; does not hold: `thing:9` (the file has 1 line)."
+    );
+    let none = "No citations: this answer names no place in the repository by which it could be checked.";
+    assert_eq!(line(&FILES, "localhost:8000, see http://host/a.py:12"), none);
+    assert_eq!(line(&FILES, "src:1 core:2"), none);
+    assert_eq!(line(&FILES, "none.py: 4, `a.py`: 4 functions, /health:80"), none);
+}
+
+#[test]
+fn each_place_counts_once_and_a_long_list_is_cut() {
+    assert_eq!(
+        line(&FILES, "src/a.py:1 `src/a.py:1` src/a.py#L1 src/a.py:2"),
+        "2 of 2 citations hold."
+    );
+    let many: Vec<String> = (1..=limits::CITATIONS_NAMED_MAX + 5)
+        .map(|n| format!("no{n}.py:1"))
+        .collect();
+    let line = line(&FILES, &many.join(" "));
+    assert!(
+        line.starts_with("0 of 25 citations hold; do not hold: `no1.py:1` (there is no such file), "),
+        "{line}"
+    );
+    assert!(line.ends_with(" and 5 more."), "{line}");
+}
+
+#[test]
+fn an_ignored_file_exists_and_is_not_found_by_its_name_alone() {
+    let files = [
+        (".gitignore", "out/\n"),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        ("out/made.py", "1\n"),
+    ];
+    assert_eq!(line(&files, "out/made.py:1"), "1 of 1 citations hold.");
+    assert_eq!(
+        line(&files, "made.py:1"),
+        "0 of 1 citations hold; does not hold: `made.py:1` (there is no such file)."
+    );
+}
+
+#[test]
+fn a_check_can_be_cancelled() {
+    let (_folder, repository) = repository(&FILES);
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    assert!(check("src/a.py:1", &repository, &cancel).is_err());
+}
+
+#[test]
+fn reading_is_bounded() {
+    let (_folder, repository) = repository(&FILES);
+    let cancel = CancellationToken::new();
+    let mut files = Files::new(&repository, ["src/a.py"].into_iter(), &cancel);
+    files.bytes_left = 3;
+    assert!(matches!(files.length("src/a.py", 3), Ok(Err(Missing::Unread(_)))));
+    assert_eq!(files.bytes_left, 0);
+}
+
+#[test]
+fn all_that_is_read_of_cited_files_is_bounded() {
+    let (_folder, repository) = repository(&FILES);
+    let cancel = CancellationToken::new();
+    let files = Files::new(&repository, std::iter::empty(), &cancel);
+    assert_eq!(files.bytes_left, crate::limits::CITED_BYTES_MAX);
+}
+
+#[test]
+fn the_tree_is_listed_only_for_a_citation_that_names_no_file_by_its_whole_path() {
+    let (_folder, repository) = repository(&FILES);
+    let cancel = CancellationToken::new();
+    let mut files = Files::new(&repository, ["src/a.py", "a.py"].into_iter(), &cancel);
+    assert!(matches!(files.length("src/a.py", 1), Ok(Ok(_))));
+    assert!(!files.is_listed);
+    assert!(matches!(files.length("a.py", 1), Ok(Ok(_))));
+    assert!(files.is_listed);
+}

@@ -1,0 +1,211 @@
+//! What a task says: words with weights, names that look like code, and paths.
+//!
+//! Read once a selection, from the task alone. How the words are found in files is `facts`' business.
+
+use std::collections::HashMap;
+
+use super::weights::Weights;
+use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
+use tool_repository::file_role::file_name;
+use tool_repository::file_role::stem as file_stem;
+
+/// What a task says, split into weighted words.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query {
+    pub(super) terms: Vec<Term>,
+    /// Hashes of the stems with the places of their terms, sorted.
+    pub(super) index: Vec<(u32, u16)>,
+    /// Names that look like code, in the joined form of [`joined`], with the form as written.
+    pub(super) names: HashMap<String, Name>,
+    /// Hashes of the keys of `names`, sorted: most names of a tree are none of them, and need not be joined to see it.
+    name_hashes: Vec<u32>,
+    /// Paths and parts of paths as written, lower case.
+    pub(super) paths: Vec<String>,
+    /// True where the task is about tests themselves.
+    pub about_tests: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Term {
+    /// As the task has it, in lower case.
+    pub(super) word: String,
+    pub(super) weight: f64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Name {
+    pub(super) written: String,
+    pub(super) weight: f64,
+}
+
+impl Query {
+    /// Reads a task: its first line says most, code says more than prose, and words that every task uses say little.
+    pub(crate) fn new(task: &str, weights: &Weights) -> Self {
+        let mut query = Self::default();
+        let mut lines = task
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !is_trailer(line));
+        let title = lines.next().unwrap_or("");
+        query.read_line(title, 1.0, weights);
+        for line in lines {
+            query.read_line(line, weights.body, weights);
+        }
+        query.about_tests = is_about_tests(title);
+        query.name_hashes = query.names.keys().map(|name| hash(name.as_bytes())).collect();
+        query.name_hashes.sort_unstable();
+        query
+    }
+
+    /// True where the task says nothing that could be looked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// True where the task says the file's name or path, so that it is worth reading whatever its kind.
+    pub(crate) fn names_part_of(&self, path: &str) -> bool {
+        let name = file_name(path);
+        let stem = file_stem(name);
+        let mut folded = 0;
+        split(stem.as_bytes(), |word, _| folded = hash(word));
+        if self.says_name(stem, folded) {
+            return true;
+        }
+        if self.paths.is_empty() {
+            return false;
+        }
+        let (path, name) = (path.to_ascii_lowercase(), name.to_ascii_lowercase());
+        let mut said = self.paths.iter();
+        said.any(|said| path.ends_with(said.as_str()) || said.ends_with(&name))
+    }
+
+    /// The term of a lower-case word, where the task says it.
+    pub(super) fn term(&self, word: &[u8]) -> Option<u16> {
+        let hash = hash(stem(word));
+        let place = self.index.binary_search_by_key(&hash, |known| known.0).ok()?;
+        Some(self.index[place].1)
+    }
+
+    /// True where the task says a name whole, however it is written. `folded` is the name as [`split`] joins it.
+    pub(super) fn says_name(&self, name: &str, folded: u32) -> bool {
+        // What `split` cuts or leaves in place is looked up by its own joined form.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
+        let usual = name.len() <= IDENTIFIER_BYTES_MAX && name.bytes().all(is_plain);
+        (!usual || self.name_hashes.binary_search(&folded).is_ok()) && self.names.contains_key(&joined(name))
+    }
+
+    fn read_line(&mut self, line: &str, weight: f64, weights: &Weights) {
+        for token in
+            line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | '[' | ']' | '{' | '}'))
+        {
+            let quoted = token.contains('`');
+            let token = token.trim_matches(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.' || c == '/'));
+            let token = token.trim_end_matches(['.', ':', '\'']);
+            if token.contains("://") || is_reference(token) {
+                continue;
+            }
+            if token.contains('/') || has_extension(token) {
+                self.paths.push(token.trim_start_matches("./").to_ascii_lowercase());
+            }
+            for run in token.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')) {
+                let run = run.trim_matches('-');
+                let code =
+                    quoted || run.contains('_') || token.contains('.') && !run.is_empty() || has_inner_capital(run);
+                self.read_run(run, weight * if code { weights.code } else { 1.0 }, code, weights);
+            }
+        }
+    }
+
+    fn read_run(&mut self, run: &str, weight: f64, code: bool, weights: &Weights) {
+        if run.len() < 2 || self.terms.len() + 8 > TERMS_MAX {
+            return;
+        }
+        let mut count = 0;
+        for part in run.split('-') {
+            split(part.as_bytes(), |word, whole| {
+                count += 1;
+                if !whole && !code && is_function_word(word) {
+                    return;
+                }
+                let stemmed = stem(word);
+                let common = !whole && !code && is_common(word);
+                self.add(stemmed, word, weight * if common { weights.common } else { 1.0 });
+            });
+        }
+        let joined = joined(run);
+        let plain = count == 1 && !is_common(joined.as_bytes()) && !is_function_word(joined.as_bytes());
+        if code || run.contains('-') || plain {
+            let weight = weight * if code || run.contains('-') { 1.0 } else { weights.plain };
+            let name = self.names.entry(joined).or_insert(Name {
+                written: run.to_owned(),
+                weight: 0.0,
+            });
+            name.weight = name.weight.max(weight);
+        }
+    }
+
+    fn add(&mut self, stemmed: &[u8], word: &[u8], weight: f64) {
+        let hash = hash(stemmed);
+        let at = match self.index.binary_search_by_key(&hash, |known| known.0) {
+            Ok(place) => self.index[place].1,
+            Err(place) => {
+                let at = self.terms.len() as u16;
+                self.index.insert(place, (hash, at));
+                self.terms.push(Term {
+                    word: String::from_utf8_lossy(word).into_owned(),
+                    weight,
+                });
+                at
+            }
+        };
+        let term = &mut self.terms[usize::from(at)];
+        term.weight = term.weight.max(weight);
+    }
+}
+
+/// Most terms of a task that count; a longer one repeats itself.
+const TERMS_MAX: usize = 400;
+
+/// `Signed-off-by: …` and the like.
+fn is_trailer(line: &str) -> bool {
+    line.split_once(": ")
+        .is_some_and(|(key, _)| key.contains('-') && key.to_ascii_lowercase().ends_with("-by"))
+}
+
+/// `#123`, `GH-12`, a commit hash, a version.
+fn is_reference(token: &str) -> bool {
+    let digits = token.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let hexadecimal =
+        token.len() >= 7 && token.bytes().all(|b| b.is_ascii_hexdigit()) && token.bytes().any(|b| b.is_ascii_digit());
+    hexadecimal
+        || !digits.is_empty()
+            && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+            && token.len() - digits.len() <= 3
+}
+
+fn has_extension(token: &str) -> bool {
+    tool_repository::file_role::language(token).is_some()
+        && token.rsplit_once('.').is_some_and(|(stem, _)| !stem.is_empty())
+}
+
+/// True where a task wants tests changed, not code that also has tests.
+fn is_about_tests(title: &str) -> bool {
+    let lower = title.to_ascii_lowercase();
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let names_one = words
+        .iter()
+        .any(|word| word.starts_with("test_") || word.ends_with("_test"));
+    let phrase = [
+        "test suite",
+        "the tests",
+        "unit tests",
+        "flaky",
+        "test fixtures",
+        "test coverage",
+        "integration tests",
+    ];
+    names_one || phrase.iter().any(|phrase| lower.contains(phrase))
+}

@@ -1,0 +1,100 @@
+//! The lines of a file that a task is most about.
+
+use std::ops::Range;
+
+use super::Statistics;
+use crate::facts::Facts;
+use crate::index::BLOCK_LINES;
+use crate::weights::Weights;
+
+/// Blocks of one window: 50 lines hold a function with what is around it.
+pub(super) const WINDOW_BLOCKS: usize = 5;
+
+/// Longer definitions are no region, but hold some.
+const DEFINITION_BLOCKS_MAX: usize = 12;
+
+/// Part of a file: its blocks, and the lines that it shows.
+#[derive(Debug, Clone)]
+struct Window {
+    blocks: Range<usize>,
+    lines: (u32, u32),
+}
+
+impl Window {
+    fn at(start: usize) -> Self {
+        let end = start + WINDOW_BLOCKS;
+        Self {
+            blocks: start..end,
+            lines: (start as u32 * BLOCK_LINES + 1, end as u32 * BLOCK_LINES),
+        }
+    }
+
+    /// A definition, where it is known how far it goes and where it is no longer than a region.
+    fn of_definition((line, end_line): (u32, u32)) -> Option<Self> {
+        let block = |line: u32| (line.saturating_sub(1) / BLOCK_LINES) as usize;
+        let blocks = block(line)..block(end_line) + 1;
+        (end_line > line && blocks.len() <= DEFINITION_BLOCKS_MAX).then_some(Self {
+            blocks,
+            lines: (line, end_line),
+        })
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.lines.0 <= other.lines.1 && other.lines.0 <= self.lines.1
+    }
+}
+
+/// Windows of a file by their scores, best first and not overlapping: runs of lines, and whole definitions that share
+/// words with the task.
+pub(super) fn windows(facts: &Facts, statistics: &Statistics, weights: &Weights) -> Vec<(u32, u32, f64)> {
+    let last = facts.hits.last().map_or(0, |hit| hit.0 as usize);
+    let first = facts.hits.first().map_or(0, |hit| hit.0 as usize);
+    let fixed = ((first + 1).saturating_sub(WINDOW_BLOCKS)..=last).map(Window::at);
+    let defined = facts
+        .definitions
+        .iter()
+        .filter_map(|one| Window::of_definition((one.line, one.end_line)));
+    let mut scored: Vec<(Window, f64)> = fixed
+        .chain(defined)
+        .map(|window| (window.clone(), value(&window, facts, statistics, weights)))
+        .filter(|(_, value)| *value > 0.0)
+        .collect();
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.lines.cmp(&b.0.lines)));
+    let mut chosen: Vec<(Window, f64)> = Vec::new();
+    for (window, value) in scored {
+        if chosen.len() == WINDOWS_MAX {
+            break;
+        }
+        if chosen.iter().all(|(other, _)| !other.overlaps(&window)) {
+            chosen.push((window, value));
+        }
+    }
+    let lines = |(window, value): (Window, f64)| (window.lines.0, window.lines.1, value);
+    chosen.into_iter().map(lines).collect()
+}
+
+/// BM25 of a window's words.
+fn value(window: &Window, facts: &Facts, statistics: &Statistics, weights: &Weights) -> f64 {
+    let Range { start, end } = window.blocks;
+    let from = facts.hits.partition_point(|hit| (hit.0 as usize) < start);
+    let mut counts: Vec<(u16, u32)> = Vec::new();
+    for (_, term, count) in facts.hits[from..].iter().take_while(|hit| (hit.0 as usize) < end) {
+        match counts.iter_mut().find(|(known, _)| known == term) {
+            Some((_, sum)) => *sum += u32::from(*count),
+            None => counts.push((*term, u32::from(*count))),
+        }
+    }
+    let length: u32 = facts.blocks[start.min(facts.blocks.len())..end.min(facts.blocks.len())]
+        .iter()
+        .sum();
+    let norm = weights.k1 * (0.5 + 0.5 * f64::from(length) / statistics.window_mean.max(1.0));
+    counts
+        .iter()
+        .map(|(term, count)| {
+            f64::from(*count) * (weights.k1 + 1.0) / (f64::from(*count) + norm) * statistics.rarity[usize::from(*term)]
+        })
+        .sum()
+}
+
+/// Windows kept of a file: what a packet could show of it.
+const WINDOWS_MAX: usize = 12;

@@ -1,0 +1,429 @@
+//! The rule of each operation: which 4 to 6 files, in which order, and why.
+//!
+//! With a task, files are ranked by it. Without one, they come from key files, entry points and the graph of imports,
+//! and only the files that this takes are read. Nothing here knows tokens: what of a file is shown is `packet`'s.
+
+mod graph;
+mod keys;
+mod ranked;
+mod tested;
+
+use std::collections::HashMap;
+
+use super::Target;
+use super::Tree;
+use super::query::Query;
+use super::weights::WEIGHTS;
+use crate::limits::{CENTRAL_FILES_READ_MAX, SELECTED_FILES_MAX, SELECTED_FILES_MIN};
+use tool_core::api::Operation;
+use tool_repository::file_role::{self, Role, parent};
+
+/// A file with the reasons for it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Choice {
+    pub(super) path: String,
+    pub(super) score: f64,
+    pub(super) reasons: Vec<String>,
+    /// Windows of lines that matter most, best first: first and last line, score.
+    pub(super) windows: Vec<(u32, u32, f64)>,
+}
+
+/// The outcome of a selection.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Selection {
+    pub(super) chosen: Vec<Choice>,
+    pub(super) near: Vec<Choice>,
+    pub(super) notices: Vec<String>,
+}
+
+/// Near misses that are kept.
+const NEAR_MISSES_MAX: usize = 8;
+
+/// Chooses by the operation's rule; `included` comes first, whatever the rule says.
+pub(super) fn select(
+    tree: &Tree<'_>,
+    operation: Operation,
+    target: &Target,
+    focus: Option<&str>,
+    included: &[&str],
+) -> Selection {
+    let place = Place::of(tree, target);
+    let words = [target.task(), focus]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("\n");
+    let query = Query::new(&words, &WEIGHTS);
+    let mut draft = Draft::new(tree);
+    for path in included {
+        draft.take(path, f64::from(u16::MAX), "asked for by --include");
+    }
+    match (operation, &place) {
+        (Operation::TestGen, Place::File(path)) => draft.test_gen(path, &query),
+        (_, Place::File(path)) => draft.one_file(path, &query),
+        (Operation::Refactor, _) => draft.refactor(&place, &query),
+        _ => draft.overview(&place, &query),
+    }
+    draft.finish(&place)
+}
+
+/// Where an operation works.
+#[derive(Debug, Clone, PartialEq)]
+enum Place {
+    /// The empty path is the root.
+    Directory(String),
+    File(String),
+}
+
+impl Place {
+    fn of(tree: &Tree<'_>, target: &Target) -> Self {
+        let below = |path: &str| !tree.below(path).is_empty();
+        match target {
+            Target::Root | Target::Task(_) => Self::Directory(String::new()),
+            Target::Directory(path) => Self::Directory(path.clone()),
+            Target::File(path) => Self::File(path.clone()),
+            // A path that is in no list can be an ignored file; an ignored directory has nothing to choose from.
+            Target::TaskIn { path, .. } if below(path) => Self::Directory(path.clone()),
+            Target::TaskIn { path, .. } => Self::File(path.clone()),
+        }
+    }
+
+    fn directory(&self) -> &str {
+        match self {
+            Self::Directory(path) => path,
+            Self::File(path) => parent(path),
+        }
+    }
+}
+
+/// A selection in the making.
+struct Draft<'t, 'a> {
+    tree: &'t Tree<'a>,
+    chosen: Vec<Choice>,
+    near: Vec<Choice>,
+    notices: Vec<String>,
+    /// Windows of files that a task was looked for in.
+    windows: HashMap<String, Vec<(u32, u32, f64)>>,
+    /// True where files were left out that a later selection will know.
+    is_incomplete: bool,
+}
+
+impl<'t, 'a> Draft<'t, 'a> {
+    fn new(tree: &'t Tree<'a>) -> Self {
+        Self {
+            tree,
+            chosen: Vec::new(),
+            near: Vec::new(),
+            notices: Vec::new(),
+            windows: HashMap::new(),
+            is_incomplete: false,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.chosen.len() >= SELECTED_FILES_MAX
+    }
+
+    /// Takes a file, or notes it as a near miss; adds the reason where it is taken already.
+    fn take(&mut self, path: &str, score: f64, reason: impl Into<String>) {
+        if let Some(known) = self.chosen.iter_mut().find(|choice| choice.path == path) {
+            let reason = reason.into();
+            if !known.reasons.contains(&reason) {
+                known.reasons.push(reason);
+            }
+            return;
+        }
+        let choice = Choice {
+            path: path.to_owned(),
+            score,
+            reasons: vec![reason.into()],
+            windows: Vec::new(),
+        };
+        self.take_choice(choice);
+    }
+
+    fn take_choice(&mut self, choice: Choice) {
+        let known = self
+            .chosen
+            .iter()
+            .chain(&self.near)
+            .any(|known| known.path == choice.path);
+        if known {
+            return;
+        }
+        if !self.is_full() {
+            self.chosen.push(choice);
+        } else if self.near.len() < NEAR_MISSES_MAX {
+            self.near.push(choice);
+        }
+    }
+
+    fn finish(mut self, place: &Place) -> Selection {
+        for choice in self.chosen.iter_mut().chain(&mut self.near) {
+            if choice.windows.is_empty() {
+                choice.windows = self.windows.remove(&choice.path).unwrap_or_default();
+            }
+            if choice.reasons.is_empty() {
+                choice.reasons.push("fits the task, by no single word".to_owned());
+            }
+        }
+        self.tell_what_has_no_tree();
+        let count = self.chosen.len();
+        if count < SELECTED_FILES_MIN {
+            let place = match place.directory() {
+                "" => "in the repository".to_owned(),
+                directory => format!("around `{directory}`"),
+            };
+            let files = if count == 1 { "file was" } else { "files were" };
+            self.notices.push(format!(
+                "Only {count} {files} selected: there are no others of use {place}"
+            ));
+        }
+        Selection {
+            chosen: self.chosen,
+            near: self.near,
+            notices: self.notices,
+        }
+    }
+
+    /// Says so where symbols come from lines that will come from syntax trees. A missing file is the greater lack.
+    fn tell_what_has_no_tree(&mut self) {
+        let count = self.tree.source.treeless();
+        if count > 0 && !self.is_incomplete {
+            let files = if count == 1 { "file is" } else { "files are" };
+            self.notices.push(format!(
+                "The symbols of {count} {files} known by text alone so far; a selection in some seconds will have them \
+                 by syntax tree"
+            ));
+        }
+    }
+
+    /// Files of the target directory, ranked by the task where there is one, else by how central they are.
+    fn refactor(&mut self, place: &Place, query: &Query) {
+        let directory = place.directory();
+        if query.is_empty() {
+            for (path, score) in self.central(directory, &[]) {
+                self.take(&path, score, "central in the target directory");
+            }
+        } else {
+            for choice in self.ranked(directory, query) {
+                self.take_choice(choice);
+            }
+        }
+        self.own(directory);
+        self.fill(directory);
+    }
+
+    /// Key files and entry points, then what the task is about, or what is central to them.
+    fn overview(&mut self, place: &Place, query: &Query) {
+        let directory = place.directory();
+        let keys = self.key_files(directory);
+        let mut entries = self.entry_points(directory);
+        let ranked = if query.is_empty() {
+            Vec::new()
+        } else {
+            self.ranked(directory, query)
+        };
+        if !ranked.is_empty() {
+            // Among entry points, those that the task is about come first.
+            let at = |path: &str| {
+                ranked
+                    .iter()
+                    .position(|choice| choice.path == path)
+                    .unwrap_or(usize::MAX)
+            };
+            entries.sort_by_key(|(path, _, _)| at(path));
+        }
+        let (keys_max, entries_max) = if query.is_empty() { (2, 2) } else { (1, 1) };
+        for path in keys.iter().take(keys_max) {
+            self.take(path, 1.0, "key file");
+        }
+        for (path, _, reason) in entries.iter().take(entries_max) {
+            self.take(path, 1.0, reason.clone());
+        }
+        for choice in ranked {
+            self.take_choice(choice);
+        }
+        let starts: Vec<usize> = entries.iter().filter_map(|(path, _, _)| self.tree.find(path)).collect();
+        let reason = if starts.is_empty() {
+            "central, by imports"
+        } else {
+            "central to the entry points, by imports"
+        };
+        for (path, score) in self.central(directory, &starts) {
+            self.take(&path, score, reason);
+        }
+        for (path, _, reason) in &entries {
+            self.take(path, 0.5, reason.clone());
+        }
+        for path in &keys {
+            self.take(path, 0.5, "key file");
+        }
+        self.own(directory);
+        self.fill(directory);
+    }
+
+    /// The file, then the files that it imports and those that import it, then the nearest key file.
+    fn one_file(&mut self, path: &str, query: &Query) {
+        self.take(path, 1.0, "the target");
+        if !query.is_empty() {
+            self.look_for(path, query);
+        }
+        let graph = self.graph(&self.nearest(path, CENTRAL_FILES_READ_MAX));
+        let (imports, importers) = match self.tree.find(path) {
+            Some(at) => (graph.imports_of(at), graph.importers_of(at)),
+            None => (self.imports_of_unlisted(path), Vec::new()),
+        };
+        let reasons = ["imported by the target", "imports the target"];
+        let mut lists = [imports, importers].map(|list| self.by_centrality(list, &graph, path));
+        // In turn, so that both directions are seen.
+        while !self.is_full() && lists.iter().any(|list| !list.is_empty()) {
+            for (list, reason) in lists.iter_mut().zip(reasons) {
+                if !list.is_empty() && self.chosen.len() < SELECTED_FILES_MAX - 1 {
+                    let (path, score) = list.remove(0);
+                    self.take(&path, score, reason);
+                }
+            }
+            if self.chosen.len() >= SELECTED_FILES_MAX - 1 {
+                break;
+            }
+        }
+        if let Some(key) = self.key_files("").first() {
+            self.take(key, 0.5, "key file");
+        }
+        for (list, reason) in lists.into_iter().zip(reasons) {
+            for (path, score) in list {
+                self.take(&path, score, reason);
+            }
+        }
+        self.fill(parent(path));
+    }
+
+    /// Indices of the listed files below a directory.
+    fn indices(&self, directory: &str) -> std::ops::Range<usize> {
+        self.tree.below(directory)
+    }
+
+    fn is_test_code(&self, at: usize) -> bool {
+        self.tree.layout.roles[at] == Role::Test && file_role::is_code(self.tree.paths[at])
+    }
+
+    fn is_source(&self, at: usize) -> bool {
+        self.tree.layout.sources[at]
+    }
+
+    /// Where a target directory holds few or no sources, its other text files, whatever part they play: somebody who
+    /// names a directory of tests, documents or assets asks about those, not about code elsewhere.
+    fn own(&mut self, directory: &str) {
+        if directory.is_empty() {
+            return;
+        }
+        let mut own: Vec<(u8, usize, std::cmp::Reverse<u64>, usize)> = self
+            .indices(directory)
+            .filter(|at| self.tree.sizes[*at] > 0)
+            .map(|at| {
+                let path = self.tree.paths[at];
+                (
+                    order_in_a_target(self.tree.layout.roles[at]),
+                    distance(directory, path),
+                    std::cmp::Reverse(self.tree.sizes[at]),
+                    at,
+                )
+            })
+            .collect();
+        own.sort_unstable();
+        for (_, _, _, at) in own.into_iter().take(OWN_FILES_LOOKED_AT_MAX) {
+            if self.chosen.len() >= SELECTED_FILES_MIN {
+                return;
+            }
+            let path = self.tree.paths[at];
+            if file_role::language(path).is_some() || self.tree.text(path).is_some() {
+                self.take(path, 0.3, "in the target directory");
+            }
+        }
+    }
+
+    /// Where fewer files than wanted were found: what the chosen ones import, then sources nearby, then any text file,
+    /// nearest first.
+    fn fill(&mut self, directory: &str) {
+        if self.chosen.len() >= SELECTED_FILES_MIN {
+            return;
+        }
+        let chosen: Vec<usize> = self
+            .chosen
+            .iter()
+            .filter_map(|choice| self.tree.find(&choice.path))
+            .collect();
+        let graph = self.graph(&chosen);
+        let mut used: HashMap<usize, usize> = HashMap::new();
+        for at in chosen.iter().flat_map(|at| graph.imports_of(*at)) {
+            *used.entry(at).or_default() += 1;
+        }
+        let mut used: Vec<(usize, usize)> = used.into_iter().filter(|(at, _)| self.tree.sizes[*at] > 0).collect();
+        used.sort_by_key(|(at, count)| (std::cmp::Reverse(*count), *at));
+        for (at, _) in used {
+            if self.chosen.len() < SELECTED_FILES_MIN {
+                self.take(self.tree.paths[at], 0.2, "imported by the chosen files");
+            }
+        }
+        let mut others: Vec<(u8, usize, std::cmp::Reverse<u64>, &str)> = (0..self.tree.paths.len())
+            .filter(|at| self.tree.sizes[*at] > 0 && file_role::language(self.tree.paths[*at]).is_some())
+            .filter_map(|at| Some((order_of_filling(self.tree.layout.roles[at])?, at)))
+            .map(|(order, at)| {
+                let path = self.tree.paths[at];
+                (
+                    order,
+                    distance(directory, path),
+                    std::cmp::Reverse(self.tree.sizes[at]),
+                    path,
+                )
+            })
+            .collect();
+        others.sort_unstable();
+        for (_, _, _, path) in others {
+            if self.chosen.len() >= SELECTED_FILES_MIN {
+                return;
+            }
+            self.take(path, 0.1, "nearby");
+        }
+    }
+}
+
+/// Files of a target directory that are tried: those without a known ending must be opened to see whether they are text.
+const OWN_FILES_LOOKED_AT_MAX: usize = 64;
+
+/// What is asked about where a directory is named: what people wrote there, generated files last.
+fn order_in_a_target(role: Role) -> u8 {
+    match role {
+        Role::Source | Role::Test | Role::Example => 0,
+        Role::Documentation | Role::Configuration => 1,
+        Role::Changelog | Role::Other => 2,
+        Role::Generated | Role::Vendored => 3,
+    }
+}
+
+fn order_of_filling(role: Role) -> Option<u8> {
+    match role {
+        Role::Source => Some(0),
+        Role::Documentation | Role::Configuration => Some(1),
+        Role::Test | Role::Example => Some(2),
+        Role::Changelog => Some(3),
+        Role::Generated | Role::Vendored | Role::Other => None,
+    }
+}
+
+/// Steps between a directory and a file: up to what they share, and down again.
+fn distance(directory: &str, path: &str) -> usize {
+    let parts = |path: &str| -> Vec<String> {
+        path.split('/')
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let (from, to) = (parts(directory), parts(parent(path)));
+    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    from.len() + to.len() - 2 * shared
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Files in the order of a task.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::keys::ENTRY_POINTS_MAX;
+use super::{Choice, Draft, NEAR_MISSES_MAX};
+use crate::Looked;
+use crate::facts::{Facts, is_candidate};
+use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
+use crate::query::Query;
+use crate::rank;
+use crate::weights::WEIGHTS;
+use tool_repository::file_role::Role;
+
+impl Draft<'_, '_> {
+    /// Files below a directory in the order of a task, with reasons. Reads them all, within the time there is.
+    pub(super) fn ranked(&mut self, directory: &str, query: &Query) -> Vec<Choice> {
+        let tree = self.tree;
+        let mut files: Vec<usize> = self
+            .indices(directory)
+            .filter(|at| {
+                let (role, is_written) = (tree.layout.roles[*at], tree.layout.written[*at]);
+                tree.sizes[*at] <= RANKED_FILE_BYTES_MAX && is_candidate(query, tree.paths[*at], role, is_written)
+            })
+            .collect();
+        // What the task names is read first, in case the time does not suffice for all.
+        files.sort_by_cached_key(|at| !query.names_part_of(tree.paths[*at]));
+        let looked = tree.each(&files, |at| {
+            let path = tree.paths[at];
+            Some(match tree.source.profile(path) {
+                Looked::Profile(profile) => Seen::Facts(Facts::of(query, &profile, tree.imports(path, &profile))),
+                Looked::Nothing => Seen::Nothing,
+                Looked::Later => Seen::Later,
+            })
+        });
+        self.tell_what_is_missing(directory, &files, &looked);
+        let mut facts: Vec<Option<Facts>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
+        for (at, seen) in files.iter().zip(looked) {
+            if let Some(Seen::Facts(measured)) = seen {
+                facts[*at] = Some(measured);
+            }
+        }
+        let choice = |ranked: rank::Ranked| Choice {
+            path: tree.paths[ranked.index as usize].to_owned(),
+            score: ranked.score,
+            reasons: ranked
+                .evidence
+                .into_iter()
+                .map(|(reason, score)| format!("{reason} ({score:.1})"))
+                .collect(),
+            windows: ranked.windows,
+        };
+        let most = SELECTED_FILES_MAX + NEAR_MISSES_MAX + ENTRY_POINTS_MAX;
+        let ranked = rank::rank(query, &tree.paths, &tree.layout.roles, &facts, &WEIGHTS, most);
+        ranked.into_iter().map(choice).collect()
+    }
+
+    /// Looks for the task in one file, so that its windows are known.
+    pub(super) fn look_for(&mut self, path: &str, query: &Query) {
+        let Looked::Profile(profile) = self.tree.source.profile(path) else {
+            return;
+        };
+        let facts = Facts::of(query, &profile, Arc::default());
+        let ranked = rank::rank(query, &[path], &[Role::Source], &[Some(facts)], &WEIGHTS, 1);
+        if let Some(first) = ranked.into_iter().next() {
+            self.windows.insert(path.to_owned(), first.windows);
+        }
+    }
+
+    /// Says so where not every file was looked at.
+    fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], looked: &[Option<Seen>]) {
+        let all = looked.len();
+        let later = files
+            .iter()
+            .zip(looked)
+            .filter(|(_, seen)| matches!(seen, Some(Seen::Later)));
+        let later: Vec<&str> = later.map(|(at, _)| self.tree.paths[*at]).collect();
+        let count = looked.iter().flatten().count() - later.len();
+        if self.tree.is_over() {
+            let notice = format!("The selection looked at {count} of {all} files before its time was up");
+            self.notices.push(notice);
+        } else if !later.is_empty() {
+            self.is_incomplete = true;
+            let notice = format!(
+                "The index of this repository is still being made: {count} of {all} files were considered. \
+                 Missing are {}; a selection in some seconds will know them",
+                places(directory, &later)
+            );
+            self.notices.push(notice);
+        }
+    }
+}
+
+/// Places that are named where files are missing.
+const PLACES_MAX: usize = 3;
+
+/// Where files lie, in a few words: the parts of the directory that hold most of them, with their numbers.
+fn places(directory: &str, paths: &[&str]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for path in paths {
+        let below = path.strip_prefix(directory).unwrap_or(path);
+        let begun = path.len() - below.trim_start_matches('/').len();
+        let end = path[begun..].find('/').map_or(begun, |length| begun + length);
+        *counts.entry(path[..end].trim_end_matches('/')).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let others: usize = counts.iter().skip(PLACES_MAX).map(|(_, count)| count).sum();
+    let place = |(place, count): &(&str, usize)| match *place {
+        "" => format!("{count} in the root"),
+        place => format!("{count} in `{place}`"),
+    };
+    let mut told: Vec<String> = counts.iter().take(PLACES_MAX).map(place).collect();
+    if others > 0 {
+        told.push(format!("{others} elsewhere"));
+    }
+    told.join(", ")
+}
+
+/// What came of looking for a task in a file.
+enum Seen {
+    Facts(Facts),
+    Nothing,
+    Later,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_files_are_missing_is_told_in_a_few_words() {
+        let paths = ["a.c", "d/e/f.c", "d/g.c", "x/a.c", "y/a.c", "y/b.c", "y/c.c", "z/a.c"];
+        assert_eq!(places("", &paths), "3 in `y`, 2 in `d`, 1 in the root, 2 elsewhere");
+        assert_eq!(places("d", &paths[1..3]), "1 in `d`, 1 in `d/e`");
+    }
+}

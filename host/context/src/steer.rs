@@ -1,0 +1,148 @@
+//! What the user says about the selection itself: files that must be in it, and files that must not.
+//!
+//! Patterns are globs on paths from the root; a pattern without a wildcard is a file, or a directory and all below it.
+//! Which of the included files come first is their order; how many there is room for is `select`'s rule.
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::limits::{STEER_FILES_MAX, STEER_PATTERN_BYTES_MAX, STEER_PATTERNS_MAX};
+use tool_core::api::codes;
+use tool_core::api::{Problem, SelectionRequest};
+use tool_repository::FileEntry;
+
+/// See the module. The default steers nothing.
+#[derive(Debug, Default)]
+pub struct Steer {
+    include: Vec<(String, GlobSet)>,
+    exclude: GlobSet,
+}
+
+impl Steer {
+    /// Reads the patterns of a request.
+    pub fn new(request: &SelectionRequest) -> Result<Self, Problem> {
+        let include = request.include.iter().map(|pattern| {
+            let globs = globs(std::slice::from_ref(pattern), "include")?;
+            Ok((pattern.clone(), globs))
+        });
+        if request.include.len() + request.exclude.len() > STEER_PATTERNS_MAX {
+            let message = format!("More than {STEER_PATTERNS_MAX} patterns to include and exclude");
+            return Err(Problem::new(codes::INVALID_REQUEST, message));
+        }
+        Ok(Self {
+            include: include.collect::<Result<_, Problem>>()?,
+            exclude: globs(&request.exclude, "exclude")?,
+        })
+    }
+
+    /// True where every file may be considered.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.exclude.is_empty()
+    }
+
+    /// True for a file that may be considered.
+    pub(super) fn keeps(&self, entry: &FileEntry) -> bool {
+        !self.exclude.is_match(&entry.path)
+    }
+
+    /// The files that must be in the selection, in the order of the patterns and then of their paths. A pattern that
+    /// matches nothing is an error: silence would look like consent. No more than there can be a use for are looked up.
+    pub(super) fn included<'a>(&self, paths: &[&'a str]) -> Result<Vec<&'a str>, Problem> {
+        let mut included: Vec<&str> = Vec::new();
+        for (pattern, globs) in &self.include {
+            let mut matching = paths.iter().copied().filter(|path| globs.is_match(path)).peekable();
+            if matching.peek().is_none() {
+                let message = format!("File not found: {pattern}");
+                let hint = "`--include` matches no file that can be selected; use a path or a glob from the root";
+                return Err(Problem::new(codes::FILE_NOT_FOUND, message).with_hint(hint));
+            }
+            while included.len() < STEER_FILES_MAX
+                && let Some(path) = matching.next()
+            {
+                if !included.contains(&path) {
+                    included.push(path);
+                }
+            }
+        }
+        Ok(included)
+    }
+}
+
+fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
+    let wrong = |pattern: &str, reason: String| {
+        let message = format!("The pattern `{pattern}` of `{option}` cannot be used: {reason}");
+        Problem::new(codes::INVALID_REQUEST, message).with_hint("for example `src/**/*.py`, or `docs`")
+    };
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let normal = pattern.trim_start_matches("./").trim_end_matches('/');
+        if normal.is_empty() || pattern.len() > STEER_PATTERN_BYTES_MAX {
+            return Err(wrong(pattern, "it is empty or too long".to_owned()));
+        }
+        for form in [normal.to_owned(), format!("{normal}/**")] {
+            let glob = globset::GlobBuilder::new(&form).literal_separator(true).build();
+            let glob: Glob = glob.map_err(|error| wrong(pattern, error.kind().to_string()))?;
+            set.add(glob);
+        }
+    }
+    set.build()
+        .map_err(|error| wrong(&patterns.join(", "), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steer(include: &[&str], exclude: &[&str]) -> Result<Steer, Problem> {
+        let owned = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        Steer::new(&SelectionRequest {
+            include: owned(include),
+            exclude: owned(exclude),
+        })
+    }
+
+    #[test]
+    fn a_pattern_is_a_file_a_directory_or_a_glob() {
+        let paths = ["docs/a.md", "src/a.py", "src/b/c.py", "src.py"];
+        let included = |patterns: &[&str]| steer(patterns, &[]).and_then(|steer| steer.included(&paths));
+        assert_eq!(included(&["src"]), Ok(vec!["src/a.py", "src/b/c.py"]));
+        assert_eq!(included(&["./src/"]), Ok(vec!["src/a.py", "src/b/c.py"]));
+        assert_eq!(included(&["src/*.py"]), Ok(vec!["src/a.py"]));
+        assert_eq!(
+            included(&["src.py", "**/*.md", "src*"]),
+            Ok(vec!["src.py", "docs/a.md", "src/a.py", "src/b/c.py"])
+        );
+        let problem = included(&["gone.py"]).expect_err("there is no such file");
+        assert_eq!(problem.message, "File not found: gone.py");
+    }
+
+    #[test]
+    fn a_pattern_for_everything_takes_no_more_than_there_is_room_for() {
+        let paths: Vec<String> = (0..100_000).map(|at| format!("src/{at}.py")).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let steer = steer(&["**", "src", "src/*.py"], &[]).expect("the patterns are right");
+        assert_eq!(steer.included(&paths).map(|files| files.len()), Ok(STEER_FILES_MAX));
+    }
+
+    #[test]
+    fn patterns_are_bounded_in_number_and_length() {
+        let many = vec!["a"; STEER_PATTERNS_MAX / 2 + 1];
+        let problem = steer(&many, &many).expect_err("there are too many");
+        assert!(problem.message.contains(&STEER_PATTERNS_MAX.to_string()), "{problem}");
+        assert!(steer(&many, &[]).is_ok());
+        let long = "a".repeat(STEER_PATTERN_BYTES_MAX);
+        assert!(steer(&[&long], &[]).is_ok());
+        assert!(steer(&[], &[&format!("{long}a")]).is_err());
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_is_named() {
+        for pattern in ["", "./", "a{b", "[z-a]"] {
+            let problem = steer(&[], &[pattern]).expect_err("the pattern is broken");
+            assert_eq!(problem.code, codes::INVALID_REQUEST);
+            assert!(
+                problem.message.contains(&format!("`{pattern}` of `exclude`")),
+                "{problem}"
+            );
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Definitions and imports of a source file, read line by line; which file an import means is `resolve`.
+//!
+//! This is text, not syntax: safe Rust over untrusted files, bounded by their length, right for code as it is usually
+//! written and sometimes wrong (a definition inside a long string). It answers at once, and for every language. What
+//! needs a syntax tree comes from the sandbox (`outline`) and is checked in `tree`.
+
+mod lines;
+mod parser;
+mod resolve;
+mod tree;
+
+pub use parser::{NoParser, SyntaxParser};
+pub use resolve::Resolver;
+pub use tree::{Form, Named, Outline, Place, Span};
+
+use lines::{
+    go_line, java_line, python_definition, python_import, python_names, quoted, rust_line, script_definition,
+    script_imports,
+};
+use tool_repository::file_role::file_name;
+
+/// A family of languages whose definitions and imports are recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syntax {
+    /// Python and Cython.
+    Python,
+    /// JavaScript and TypeScript.
+    Script,
+    /// Rust.
+    Rust,
+    /// Go.
+    Go,
+    /// Java and Kotlin.
+    Java,
+    /// C and C++: includes only.
+    C,
+}
+
+impl Syntax {
+    /// By the extension of a path.
+    pub fn of(path: &str) -> Option<Self> {
+        let (_, extension) = file_name(path).rsplit_once('.')?;
+        match extension {
+            "py" | "pyi" | "pyx" | "pyw" => Some(Self::Python),
+            "js" | "mjs" | "cjs" | "jsx" | "ts" | "tsx" | "mts" | "cts" | "vue" | "svelte" => Some(Self::Script),
+            "rs" => Some(Self::Rust),
+            "go" => Some(Self::Go),
+            "java" | "kt" => Some(Self::Java),
+            "c" | "h" | "cc" | "cpp" | "cxx" | "hpp" | "hh" => Some(Self::C),
+            _ => None,
+        }
+    }
+}
+
+/// A named thing that a file defines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Definition<'a> {
+    /// Its bare name.
+    pub name: &'a str,
+    /// From 1.
+    pub line: u32,
+    /// True for what stands at the outermost level, or in a class there.
+    pub outer: bool,
+}
+
+/// What an import names, before anybody knows which file that is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Import<'a> {
+    /// `from ..a.b import c` is level 2, module `a.b`, name `c`; an absolute import has level 0.
+    Python {
+        /// Number of leading dots.
+        level: usize,
+        /// Dotted; may be empty.
+        module: &'a str,
+        /// What is taken from it, where it says so on one line.
+        name: Option<&'a str>,
+    },
+    /// A module specifier or an include, as written.
+    Path(&'a str),
+    /// `mod name;`.
+    RustModule(&'a str),
+    /// `use a::b::c`, up to the first brace or semicolon.
+    RustUse(&'a str),
+    /// An import path of Go.
+    Go(&'a str),
+    /// A dotted name of Java.
+    Java(&'a str),
+}
+
+/// Calls `define` and `import` for what `text` holds, in the order of lines.
+pub fn read<'a>(
+    syntax: Syntax,
+    text: &'a str,
+    mut define: impl FnMut(Definition<'a>),
+    mut import: impl FnMut(Import<'a>),
+) {
+    let mut go_block = false;
+    let mut from_open: Option<(usize, &'a str)> = None;
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim_start();
+        let indent = line.len() - trimmed.len();
+        if trimmed.is_empty() || line.len() > LINE_BYTES_MAX {
+            continue;
+        }
+        let number = index as u32 + 1;
+        match syntax {
+            Syntax::Python => {
+                if let Some(open) = from_open {
+                    from_open = python_names(open, trimmed, &mut import);
+                    continue;
+                }
+                if let Some(name) = python_definition(trimmed, indent) {
+                    define(Definition {
+                        name,
+                        line: number,
+                        outer: indent <= 4,
+                    });
+                } else {
+                    from_open = python_import(trimmed, &mut import);
+                }
+            }
+            Syntax::Script => {
+                if let Some(name) = script_definition(trimmed, indent) {
+                    define(Definition {
+                        name,
+                        line: number,
+                        outer: indent <= 4,
+                    });
+                }
+                script_imports(trimmed, &mut import);
+            }
+            Syntax::Rust => rust_line(trimmed, indent, number, &mut define, &mut import),
+            Syntax::Go => go_line(trimmed, indent, number, &mut go_block, &mut define, &mut import),
+            Syntax::Java => java_line(trimmed, indent, number, &mut define, &mut import),
+            Syntax::C => {
+                if let Some(path) = trimmed.strip_prefix("#include").map(str::trim_start).and_then(quoted) {
+                    import(Import::Path(path));
+                }
+            }
+        }
+    }
+}
+/// Lines longer than this are data or minified code.
+pub(super) const LINE_BYTES_MAX: usize = 2000;
+
+#[cfg(test)]
+mod tests;

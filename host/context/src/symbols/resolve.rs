@@ -1,0 +1,286 @@
+//! Which file an import means, for one list of files.
+//!
+//! Decided by paths alone. What lies outside the repository means no file.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Import, Syntax};
+use tool_repository::file_role::{self, file_name, parent};
+
+/// Which file an import means, for one list of files.
+#[derive(Debug)]
+pub struct Resolver {
+    /// In the order of the list; results are indices into it.
+    list: Vec<Arc<str>>,
+    paths: HashMap<Arc<str>, u32>,
+    python: HashMap<String, u32>,
+    java: HashMap<Box<str>, Vec<u32>>,
+    go: HashMap<Box<str>, Vec<u32>>,
+    rust_roots: HashMap<String, String>,
+    headers: HashMap<Box<str>, Vec<u32>>,
+}
+
+impl Resolver {
+    /// Learns the layout of `paths`; results are indices into it.
+    pub fn new(paths: &[&str]) -> Self {
+        let list: Vec<Arc<str>> = paths.iter().map(|path| Arc::from(*path)).collect();
+        let index: HashMap<Arc<str>, u32> = (0..).zip(&list).map(|(at, path)| (Arc::clone(path), at)).collect();
+        let mut resolver = Self {
+            python: python_modules(paths, &index),
+            list,
+            paths: index,
+            java: HashMap::new(),
+            go: HashMap::new(),
+            rust_roots: rust_roots(paths),
+            headers: HashMap::new(),
+        };
+        for (at, path) in (0..).zip(paths) {
+            let (table, key) = match Syntax::of(path) {
+                Some(Syntax::Java) => (&mut resolver.java, file_role::stem(path)),
+                Some(Syntax::Go) if !path.ends_with("_test.go") => (&mut resolver.go, file_name(parent(path))),
+                Some(Syntax::C) => (&mut resolver.headers, file_name(path)),
+                _ => continue,
+            };
+            table.entry(key.into()).or_default().push(at);
+        }
+        resolver
+    }
+
+    /// The files that `import` in the file `from` means; none where it lies outside the repository.
+    pub fn resolve(&self, from: &str, import: &Import<'_>) -> Vec<u32> {
+        match import {
+            Import::Python { level, module, name } => self.python(from, *level, module, *name).into_iter().collect(),
+            Import::Path(path) if Syntax::of(from) == Some(Syntax::C) => self.include(from, path),
+            Import::Path(path) => self.script(from, path).into_iter().collect(),
+            Import::RustModule(name) => self.rust_module(&rust_directory(from), name).into_iter().collect(),
+            Import::RustUse(path) => self.rust_use(from, path).into_iter().collect(),
+            Import::Go(path) => self.go(path),
+            Import::Java(name) => self.java(name).into_iter().collect(),
+        }
+    }
+
+    /// The file of a Python module by its dotted name.
+    pub fn module(&self, name: &str) -> Option<u32> {
+        self.python.get(name).copied()
+    }
+
+    /// The main file of the project of this name: its package, or a file called after it beside the manifest.
+    pub fn package(&self, manifest: &str, name: &str) -> Option<u32> {
+        let module = name.to_ascii_lowercase().replace('-', "_");
+        let beside = |end: &str| self.at(&join(parent(manifest), &format!("{name}.{end}")));
+        self.module(&module)
+            .or_else(|| ["go", "js", "ts", "py"].into_iter().find_map(beside))
+    }
+
+    /// The file that a manifest names by a path from its own directory, with or without an extension.
+    pub fn file_from(&self, manifest: &str, path: &str) -> Option<u32> {
+        let relative = path.trim_start_matches("./");
+        self.at(&normalise(parent(manifest), relative)?)
+            .or_else(|| self.script(manifest, &format!("./{relative}")))
+    }
+
+    fn at(&self, path: &str) -> Option<u32> {
+        self.paths.get(path).copied()
+    }
+
+    fn python(&self, from: &str, level: usize, module: &str, name: Option<&str>) -> Option<u32> {
+        if level == 0 {
+            let named = name.and_then(|name| self.python.get(&format!("{module}.{name}")));
+            return named.or_else(|| self.python.get(module)).copied();
+        }
+        let mut directory = parent(from);
+        for _ in 1..level {
+            directory = parent(directory);
+        }
+        let base = join(directory, &module.replace('.', "/"));
+        let file = |base: &str| {
+            let found = self
+                .at(&format!("{base}.py"))
+                .or_else(|| self.at(&join(base, "__init__.py")));
+            found.or_else(|| self.at(&format!("{base}.pyx")))
+        };
+        let named = name.and_then(|name| file(&join(&base, name)));
+        named.or_else(|| file(&base))
+    }
+
+    fn script(&self, from: &str, specifier: &str) -> Option<u32> {
+        const EXTENSIONS: &[&str] = &[
+            "ts", "tsx", "js", "jsx", "mjs", "cjs", "mts", "cts", "d.ts", "vue", "svelte",
+        ];
+        if !specifier.starts_with('.') {
+            return None;
+        }
+        let base = normalise(parent(from), specifier)?;
+        let with_extension = |base: &str| EXTENSIONS.iter().find_map(|end| self.at(&format!("{base}.{end}")));
+        // TypeScript names the file that will be compiled to: `./a.js` is `a.ts`.
+        let compiled = || {
+            base.strip_suffix(".js")
+                .or_else(|| base.strip_suffix(".jsx"))
+                .and_then(with_extension)
+        };
+        let found = self.at(&base).or_else(|| with_extension(&base)).or_else(compiled);
+        found.or_else(|| with_extension(&join(&base, "index")))
+    }
+
+    fn include(&self, from: &str, path: &str) -> Vec<u32> {
+        if let Some(found) = normalise(parent(from), path).and_then(|path| self.at(&path)) {
+            return vec![found];
+        }
+        let candidates = self.headers.get(file_name(path)).map_or(&[][..], Vec::as_slice);
+        let suffix = format!("/{path}");
+        candidates
+            .iter()
+            .copied()
+            .find(|at| self.list[*at as usize].ends_with(&suffix))
+            .into_iter()
+            .collect()
+    }
+
+    fn rust_module(&self, directory: &str, name: &str) -> Option<u32> {
+        self.at(&join(directory, &format!("{name}.rs")))
+            .or_else(|| self.at(&join(directory, &format!("{name}/mod.rs"))))
+    }
+
+    fn rust_use(&self, from: &str, path: &str) -> Option<u32> {
+        let mut parts = path
+            .trim_start_matches("::")
+            .split("::")
+            .map(str::trim)
+            .filter(|part| !part.is_empty());
+        let first = parts.next()?;
+        let mut directory = match first {
+            "crate" => rust_root(from).to_owned(),
+            "self" => rust_directory(from),
+            "super" => parent(&rust_directory(from)).to_owned(),
+            name => self.rust_roots.get(name)?.clone(),
+        };
+        let mut found = match first {
+            "crate" | "self" | "super" => None,
+            _ => self.at(&join(&directory, "lib.rs")),
+        };
+        for part in parts {
+            let part = part.split(" as ").next().unwrap_or(part);
+            if part == "super" {
+                directory = parent(&directory).to_owned();
+                continue;
+            }
+            let Some(next) = self.rust_module(&directory, part) else {
+                break;
+            };
+            found = Some(next);
+            directory = join(&directory, part);
+        }
+        found
+    }
+
+    /// Files of the package directory whose path is the longest suffix of the import path.
+    fn go(&self, import: &str) -> Vec<u32> {
+        let candidates = self.go.get(file_name(import)).map_or(&[][..], Vec::as_slice);
+        let of_directory = |at: &u32| parent(&self.list[*at as usize]);
+        let fits = |directory: &str| {
+            !directory.is_empty() && (import == directory || import.ends_with(&format!("/{directory}")))
+        };
+        let best = candidates
+            .iter()
+            .map(of_directory)
+            .filter(|directory| fits(directory))
+            .max_by_key(|d| d.len());
+        let Some(best) = best else {
+            return Vec::new();
+        };
+        candidates
+            .iter()
+            .copied()
+            .filter(|at| of_directory(at) == best)
+            .take(GO_FILES_MAX)
+            .collect()
+    }
+
+    fn java(&self, name: &str) -> Option<u32> {
+        let (_, class) = name.rsplit_once('.')?;
+        let suffix = name.replace('.', "/");
+        let candidates = self.java.get(class)?;
+        let fits = |path: &str| path.rsplit_once('.').is_some_and(|(base, _)| base.ends_with(&suffix));
+        candidates.iter().copied().find(|at| fits(&self.list[*at as usize]))
+    }
+}
+
+/// An import of Go means a whole package; of a large one, this many files take part.
+const GO_FILES_MAX: usize = 40;
+
+fn join(directory: &str, name: &str) -> String {
+    match (directory.is_empty(), name.is_empty()) {
+        (true, _) => name.to_owned(),
+        (_, true) => directory.to_owned(),
+        _ => format!("{directory}/{name}"),
+    }
+}
+
+/// `path` seen from `directory`; absent where it leaves the repository.
+fn normalise(directory: &str, path: &str) -> Option<String> {
+    tool_repository::normalise(&join(directory, path)).ok()
+}
+
+/// Dotted module names: from the topmost directory that is a package down, and from the root and `src` for code that
+/// does without `__init__.py`. Of two files with one name, the one nearer to the root wins.
+fn python_modules(paths: &[&str], index: &HashMap<Arc<str>, u32>) -> HashMap<String, u32> {
+    let mut modules: HashMap<String, u32> = HashMap::new();
+    let mut files: Vec<(usize, &str)> = paths
+        .iter()
+        .filter(|path| Syntax::of(path) == Some(Syntax::Python))
+        .map(|path| (path.matches('/').count(), *path))
+        .collect();
+    files.sort_unstable();
+    for (_, path) in files {
+        let at = index[path];
+        let base = path.rsplit_once('.').map_or(path, |(base, _)| base);
+        let base = base.strip_suffix("/__init__").unwrap_or(base);
+        let mut top = if path.ends_with("__init__.py") {
+            base
+        } else {
+            parent(base)
+        };
+        while !top.is_empty() && index.contains_key(join(top, "__init__.py").as_str()) {
+            top = parent(top);
+        }
+        let relative = base.strip_prefix(top).unwrap_or(base).trim_start_matches('/');
+        modules.entry(relative.replace('/', ".")).or_insert(at);
+        modules.entry(base.replace('/', ".")).or_insert(at);
+    }
+    modules
+}
+
+/// Directory of the sources of each crate, by the crate's name as code writes it.
+fn rust_roots(paths: &[&str]) -> HashMap<String, String> {
+    paths
+        .iter()
+        .filter_map(|path| path.strip_suffix("/lib.rs"))
+        .map(|source| {
+            let package = if file_name(source) == "src" {
+                parent(source)
+            } else {
+                source
+            };
+            (file_name(package).replace('-', "_"), source.to_owned())
+        })
+        .collect()
+}
+
+/// The source root of the crate that a file belongs to: up to and including the last `src`.
+fn rust_root(from: &str) -> &str {
+    match from.rfind("/src/") {
+        Some(at) => &from[..at + 4],
+        None if from.starts_with("src/") => "src",
+        None => parent(from),
+    }
+}
+
+/// Where the child modules of a file live.
+fn rust_directory(from: &str) -> String {
+    let directory = parent(from);
+    match file_name(from) {
+        "lib.rs" | "main.rs" | "mod.rs" => directory.to_owned(),
+        name => join(directory, name.trim_end_matches(".rs")),
+    }
+}

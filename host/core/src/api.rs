@@ -1,0 +1,722 @@
+//! The wire types of HTTP and SSE, shared by the server and the command line.
+//!
+//! Field names and their types are the specification's; additions come after them. Nothing here does anything.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+mod changes;
+mod clock;
+pub mod codes;
+mod effect;
+mod event;
+mod provider_name;
+mod read;
+mod schema;
+
+pub use changes::{ChangedFile, LeftFile, SessionDiff, UndoResult};
+pub use clock::make_wrong;
+pub use clock::now;
+pub use effect::{Effect, Grant};
+pub use event::{ArchitectureEvent, Event, LeftOut, Receipt, SelectedFile};
+pub use provider_name::ProviderName;
+pub use schema::FORWARDED;
+
+/// A point in time, written as ISO 8601 in UTC.
+pub type Timestamp = DateTime<Utc>;
+
+/// One of the four things that the service does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Explains structure and components.
+    Explain,
+    /// Proposes improvements.
+    Architect,
+    /// Improves code.
+    Refactor,
+    /// Writes tests.
+    TestGen,
+}
+
+impl Operation {
+    /// All four, in the specification's order.
+    pub const ALL: [Self; 4] = [Self::Explain, Self::Architect, Self::Refactor, Self::TestGen];
+
+    /// The name on the wire and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Explain => "explain",
+            Self::Architect => "architect",
+            Self::Refactor => "refactor",
+            Self::TestGen => "test-gen",
+        }
+    }
+}
+
+/// What a listed session does: one of the four operations, or calls of skills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activity {
+    /// Explains structure and components.
+    Explain,
+    /// Proposes improvements.
+    Architect,
+    /// Improves code.
+    Refactor,
+    /// Writes tests.
+    TestGen,
+    /// Calls skills for another agent. It has no answer, and so no result.
+    Mcp,
+    /// One call of a skill by the user. Listed only where these are asked for; it has no result either.
+    SkillCall,
+}
+
+impl Activity {
+    /// The name on the wire and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Explain => Operation::Explain.name(),
+            Self::Architect => Operation::Architect.name(),
+            Self::Refactor => Operation::Refactor.name(),
+            Self::TestGen => Operation::TestGen.name(),
+            Self::Mcp => "mcp",
+            Self::SkillCall => "skill-call",
+        }
+    }
+}
+
+impl From<Operation> for Activity {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Explain => Self::Explain,
+            Operation::Architect => Self::Architect,
+            Operation::Refactor => Self::Refactor,
+            Operation::TestGen => Self::TestGen,
+        }
+    }
+}
+
+impl std::fmt::Display for Activity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Operation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|operation| operation.name() == text)
+            .ok_or_else(|| format!("unknown operation `{text}`: expected explain, architect, refactor or test-gen"))
+    }
+}
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Started, not ended.
+    Running,
+    /// Ended without failure.
+    Complete,
+    /// Ended by a failure, or by the daemon's death.
+    Failed,
+    /// Ended by the user.
+    Cancelled,
+}
+
+/// What went wrong, in the one form that HTTP errors, `error` events and the command line share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// Stable, kebab-case: what programs decide by.
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", examples("invalid-request"))]
+    pub code: String,
+    /// The specification's sentence where it has one.
+    pub message: String,
+    /// What mends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem without a hint.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Adds what mends it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// A tool as a model is told about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Name that calls it.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+impl ToolSpec {
+    /// Bytes that the tool takes in a request, roughly.
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.description.len() + self.parameters.to_string().len()
+    }
+}
+
+/// The body of every HTTP error.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    /// What went wrong.
+    pub error: Problem,
+}
+
+/// Body of POST /scan.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScanRequest {
+    /// Absolute path to the repository. What lies there and is ignored by git, hidden or skipped is not counted.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
+    pub repo_path: String,
+}
+
+/// Answer of POST /scan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScanResult {
+    /// Number of files that the service would consider.
+    pub files: u64,
+    /// Number of directories that hold them, the root not counted.
+    pub directories: u64,
+    /// Names of the languages found, most files first.
+    pub languages: Vec<String>,
+    /// Files and directories that are not counted because their names are not UTF-8; absent where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_utf8: u64,
+    /// Sentences about parts of the repository that were not read as they are written, such as ignore files over the
+    /// limits; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Body of POST /execute and POST /stream.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecuteRequest {
+    /// What to do.
+    pub operation: Operation,
+    /// A path relative to the repository root, or a task for architect and refactor. explain: a file or a directory, by
+    /// default the whole repository. test-gen: a source file. That a path does not exist is told by the stream.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Absolute path to the repository root. Paths in requests and answers are relative to it.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
+    pub repo_path: String,
+    /// Asserts which provider is enabled; another one answers 409.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ProviderName>)]
+    pub provider: Option<String>,
+    /// A task description beside the target, or instead of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Narrows the target or the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+    /// Where `session-reports/` is made: an existing directory of the user, absolute; default: the repository root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
+    pub working_directory: Option<String>,
+    /// Overrides the configured model for this session; an empty one does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.
+    /// Taken from the holder of the token alone.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub interactive: bool,
+    /// Effects to allow or to deny beyond the operation's defaults. Without the token a request can only narrow.
+    #[serde(default, deserialize_with = "read::object")]
+    pub policy: PolicyRequest,
+    /// The starter's environment, kept in memory for this session only. Taken from the holder of the token alone.
+    #[serde(default)]
+    pub overrides: Overrides,
+    /// True: the session is cancelled when the last stream of it closes before the end.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub attached: bool,
+    /// Files that must be in the selection, and files that must not.
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "SelectionRequest::is_unset"
+    )]
+    pub selection: SelectionRequest,
+    /// What the session may cost; each bound that is absent has its default.
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "BudgetRequest::is_unset"
+    )]
+    pub budget: BudgetRequest,
+}
+
+/// What the user says about the selection of files. Patterns are globs from the root; one without a wildcard is a file,
+/// or a directory and all below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SelectionRequest {
+    /// Taken first, in this order, as far as there is room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Never considered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+}
+
+impl SelectionRequest {
+    /// True where nothing is said.
+    pub fn is_unset(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Body of POST /context.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextRequest {
+    /// Whose rule chooses.
+    pub operation: Operation,
+    /// A path, or a task.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Absolute path to the repository root.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
+    pub repo_path: String,
+    /// A task description beside the target, or instead of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Narrows the target or the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+    /// What paths are relative to before the root; default: the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
+    pub working_directory: Option<String>,
+    /// Files that must be in the selection, and files that must not.
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "SelectionRequest::is_unset"
+    )]
+    pub selection: SelectionRequest,
+}
+
+/// Answer of POST /context: what a session would send to the model, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ContextResult {
+    /// The chosen files, best first.
+    pub selected_files: Vec<SelectedFile>,
+    /// The text that goes to the model.
+    pub context: String,
+    /// How many files were loaded.
+    pub files_loaded: u64,
+    /// Files that were nearly chosen, best first.
+    pub near_misses: Vec<SelectedFile>,
+    /// Notes of the vault that go along, as paths below it.
+    pub notes: Vec<String>,
+    /// Estimated tokens of `context`.
+    pub tokens: u64,
+    /// What the user should know about the selection.
+    pub notices: Vec<String>,
+}
+
+/// What a session may cost. Reaching a bound ends it with what there is by then, as failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetRequest {
+    /// Requests to the model that may ask for tools.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[schema(minimum = 1, maximum = 4294967295_u32)]
+    pub max_steps: Option<u32>,
+    /// Input and output tokens of all requests together.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[schema(minimum = 1, maximum = 1_000_000_000)]
+    pub max_tokens: Option<u64>,
+    /// Wall time of the whole session in seconds, tools included.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[schema(minimum = 1, maximum = 86400)]
+    pub timeout_seconds: Option<u64>,
+}
+
+impl BudgetRequest {
+    /// True where no bound is set.
+    pub fn is_unset(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Effects by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRequest {
+    /// Effects to allow. `commit-git:tainted` and `install:tainted` also allow them once text from outside the user's own
+    /// files has entered the conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Grant>)]
+    pub allow: Vec<String>,
+    /// Effects to deny; wins over `allow`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Grant>)]
+    pub deny: Vec<String>,
+    /// Protected paths that this session may propose, each exact and relative to the root, and new dot folders by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_paths: Vec<String>,
+    /// Nothing runs outside of a full sandbox: where this machine does not allow one, that is an error.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub require_sandbox: bool,
+    /// What `allow` grants to run tests runs them without a sandbox: needs `run-process` in `allow`, and excludes
+    /// `require_sandbox`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub unsandboxed: bool,
+    /// The repository is not trusted: all that is read of it counts as text from outside the user's own files.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub untrusted: bool,
+    /// The team's skills must be exactly those that the repository's `skills.lock` names; any difference is an error
+    /// that lists them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub frozen: bool,
+}
+
+impl PolicyRequest {
+    /// True where it asks for more than the defaults, which takes more than being the same user.
+    pub fn widens(&self) -> bool {
+        !self.allow.is_empty() || !self.allow_paths.is_empty() || self.unsandboxed
+    }
+}
+
+/// True for what need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// The environment variables of the session's starter that matter (`HOSTED_API_KEY`, `PATH`, `VIRTUAL_ENV`, …).
+/// Never journalled, never shown: the debug form holds names only.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Overrides(pub std::collections::BTreeMap<String, String>);
+
+impl std::fmt::Debug for Overrides {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Answer of POST /execute.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct SessionStart {
+    /// Identifier of the session.
+    #[schema(format = "uuid")]
+    pub session_id: String,
+    /// `running`: everything that can be wrong with a request alone has been checked.
+    pub status: Status,
+    /// One-time secret that answers this session's approvals; only its starter ever gets it.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub approval_secret: String,
+}
+
+/// Answer of GET /models.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Models {
+    /// All three, in the order hosted, local, router.
+    #[schema(min_items = 3, max_items = 3)]
+    pub providers: Vec<ProviderEntry>,
+}
+
+/// One provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProviderEntry {
+    /// Which of the three.
+    #[schema(value_type = ProviderName)]
+    pub name: String,
+    /// True for exactly one.
+    pub enabled: bool,
+    /// Model identifiers: the configured one first, then what the enabled provider offers by its own list, where it could
+    /// be reached. Empty where none is configured.
+    pub models: Vec<String>,
+}
+
+/// Answer of GET /tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Tasks {
+    /// Running first, then newest first; the last 100.
+    #[schema(max_items = 100)]
+    pub tasks: Vec<TaskEntry>,
+}
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskEntry {
+    /// Identifier of the session.
+    #[schema(format = "uuid")]
+    pub session_id: String,
+    /// What it does.
+    pub operation: Activity,
+    /// What it was pointed at.
+    pub target: String,
+    /// When it started.
+    #[schema(value_type = String, format = DateTime)]
+    pub timestamp: Timestamp,
+    /// Where it stands.
+    pub status: Status,
+    /// Absolute path of the repository.
+    #[serde(default)]
+    pub repository: String,
+}
+
+/// Answer of GET /history, and the content of `session_history.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct History {
+    /// Newest first, at most 100.
+    #[schema(max_items = 100)]
+    pub sessions: Vec<HistoryEntry>,
+}
+
+/// One ended session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HistoryEntry {
+    /// Identifier of the session.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// What it did.
+    pub operation: Activity,
+    /// When it started.
+    #[schema(value_type = String, format = DateTime)]
+    pub started: Timestamp,
+    /// When it ended.
+    #[schema(value_type = String, format = DateTime)]
+    pub completed: Timestamp,
+    /// How many files it changed: a count here, an array of paths in a result.
+    pub files_modified: u64,
+    /// Identifier of the model used.
+    pub provider: String,
+    /// How it ended: `complete`, `failed` or `cancelled`.
+    pub status: Status,
+    /// Absolute path of the repository.
+    pub repository: String,
+    /// The session that took back its changes, where that was not taken back itself; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub undone_by: Option<String>,
+}
+
+/// Answer of GET /results/{session_id}.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionResult {
+    /// Identifier of the session.
+    #[schema(format = "uuid")]
+    pub session_id: String,
+    /// What it did.
+    pub operation: Operation,
+    /// Where it stands.
+    pub status: Status,
+    /// Everything it wrote; so far, while it runs.
+    pub output: String,
+    /// Paths of the changed files, relative to the root.
+    pub files_modified: Vec<String>,
+    /// The session log: relative to the root, absolute where it lies outside; empty until it is written.
+    pub report_path: String,
+    /// What failed, where it failed; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Problem)]
+    pub error: Option<Problem>,
+}
+
+/// Answer of GET /api/status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackendStatus {
+    /// Always `running`: who does not run does not answer.
+    #[schema(pattern = "^running$")]
+    pub status: String,
+    /// Version of the binary.
+    pub version: String,
+    /// Process id.
+    pub pid: u32,
+    /// Address it listens on.
+    #[serde(default)]
+    pub address: String,
+    /// Port it listens on.
+    #[schema(minimum = 1, maximum = 65535)]
+    pub port: u16,
+    /// When it started.
+    #[schema(value_type = String, format = DateTime)]
+    pub started: Timestamp,
+    /// Sessions under way, or still to be written to a full disk.
+    pub sessions_running: u64,
+    /// The enabled provider; null where no valid configuration names one.
+    #[schema(value_type = Option<ProviderName>, required)]
+    pub provider: Option<String>,
+    /// The model it uses; null where no valid configuration names one.
+    #[schema(required)]
+    pub model: Option<String>,
+}
+
+/// Answer of POST /stop-if-idle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stopping {
+    /// True where nothing was under way: nothing new is taken any more, and the backend is about to end. False where it
+    /// goes on as before.
+    pub stopping: bool,
+    /// Sessions under way, or still to be written to a full disk.
+    pub sessions_running: u64,
+}
+
+/// One skill, in GET /skills.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SkillEntry {
+    /// Name that calls it.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it does.
+    pub description: String,
+    /// Names of the effects it asks for.
+    #[schema(value_type = Vec<Effect>)]
+    pub effects: Vec<String>,
+    /// SHA-256 of the component, hexadecimal; empty where it could not be read.
+    #[schema(pattern = "^([0-9a-f]{64})?$")]
+    pub digest: String,
+    /// `builtin` or `team`.
+    #[schema(pattern = "^(builtin|team)$")]
+    pub origin: String,
+    /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one), `disabled`,
+    /// `unsigned` (a signature that counts is required) or `refused`.
+    #[schema(pattern = "^(ready|untrusted|changed|disabled|unsigned|refused)$")]
+    pub state: String,
+    /// Why it is not ready; absent where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub reason: Option<String>,
+    /// The signature that lies beside it; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Signed)]
+    pub signature: Option<Signed>,
+    /// JSON Schema of its arguments; null where it is not known.
+    #[schema(value_type = Option<Object>, required)]
+    pub parameters: Value,
+}
+
+/// A signature of a skill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Signed {
+    /// Who made it, as `[skills.identities]` named them when it was checked; absent where that was nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub by: Option<String>,
+}
+
+/// Answer of GET /skills.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Skills {
+    /// Built-in first, then by name.
+    pub skills: Vec<SkillEntry>,
+}
+
+/// Body of POST /skills/{name}/call. The answer is an event stream whose last event but one is `outcome`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SkillCallRequest {
+    /// The arguments, as the schema in `parameters` of the skill says. What does not fit it is told by the stream.
+    #[schema(value_type = Object)]
+    pub arguments: Value,
+    /// Absolute path to the repository root.
+    #[schema(pattern = "^/", examples("/home/me/project"))]
+    pub repo_path: String,
+    /// True where somebody will answer `approval` events. Taken from the holder of the token alone.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub interactive: bool,
+    /// Effects to allow or to deny.
+    #[serde(default, deserialize_with = "read::object")]
+    pub policy: PolicyRequest,
+    /// The starter's environment. Taken from the holder of the token alone.
+    #[serde(default)]
+    pub overrides: Overrides,
+}
+
+/// Body of POST /mcp/connect, whose connection then carries the messages of another agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectRequest {
+    /// Absolute path to the repository root.
+    pub repo_path: String,
+    /// Effects to allow or to deny.
+    #[serde(default, deserialize_with = "read::object")]
+    pub policy: PolicyRequest,
+    /// The starter's environment. Taken from the holder of the token alone.
+    #[serde(default)]
+    pub overrides: Overrides,
+}
+
+/// Body of POST /approvals/{id}.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalAnswer {
+    /// The one-time secret that the session's starter was given: `approval_secret`, or the header `X-Approval-Secret`.
+    pub secret: String,
+    /// True grants it, false refuses it.
+    pub approve: bool,
+    /// SHA-256 of the whole detail, as the event or GET /approvals/{id} tells it. A yes needs it where the event has left
+    /// something out, and counts for nothing else in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
+    pub digest: Option<String>,
+}
+
+/// Answer of GET /approvals/{id}.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OpenApproval {
+    /// For POST /approvals/{id}.
+    pub id: String,
+    /// Name of the effect.
+    #[schema(value_type = Effect)]
+    pub effect: String,
+    /// One line: what will happen.
+    pub title: String,
+    /// The exact diff or argument vector, whole.
+    pub detail: String,
+    /// SHA-256 of the detail, hexadecimal.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub digest: String,
+}

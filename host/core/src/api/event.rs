@@ -1,0 +1,216 @@
+//! What happens in a session: the events of a stream in both forms, and what they carry.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::Timestamp;
+
+/// What one skill call cost and how it ended. Kept in the journal for every call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Receipt {
+    /// Name of the skill.
+    pub skill: String,
+    /// SHA-256 of its component.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub digest: String,
+    /// The arguments as they were given.
+    pub arguments: Value,
+    /// Effects that were granted to this call.
+    #[schema(value_type = Vec<super::Effect>)]
+    pub grants: Vec<String>,
+    /// Wall time, time inside host calls included, in microseconds.
+    pub wall_us: u64,
+    /// Highest sum of the call's linear memories, in bytes.
+    pub peak_memory_bytes: u64,
+    /// Bytes that the call read through the boundary.
+    pub bytes_in: u64,
+    /// Bytes that it gave back.
+    pub bytes_out: u64,
+    /// Paths of its proposal.
+    pub files_proposed: Vec<String>,
+    /// `ok`, or the failure's code, or `trap`, `timeout`, `memory`, `cancelled`.
+    pub verdict: String,
+}
+
+/// One file that the context engine chose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SelectedFile {
+    /// Relative to the root.
+    pub path: String,
+    /// Why, in words.
+    pub reasons: Vec<String>,
+    /// Comparable within one selection only.
+    pub score: f64,
+    /// Line ranges that were sent, first and last line inclusive, from 1; empty means the whole file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(min_items = 1)]
+    pub regions: Vec<(u32, u32)>,
+    /// Estimated tokens of what was sent.
+    pub tokens: u64,
+    /// Strings of the file that look like keys and are placeholders in what was sent; absent where there are none.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub redacted: u64,
+}
+
+/// What happened, as clients of a stream see it in the reference form.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// Which files were chosen.
+    Selection {
+        /// Best first.
+        files: Vec<SelectedFile>,
+    },
+    /// Model output.
+    Token {
+        /// A piece of text.
+        content: String,
+    },
+    /// A skill is executed.
+    Skill {
+        /// Its name.
+        name: String,
+        /// Its arguments; values cut at 4 KiB.
+        #[schema(value_type = Object)]
+        args: Value,
+    },
+    /// A skill call ended.
+    SkillResult {
+        /// Its name.
+        name: String,
+        /// `ok` or the failure's code.
+        verdict: String,
+        /// One line for people.
+        summary: String,
+        /// Milliseconds.
+        duration_ms: u64,
+    },
+    /// Tokens used so far.
+    Usage {
+        /// Input tokens of all rounds.
+        input_tokens: u64,
+        /// Output tokens of all rounds.
+        output_tokens: u64,
+        /// True where the provider did not report them and these are our own estimate.
+        estimated: bool,
+        /// What the provider says that they cost so far, in US dollars; absent where it says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = f64)]
+        cost: Option<f64>,
+    },
+    /// Something that the user should know and that is not the answer.
+    Notice {
+        /// Stable, where it is an error that did not end the session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String, pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
+        code: Option<String>,
+        /// A sentence.
+        message: String,
+        /// What to do about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
+        hint: Option<String>,
+    },
+    /// A line that a run under way has printed. The skill's answer holds it again, with what came before and after.
+    Live {
+        /// The line, without control characters.
+        line: String,
+    },
+    /// Somebody must say yes or no.
+    Approval {
+        /// For POST /approvals/{id}.
+        id: String,
+        /// Name of the effect.
+        #[schema(value_type = super::Effect)]
+        effect: String,
+        /// One line: what will happen.
+        title: String,
+        /// The exact diff or argument vector; of a long one the beginning, and what is left out.
+        detail: String,
+        /// What is left out of the detail; absent where it is whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = LeftOut)]
+        left_out: Option<LeftOut>,
+        /// Unanswered by then means no.
+        #[schema(value_type = String, format = DateTime)]
+        expires: Timestamp,
+    },
+    /// The outcome of POST /skills/{name}/call.
+    Outcome {
+        /// What the model would read.
+        text: String,
+        /// True where there is more.
+        truncated: bool,
+        /// Asks for the rest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
+        cursor: Option<String>,
+        /// Paths that were changed.
+        files_modified: Vec<String>,
+        /// What it cost.
+        receipt: Box<Receipt>,
+    },
+    /// The session ended without failure. Terminal.
+    Complete {
+        /// Identifier of the session.
+        #[schema(format = "uuid")]
+        session_id: String,
+    },
+    /// The session failed. Terminal.
+    Error {
+        /// Stable code; the same as in the body of an HTTP error.
+        #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
+        code: String,
+        /// What went wrong.
+        message: String,
+        /// What mends it; absent where nothing is known to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
+        hint: Option<String>,
+    },
+}
+
+/// How the architecture form says what `token` and `complete` say; every other event is the same in both forms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ArchitectureEvent {
+    /// Model output.
+    Output {
+        /// A piece of text.
+        content: String,
+        /// Identifier of the model.
+        model: String,
+    },
+    /// The session ended without failure. Terminal.
+    Done {
+        /// `completed`.
+        #[schema(pattern = "^completed$")]
+        status: String,
+        /// Identifier of the model.
+        model: String,
+    },
+}
+
+/// What an `approval` event leaves out of a long detail. GET /approvals/{id} has all of it for as long as it is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeftOut {
+    /// Lines of the detail that are not shown.
+    pub lines: u64,
+    /// Files of a diff of which not a line is shown.
+    pub files: u64,
+    /// SHA-256 of the whole detail, hexadecimal: a yes has to carry it.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub digest: String,
+    /// A file with the whole detail; absent where it could not be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub path: Option<String>,
+}
+
+impl Event {
+    /// True for the one event that ends a session's stream.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Complete { .. } | Self::Error { .. })
+    }
+}

@@ -1,0 +1,66 @@
+//! Schemas that no derive can express: maps with a closed set of names.
+
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::Overrides;
+
+/// Names of the environment variables that configure the product or that recipes may see. A client sends these, and
+/// only these, with a session.
+pub const FORWARDED: [&str; 35] = [
+    "HOSTED_API_KEY",
+    "VENDOR_B_API_KEY",
+    "VENDOR_C_API_KEY",
+    "ROUTER_API_KEY",
+    "HOSTED_MODEL",
+    "TOOL_LOG_LEVEL",
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "VIRTUAL_ENV",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_NO_INDEX",
+    "PIP_TRUSTED_HOST",
+    "PIP_PROXY",
+    "NPM_CONFIG_REGISTRY",
+    "NPM_CONFIG_USERCONFIG",
+    "npm_config_registry",
+    "npm_config_userconfig",
+];
+
+impl PartialSchema for Overrides {
+    fn schema() -> RefOr<Schema> {
+        let names = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .enum_values(Some(FORWARDED));
+        ObjectBuilder::new()
+            .description(Some(
+                "Environment variables of the session's starter that matter, by name. Never journalled, never shown.",
+            ))
+            .property_names(Some(names.build()))
+            .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(
+                Object::with_type(Type::String).into(),
+            ))))
+            .into()
+    }
+}
+
+impl ToSchema for Overrides {}

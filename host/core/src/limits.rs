@@ -1,0 +1,1193 @@
+//! Every bound in the engine, each with its reason.
+//!
+//! `tests/limits/table.toml` names for each the test that fails without it. Code that waits for a bound of time asks
+//! [`seconds`] or [`milliseconds`] for it, so that a test need not wait as long.
+
+/// Defines `seconds` and `milliseconds` in the calling crate, which turn a limit into a [`Duration`](std::time::Duration).
+///
+/// In the crate's own tests `pace::hurried` makes all of them shorter on one thread.
+#[macro_export]
+macro_rules! time_limits {
+    () => {
+        /// A limit in seconds as a duration.
+        pub fn seconds(limit: u64) -> ::std::time::Duration {
+            paced(::std::time::Duration::from_secs(limit))
+        }
+
+        /// A limit in milliseconds as a duration.
+        pub fn milliseconds(limit: u64) -> ::std::time::Duration {
+            paced(::std::time::Duration::from_millis(limit))
+        }
+
+        #[cfg(not(test))]
+        fn paced(span: ::std::time::Duration) -> ::std::time::Duration {
+            span
+        }
+
+        #[cfg(test)]
+        fn paced(span: ::std::time::Duration) -> ::std::time::Duration {
+            span / pace::PACE.get()
+        }
+
+        /// Shorter time limits for the crate's own tests.
+        #[cfg(test)]
+        pub mod pace {
+            ::std::thread_local! {
+                pub(super) static PACE: ::std::cell::Cell<u32> = const { ::std::cell::Cell::new(1) };
+            }
+
+            /// Divides all time limits on this thread by `times`, until the returned value is dropped.
+            #[must_use]
+            pub fn hurried(times: u32) -> Hurried {
+                PACE.set(times);
+                Hurried
+            }
+
+            /// See [`hurried`].
+            pub struct Hurried;
+
+            impl Drop for Hurried {
+                fn drop(&mut self) {
+                    PACE.set(1);
+                }
+            }
+        }
+    };
+}
+
+/// Largest file that the context engine or a skill of ours reads whole. Source files are far smaller; generated ones
+/// that are larger help nobody.
+pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Time-out of a repository scan (specification: 60 seconds).
+pub const SCAN_SECONDS_MAX: u64 = 60;
+
+// ---- skill sandbox ----
+
+/// Linear memory of one call, all instances of it together. A component in Python needs about 60 MiB before it does
+/// anything and a syntax tree of the largest source file we read (8 MiB) about 120 MiB; twice that is room to work,
+/// and [`CALLS_CONCURRENT_MAX`] calls at the bound still fit a small machine.
+pub const CALL_MEMORY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Wall time of one call, host calls included. A model waits for it, and the slowest honest call (a search over a
+/// Linux kernel tree) takes a second.
+pub const CALL_WALL_MS_MAX: u64 = 30_000;
+
+/// Wall time that one call may spend in recipes (tests, installs), which are outside [`CALL_WALL_MS_MAX`]. Test suites
+/// of that length are the longest that anybody waits for at a terminal.
+pub const CALL_RECIPE_MS_MAX: u64 = 15 * 60_000;
+
+/// Wall time of `describe`, which only builds a constant. A Python component takes a tenth of a second.
+pub const DESCRIBE_WALL_MS_MAX: u64 = 5_000;
+
+/// Interval of the epoch. A spinning guest ends this much after its deadline; at 100 Hz the ticking itself costs
+/// nothing that can be measured, and it rests while no call runs.
+pub const EPOCH_TICK_MS: u64 = 10;
+
+/// Bytes of one answer (the contract's number). More than that fills any model's context several times over.
+pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of log messages and of standard output and error that one call may leave in our log.
+pub const CALL_LOG_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes at the end of standard error that are kept to explain a crash. A panic's message is one or two lines.
+pub const STDERR_TAIL_BYTES: usize = 2 * 1024;
+
+/// Random bytes of one call. Hash seeds take 16; a component in Python takes a few kilobytes.
+pub const CALL_RANDOM_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Bytes that one host call or answer copies. Larger reads return less, as the interface allows; a larger argument or
+/// answer is a trap. It bounds what the host allocates for a guest, which the guest's own memory bound does not see.
+/// The largest honest one is a batch with one large file: what is searched may be as large as this.
+pub const HOST_CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes that one call may read from the repository. Ten times a Linux kernel tree; a guest that reads more goes in
+/// circles.
+pub const CALL_READ_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Directory entries that one call may walk by itself. A tree of more belongs to the host's list, which is bounded
+/// elsewhere.
+pub const CALL_ENTRIES_MAX: u64 = 2_000_000;
+
+/// Table elements of one call, all tables together. The largest component known to us (CPython) has 20,000.
+pub const CALL_TABLE_ELEMENTS_MAX: u64 = 200_000;
+
+/// Core instances, memories and tables of one call. A component in Python with its dynamic libraries has about 50.
+pub const CALL_INSTANCES_MAX: usize = 200;
+
+/// Live handles (descriptors, streams, pollables) of one call. Honest guests hold a handful.
+pub const CALL_HANDLES_MAX: usize = 1_024;
+
+/// Different lists of globs that the readers of one call hold at a time. Each is compiled in the memory of the host, where
+/// globs that are made for it take megabytes; the parts of an honest call share one.
+pub const CALL_GLOBS_MAX: usize = 8;
+
+/// Open files and directories of one call: a recursive walk holds one a level. Times [`CALLS_CONCURRENT_MAX`] it stays
+/// below 1,024, the usual number of a process, so that no call takes another's.
+pub const CALL_FILES_OPEN_MAX: usize = 64;
+
+/// Bytes of a proposal. Source files are small; a model writes a few kilobytes a call.
+pub const STAGED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Files and directories of a proposal. A rename of a package touches a few hundred.
+pub const STAGED_ENTRIES_MAX: u64 = 2_000;
+
+/// Entries of one page of the file list. A page of typical paths is half a megabyte, and a Linux kernel tree ten pages.
+pub const LIST_PAGE_ENTRIES_MAX: usize = 8_192;
+
+/// Bytes of paths in one page of the file list, for trees whose paths are long.
+pub const LIST_PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes after which a batch of files is handed over. It is written, copied and searched while it is in the cache of a
+/// processor; smaller ones make more calls, and larger ones were measured to be slower.
+pub const BULK_BATCH_BYTES: usize = 256 * 1024;
+
+/// Files of a batch: what is told of each has to be bounded where the files are empty.
+pub const BULK_BATCH_FILES_MAX: usize = 512;
+
+/// Less than this, files counted with what opening them costs, is not worth a part of its own: an instance costs as much
+/// as reading some tens of kilobytes.
+pub const BULK_RUN_BYTES_MIN: u64 = 1024 * 1024;
+
+/// Globs of one list query, and bytes of each: compiling them is work done in the host.
+pub const LIST_GLOBS_MAX: usize = 64;
+/// See [`LIST_GLOBS_MAX`].
+pub const LIST_GLOB_BYTES_MAX: usize = 1_024;
+
+/// Calls at work at the same time in the process, parts of a sharded call included. The work is bound by processors
+/// and memory: eight calls at [`CALL_MEMORY_BYTES_MAX`] are 2 GiB.
+pub const CALLS_CONCURRENT_MAX: usize = 8;
+
+/// Calls that wait for a turn. A model asks for at most a few dozen at once; more is a fault somewhere.
+pub const CALLS_WAITING_MAX: usize = 128;
+
+/// Calls that wait for a person's answer. They hold no turn, or eight open questions would stop all work; but each keeps
+/// its memory for up to [`APPROVAL_SECONDS_MAX`]. Nobody answers more than a few at a time, and with those at work they
+/// fit into the pool of instances.
+pub const CALLS_ASKING_MAX: usize = 16;
+
+/// Of these, calls of one session: whoever leaves its questions open leaves room for those of others.
+pub const SESSION_CALLS_ASKING_MAX: usize = 4;
+
+/// Runs of tests and installations under way at the same time. Their calls hold no turn, or as many suites as there are
+/// turns would stop all work for a quarter of an hour; each is bounded by itself ([`CONTAIN_MEMORY_BYTES_MAX`]), and more
+/// suites at once than a laptop has cores make each other late.
+pub const CALLS_RUNNING_MAX: usize = 8;
+
+/// Calls that wait for one of these to end, without a turn. They keep their memory, as those do whose programs run: ours
+/// have less than 2 MiB by then. A call begins only with a turn, so that with those at work and those that ask there are
+/// never more than 40. They have 10 GiB where each is at [`CALL_MEMORY_BYTES_MAX`], which takes components of a team that
+/// are made for it and that their user has granted to run programs. All of them fit into the pool of instances.
+pub const CALLS_RUN_WAITING_MAX: usize = 8;
+
+/// Of both, calls of one session. An agent that starts one suite after the other leaves runs to everybody else.
+pub const SESSION_CALLS_RUNNING_MAX: usize = 4;
+
+/// How long a call waits for its turn: as long as the calls before it may take. A run is waited for as long.
+pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
+
+/// Parts of a sharded call at work at the same time. Beyond the number of cores of a laptop nothing is gained.
+pub const CALL_PARTS_MAX: usize = 8;
+
+/// Parts that a sharded call is split into for each that is at work: whoever is done early takes the next, so that one
+/// that took longer than it looked, or a busy processor, does not make the others wait.
+pub const CALL_PARTS_PER_THREAD: usize = 4;
+
+/// Size of a component. CPython with its library takes 18 MB.
+pub const COMPONENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Size of one function body of a foreign component. Memory and time of the compiler grow faster than the function;
+/// the interpreter loops of CPython and SpiderMonkey are below 300 kB.
+pub const COMPONENT_FUNCTION_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time for compiling one foreign component. The largest known take 8 s on two cores.
+pub const COMPILE_MS_MAX: u64 = 120_000;
+
+/// Memory of one compilation, all its threads together; on a machine with less than twice this, half of what it has. The
+/// largest known components take about 1 GiB on eight cores.
+pub const COMPILE_MEMORY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Largest compiled component that is taken; native code is a few times larger than wasm.
+pub const COMPILED_BYTES_MAX: u64 = 8 * COMPONENT_BYTES_MAX;
+
+/// Bytes of a skill's file of cases. Texts of answers are in it; what is longer belongs into the fixture.
+pub const CASES_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Cases of a skill. Each copies the fixture and runs a call, some milliseconds.
+pub const CASES_MAX: usize = 1000;
+
+/// Files, folders and links that are copied for each case: a small repository, not a whole one.
+pub const CASE_FIXTURE_ENTRIES_MAX: usize = 10_000;
+
+/// Bytes that are copied for each case.
+pub const CASE_FIXTURE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of a text that are shown where a case fails: enough to see what differs.
+pub const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
+
+/// Time for a compiler or an installer that `tool skill build` runs: a crate with all that it depends on takes minutes on
+/// a slow machine, and so does the download of a toolchain.
+pub const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
+
+/// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
+pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Parts of a schema with every reference put in place of itself. The largest of ours has 150; a schema as long as it may
+/// be and without references has 15,000.
+pub const SCHEMA_PARTS_MAX: u64 = 20_000;
+
+/// Levels of a schema, references included. Validating takes stack for each, and a thread has 2 MiB.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+
+/// Size of one compiled pattern of a schema. Those of names and versions take a few kilobytes.
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// Parts of a schema times values in the arguments: what validating looks at, in the daemon and before the call has a
+/// deadline. It takes half a second.
+pub const SCHEMA_WORK_MAX: u64 = 8_000_000;
+
+/// Beyond this much of [`SCHEMA_WORK_MAX`] nobody looks for the place that does not fit: every branch that was tried
+/// leaves an error of some 300 bytes.
+pub const SCHEMA_ERROR_WORK_MAX: u64 = 200_000;
+
+/// Bytes of one call's arguments. A model writes at most 128,000 tokens in one answer, half a megabyte.
+pub const ARGUMENT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of the cursor of an answer, which the model repeats word by word. The longest of ours has a path and a number.
+pub const CURSOR_BYTES_MAX: usize = 8 * 1024;
+
+// ---- redaction ----
+
+/// Bytes from an anchor in which a rule's pattern is tried. The longest key with a bound of its own has 300; what goes on
+/// beyond the window is taken as a part of the key.
+pub const REDACTION_WINDOW_BYTES: usize = 640;
+
+/// Keys that a session keeps apart. A repository with more is a collection of test vectors; what is found beyond them is
+/// replaced all the same, and cannot be put back.
+pub const REDACTION_KEYS_MAX: usize = 4_096;
+
+/// Bytes of one key that is kept. A private key in one line has 3,300; together with [`REDACTION_KEYS_MAX`] it bounds
+/// what a session remembers to 64 MiB.
+pub const REDACTION_KEY_BYTES_MAX: usize = 16 * 1024;
+
+/// Lines of one private key. The largest in use, RSA of 16,384 bits, has 200.
+pub const REDACTION_KEY_LINES_MAX: usize = 256;
+
+/// Files that a session names as places of redacted keys. A notice with more is not read.
+pub const REDACTION_FILES_NAMED_MAX: usize = 32;
+
+/// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
+pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
+
+/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than anybody
+/// notices before a call; keys that are shown in parts of a larger file are not known as such.
+pub const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+// ---- taint ----
+
+/// Places outside the user's own files that one call records. A directory of packages counts once. A call with more
+/// places taints, so the bound is above the number of logs and lock files in a usual repository.
+pub const CALL_PLACES_MAX: usize = 1_024;
+
+/// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
+pub const FOREIGN_PLACES_MAX: usize = 16;
+
+// ---- `.tool.toml` ----
+
+/// Bytes of a repository's `.tool.toml`. A long one has two kilobytes.
+pub const ROOT_FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Patterns in one list of it, and bytes of each: every file of the repository is compared with every pattern.
+pub const ROOT_FILE_PATTERNS_MAX: usize = 128;
+/// See [`ROOT_FILE_PATTERNS_MAX`].
+pub const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
+
+// ---- skills of a team ----
+
+/// Components of a team that are looked at, and that a lock file names. Each costs a look at its file whenever skills are
+/// listed, and a model that is offered more tools than that chooses badly.
+pub const TEAM_SKILLS_MAX: usize = 128;
+
+/// Bytes of a lock file: [`TEAM_SKILLS_MAX`] rows have some 50 kilobytes.
+pub const LOCK_BYTES_MAX: u64 = 256 * 1024;
+
+/// Bytes of a key, and of what was signed: a key has 250, a text in cosign's form 300.
+pub const SIGNATURE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Signatures of one component that are looked at. Each costs a request and some checks, and strangers may add them.
+pub const SIGNATURES_MAX: usize = 16;
+
+/// Time for one exchange with a registry, all requests of it together. The largest component takes as long at 5 Mbit/s.
+pub const REGISTRY_SECONDS_MAX: u64 = 120;
+
+/// Redirects that one blob is followed through. Registries send once, to their storage.
+pub const REGISTRY_REDIRECTS_MAX: usize = 5;
+
+/// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
+pub const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
+
+/// Bytes of the answer to a question for a token. Tokens that name many rights have some kilobytes.
+pub const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes of the user's file of logins.
+pub const LOGINS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Paths of each kind that an audit keeps. A skill that touches more touches everything.
+pub const AUDIT_PATHS_MAX: usize = 10_000;
+
+/// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
+pub const AUDIT_CALLS_MAX: usize = 50;
+
+// ---- daemon ----
+
+/// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
+pub const START_SECONDS_MAX: u64 = 10;
+
+/// Seconds that a started daemon may take to look after the sessions of one that was killed. The most that are kept, each
+/// with a journal of its full length on a slow disk, take less.
+pub const RECOVERY_SECONDS_MAX: u64 = 300;
+
+/// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
+pub const HOME_LOOK_MS: u64 = 2000;
+
+/// Open files that a daemon asks the system for: a connection each, and some ten for a session at work, which has its
+/// journal, its repository, a provider's connection, and calls with [`CALL_FILES_OPEN_MAX`] each.
+pub const FILES_OPEN_WANTED: u64 = 8_192;
+
+/// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
+pub const STOP_SECONDS_MAX: u64 = 5;
+
+/// How long a starting daemon tries to get the lock while nobody says to be the holder, and how long a client waits for
+/// a holder to say where it is: a look at the lock lasts microseconds, a start some ten milliseconds.
+pub const LOCK_PATIENCE_MS: u64 = 2_000;
+
+/// How long a daemon that leaves because it is idle still listens: a client that read its record just before has
+/// connected by then.
+pub const LEAVE_MS: u64 = 200;
+
+/// Bytes of each of the daemon's logs before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
+pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+
+// ---- repository ----
+
+/// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
+/// entries cost some 150 MB, which is what a daemon can bear.
+pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
+
+/// Entries that are looked at for hidden files with several names, ignored and skipped directories included. A large tree
+/// with its packages has 300,000, which takes a second; in one of more, files with several names are not opened.
+pub const LINKED_ENTRIES_MAX: u64 = 500_000;
+
+/// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
+pub const SCAN_THREADS_MAX: usize = 8;
+
+/// How long before a walk everything must have been left alone for its list to be used again. Within one tick of a
+/// file system's clock two changes look the same; ticks are below this on everything in use.
+pub const SCAN_SETTLING_MS: u64 = 1_000;
+
+/// Walks that are kept for the next session: the repositories that one person works on at a time.
+pub const SCANS_KEPT_MAX: usize = 8;
+
+/// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's.
+pub const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
+
+/// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
+/// and credentials hold a handful.
+pub const HIDDEN_ENTRIES_MAX: u64 = 10_000;
+
+/// Largest ignore file that counts. Real ones have a few kilobytes.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Patterns of one ignore file that counts. Compiling one takes up to 70 µs and 4 KB; real files have some dozens.
+pub const IGNORE_FILE_PATTERNS_MAX: usize = 4_000;
+
+/// Bytes of all ignore files that count in one walk. The ignore files of the Linux kernel's tree have 30 KB together.
+pub const IGNORE_WALK_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Patterns of all ignore files that count in one walk, and of all that the cache keeps compiled. A short pattern costs
+/// as much as a long one, so [`IGNORE_WALK_BYTES_MAX`] alone would allow half a million.
+pub const IGNORE_WALK_PATTERNS_MAX: usize = 8_000;
+
+/// Nested directories whose ignore files count. Each entry is matched against the rules of all directories above it.
+pub const IGNORE_LEVELS_MAX: usize = 64;
+
+/// Compiled ignore files that are kept for the next walk. Repositories of one team have a handful, the largest some
+/// hundreds.
+pub const IGNORE_FILES_KEPT_MAX: usize = 1_024;
+
+/// Ignore files over a budget that one answer names.
+pub const IGNORE_NAMED_MAX: usize = 8;
+
+// ---- stage ----
+
+/// Bytes of the files that one proposal replaces or deletes, beside [`STAGED_BYTES_MAX`] for what it writes. They are
+/// held in memory and written to the journal; a deletion may concern a larger file than a model writes.
+pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest path of a proposal, and of any name that a call gives, in bytes: what Linux takes in one call.
+pub const PATH_BYTES_MAX: usize = 4095;
+
+// ---- process, git and recipes ----
+
+/// Longest run of a test recipe. Suites that need longer belong to CI, not to a conversation.
+pub const TESTS_SECONDS_MAX: u64 = 15 * 60;
+
+/// Longest installation: a few wheels over a slow line.
+pub const INSTALL_SECONDS_MAX: u64 = 10 * 60;
+
+/// Longest question to an interpreter about itself. A cold start from a slow disk takes a second or two.
+pub const PROBE_SECONDS_MAX: u64 = 10;
+
+/// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
+pub const PROCESS_OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
+
+/// Output after which a run is ended. The most talkative suites write some tens of MiB.
+pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Output that is shown live. What comes after is in the report; a stream of more than this nobody reads.
+pub const PROCESS_LIVE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest line that is shown live; the rest of it is not.
+pub const PROCESS_LIVE_LINE_BYTES_MAX: usize = 2048;
+
+/// Time between asking a run to end and ending it. With everything else a cancelled run is gone within 500 ms.
+pub const PROCESS_GRACE_MS: u64 = 200;
+
+/// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
+pub const PROCESS_REAP_MS: u64 = 200;
+
+/// How often a program is tried, every 20 ms, that is being written to at the moment.
+pub const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
+
+/// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
+pub const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Largest file that a run may write: more than any build product, less than a disk.
+pub const PROCESS_FILE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// How often the processes that left a run's group are looked for. Each round ends what the round before missed.
+pub const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
+
+/// How much of a process's environment is looked at: what the kernel allows for one by default.
+pub const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
+// ---- session ----
+
+/// Sessions in `session_history.json` and in GET /history (specification: the last 100), and in GET /tasks.
+pub const HISTORY_ENTRIES_MAX: usize = 100;
+
+/// Bytes of a history file that are read. A hundred entries are some 40 kB; a larger file was not written by us.
+pub const HISTORY_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Time for which a writer of the history file waits for another one, who needs some milliseconds.
+pub const HISTORY_LOCK_MS_MAX: u64 = 5_000;
+
+/// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
+pub const SESSIONS_KEPT: usize = 100;
+
+/// Time for which an ended session is kept however many come after it: a reader that lost its connection comes back
+/// within seconds, and hundreds of sessions may end meanwhile.
+pub const SESSION_SECONDS_KEPT_MIN: i64 = 600;
+
+/// Days for which a session is kept: long enough to undo last month's work.
+pub const SESSION_DAYS_KEPT: i64 = 30;
+
+/// Readings of the clock that are kept to tell a wrong clock from a later day. The newest but one decides; a few more are
+/// left where the newest turn out to have been wrong.
+pub const DAYS_NOTED_MAX: usize = 8;
+
+/// Bytes of all kept sessions together, contents of changed files included, but for those that have just ended and those
+/// whose changes can still be undone: of these there are at most [`SESSIONS_KEPT`], each with
+/// [`SESSION_CONTENTS_BYTES_MAX`].
+pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Old and new contents of the files that one session changes. Two proposals as large as one can be, and a hundred times
+/// what an honest session writes.
+pub const SESSION_CONTENTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Sessions under way at once. Each may hold a provider connection and a packet of up to a megabyte; the next one is
+/// told that the backend is busy.
+pub const SESSIONS_RUNNING_MAX: usize = 256;
+
+/// Longest time that a request may give its session: a day. Whoever means longer means without a bound.
+pub const SESSION_SECONDS_MAX: u64 = 86_400;
+
+/// Most tokens that a request may give its session: a billion, which no day of any model reaches.
+pub const SESSION_TOKENS_MAX: u64 = 1_000_000_000;
+
+/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once would
+/// take every blocking thread, and with them the answers to everybody else.
+pub const CONTEXTS_BUILDING_MAX: usize = 8;
+
+/// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
+pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
+
+/// Strings in the arguments that a `skill` event shows (design: 4 KiB). Whole file contents help no watcher.
+pub const EVENT_ARGUMENT_BYTES_MAX: usize = 4 * 1024;
+
+/// Nesting of values in events and journal lines. The JSON reader gives up at 128; no schema of ours needs ten.
+pub const EVENT_DEPTH_MAX: usize = 32;
+
+/// A tool call's arguments and result as the journal keeps them. Contents of changed files are kept apart and whole.
+pub const JOURNAL_TOOL_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a session's journal with words in it; beyond them it holds what happens and not what is said. A long session
+/// writes a few megabytes; contents of changed files lie elsewhere.
+pub const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
+pub const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A tool call's result as the report shows it.
+pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
+
+/// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
+/// other half is for the write itself.
+pub const JOURNAL_COMMIT_MS: u64 = 25;
+
+/// Unwritten journal bytes that are held while the disk is full. Beyond it events are dropped and counted, and no change
+/// is begun; what tells of a change that was, and of the end, is kept.
+pub const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
+/// the file does not hold, also after a full disk. A line has at least a hundred bytes.
+pub const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
+
+/// Time between two tries to write down a session that has ended while the disk was full.
+pub const JOURNAL_RETRY_MS: u64 = 1_000;
+
+/// Sessions that can begin on a full disk: one after the other what a user tries until it is clear what is the matter.
+pub const SESSIONS_SPARE: usize = 4;
+
+/// Room on the disk that is set aside for the journal of each: that of a usual session.
+pub const JOURNAL_SPARE_BYTES: u64 = 64 * 1024;
+
+/// Ended sessions that are kept in memory because the disk does not take them. Each holds at most two times
+/// [`JOURNAL_BACKLOG_BYTES_MAX`], usually a hundredth of that.
+pub const SESSIONS_UNWRITTEN_MAX: usize = 16;
+
+/// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
+/// a second.
+pub const TOKEN_COALESCE_MS: u64 = 5;
+
+/// Events of a running session that are kept in memory for streams; older ones are read from the journal.
+pub const EVENT_TAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Journal bytes that a stream reads at once. Bounds what a reader holds that has fallen behind.
+pub const REPLAY_BYTES_MAX: usize = 256 * 1024;
+
+/// Time without any stream after which an attached session is cancelled: a client that reconnects is faster.
+pub const ATTACHED_GRACE_MS: u64 = 2_000;
+
+/// Time in which the first stream of an attached session must open.
+pub const ATTACHED_FIRST_MS: u64 = 30_000;
+
+/// Time in which an approval must be answered; then it is refused.
+pub const APPROVAL_SECONDS_MAX: i64 = 300;
+
+/// An approval's detail as its event shows it, a diff or an argument vector. Whoever reads more opens the whole.
+pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// second.
+pub const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// Time that the end of a session waits for a change that is being put in place. It is milliseconds; where it is not,
+/// the next start finishes it.
+pub const OPEN_CHANGE_MS_MAX: u64 = 2_000;
+
+/// The one line that tells people how a skill call went.
+pub const SUMMARY_BYTES_MAX: usize = 200;
+
+// ---- http ----
+
+/// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// How much of a body is taken that is too large already: a client that is still sending would see a broken connection
+/// instead of the answer.
+pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
+/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
+pub const HEAD_SECONDS_MAX: u64 = 15;
+
+/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers of a request. Browsers behind proxies send some forty.
+pub const HEADERS_MAX: usize = 100;
+
+/// Time in which a body must arrive.
+pub const BODY_SECONDS_MAX: u64 = 30;
+
+/// Connections at once over TCP, and as many over the Unix socket; the next one waits in the kernel's queue. Five hundred
+/// stream readers fit twice.
+pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
+/// the user out by holding all of them.
+pub const STRANGERS_CONNECTIONS_MAX: usize = 512;
+
+/// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
+pub const LOGGED_TARGET_BYTES_MAX: usize = 512;
+
+/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
+/// twice what the slowest plain answer, a scan, may take.
+pub const IDLE_SECONDS_MAX: u64 = 120;
+
+/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
+/// `Last-Event-ID`.
+pub const WRITE_STALL_SECONDS_MAX: u64 = 30;
+
+/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
+pub const HEARTBEAT_SECONDS: u64 = 15;
+
+/// Time that open connections get to end after the sessions have ended.
+pub const CONNECTIONS_DRAIN_MS: u64 = 500;
+/// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
+/// call's own limit ends it earlier.
+pub const GIT_SECONDS_MAX: u64 = 60;
+
+/// Git operations at the same time. Where no helper does them, those that were given up and still hang count.
+pub const GIT_OPERATIONS_MAX: usize = 16;
+
+/// Memory of one helper for git. Storing a file of the largest size with its line ends changed takes three times it.
+pub const GIT_MEMORY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Addresses of one helper for git: its memory, this program, and windows into packs and their indices.
+pub const GIT_ADDRESS_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// What of a pack is mapped at once, and of all packs together.
+pub const GIT_PACK_WINDOW_BYTES: usize = 32 * 1024 * 1024;
+
+/// What of all packs is mapped together.
+pub const GIT_PACK_MAPPED_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Objects that a helper keeps unpacked.
+pub const GIT_CACHE_BYTES_MAX: isize = 64 * 1024 * 1024;
+
+/// Changes that are looked at for one diff or one commit, hidden ones included: a checkout of a very large project whose
+/// every file was touched.
+pub const GIT_DELTAS_MAX: usize = 500_000;
+
+/// Changes on one page of a helper's answer.
+pub const GIT_PAGE: usize = 256;
+
+/// Largest file that a helper writes: a stored file, or an index.
+pub const GIT_FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Objects of one commit, and their bytes: half a million files, and a disk's worth of room.
+pub const GIT_OBJECTS_MAX: usize = 1_000_000;
+
+/// Bytes of all new objects of one commit.
+pub const GIT_OBJECT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// A file of a few lines in a git directory: `HEAD`, `commondir`, a branch. Paths are not longer.
+pub const GIT_LINE_FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Configuration and lists of alternates that are looked at by the engine itself.
+pub const GIT_CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Object directories that a repository may borrow from, directly and through each other.
+pub const GIT_ALTERNATES_MAX: usize = 32;
+
+/// Files of the user's own git configuration, with what they include.
+pub const GIT_CONFIG_FILES_MAX: usize = 64;
+
+/// What a helper may say in an error.
+pub const GIT_MESSAGE_SHOWN_BYTES_MAX: usize = 2 * 1024;
+
+/// A piece of a file on its way into git's objects.
+pub const GIT_CHUNK_BYTES: usize = 1024 * 1024;
+
+/// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
+pub const GIT_CHANGES_MAX: usize = 5_000;
+
+/// Patch of one file: some thousand lines, more than fits any conversation.
+pub const GIT_PATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// Patches of one diff together; a skill's answer holds at most a quarter of this.
+pub const GIT_DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Lines of context around a change. With more than this the reader wants the file, not the diff.
+pub const GIT_CONTEXT_LINES_MAX: u32 = 100;
+
+/// Paths that one request may name; whoever means more means a directory.
+pub const GIT_PATHS_MAX: usize = 1_000;
+
+/// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
+pub const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Longest commit message; the longest honest ones are release notes.
+pub const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Diff that a question holds, shown or not, before it goes on with names and the digests of contents alone.
+pub const GIT_QUESTION_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Manifests and interpreter configurations that a recipe reads. The largest package.json are some 100 KiB.
+pub const RECIPE_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Packages of one installation; more is a list that belongs into a manifest.
+pub const RECIPE_PACKAGES_MAX: usize = 50;
+
+/// Longest package name with its constraint. npm allows 214 bytes for the name alone.
+pub const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
+
+/// Manifests, lock files and other records of npm that a session has written to and that are compared with what they
+/// held; more count as changed. No session of an honest model writes to as many.
+pub const INSTALL_RECORDS_MAX: usize = 1000;
+
+/// Largest record that is compared; a larger one counts as changed. Lock files of thousands of packages have a few MiB.
+pub const INSTALL_RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Largest `package.json` whose fields are looked at; a larger one counts as a whole. They have a few KiB, and what is
+/// parsed takes ten times as much memory for a moment.
+pub const INSTALL_MANIFEST_BYTES_MAX: usize = 1024 * 1024;
+
+/// Packages that a question about an installation names beside those that were asked for. Longer lists are read by
+/// nobody.
+pub const INSTALL_LISTED_MAX: usize = 100;
+
+/// Longest name with its specifier in such a question: an address with a commit, and room.
+pub const INSTALL_LISTED_CHARS_MAX: usize = 400;
+
+/// Longest filter expression of a test run.
+pub const RECIPE_FILTER_BYTES_MAX: usize = 2048;
+
+/// Paths of one test run; more do not fit one command line with certainty.
+pub const RECIPE_PATHS_MAX: usize = 200;
+
+// ---- provider ----
+
+/// Largest single event of a provider's stream. A whole `write_file` call may come in one event; nothing honest is
+/// larger than what a model can write in one answer.
+pub const SSE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What is kept of the answer to one request: its text, and thinking, calls and whatever else with the envelope in which
+/// they came. That is some 200 bytes for each token, and 128,000 tokens is the longest answer that any vendor sells.
+pub const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What is read of the answer to one request. A million pieces of text, which is more than any model writes, are half of
+/// it in the wordiest envelope; the envelopes are thrown away as they come.
+pub const PROVIDER_WIRE_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// How much of an error's body is read: the sentence stands at its start, and proxies answer with whole pages.
+pub const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest quotation of a provider's own words in a message of ours: one line of a terminal or two.
+pub const PROVIDER_QUOTE_CHARS_MAX: usize = 240;
+
+/// Reaching a host takes at most this long; past it the address is wrong or a firewall swallows the packets.
+pub const PROVIDER_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// First byte of an answer. A local model that is loaded on demand takes minutes.
+pub const PROVIDER_FIRST_BYTE_SECONDS_MAX: u64 = 600;
+
+/// Silence within an answer. Long thinking without a sign of life is usual up to a few minutes.
+pub const PROVIDER_IDLE_SECONDS_MAX: u64 = 300;
+
+/// How long an answer that has ended by its own account is read on: the usage report comes after the end, but some
+/// servers then leave the connection open for ever.
+pub const PROVIDER_CLOSING_SECONDS_MAX: u64 = 2;
+
+/// Reading the model list: it is shown beside something else and must not make the user wait.
+pub const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
+
+/// Longest model list that is kept. The largest router lists some 500.
+pub const PROVIDER_MODELS_MAX: usize = 2000;
+
+/// Tool calls of one answer. A model asks for some dozens at most, and each piece of a stream is compared with all calls so
+/// far.
+pub const PROVIDER_CALLS_MAX: usize = 256;
+
+/// How often one request is tried. With the waits below, a provider that is down for good costs less than 10 s.
+pub const PROVIDER_ATTEMPTS_MAX: u32 = 4;
+
+/// First wait of the exponential back-off; doubled each time.
+pub const PROVIDER_RETRY_BASE_MS: u64 = 800;
+
+/// Longest wait that a provider may impose by `Retry-After`: what the specification tells users to wait.
+pub const PROVIDER_RETRY_SECONDS_MAX: u64 = 60;
+
+/// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
+pub const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
+
+/// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
+/// each some four levels deep.
+pub const ERROR_NESTING_MAX: usize = 16;
+
+// ---- turn ----
+
+/// Rounds with tools in one turn, where the user sets no other bound. Long refactorings need some 30.
+pub const TURN_STEPS_MAX: u32 = 60;
+
+/// Text and thinking of one answer. 128,000 tokens, the longest answer that any vendor sells, are a megabyte at most.
+pub const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Text and thinking of one turn: half a megabyte in each of its [`TURN_STEPS_MAX`] rounds.
+pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Calls of one session that run at the same time. Fewer than [`CALLS_CONCURRENT_MAX`], so that a session whose calls all
+/// take their whole time leaves room for others.
+pub const TOOL_CALLS_CONCURRENT_MAX: usize = 6;
+
+/// Calls that one round may ask for. Models ask for up to ten; a hundred is a loop.
+pub const TOOL_CALLS_PER_ROUND_MAX: usize = 32;
+
+/// The same call with the same answer, this many times in a turn, ends it: nothing new can come.
+pub const TOOL_CALL_REPEATS_MAX: usize = 4;
+
+/// Answers in a row that the output limit cut off within a tool call. A model that does not adapt after one hint and
+/// a second one never will.
+pub const CUT_OFF_ROUNDS_MAX: u32 = 3;
+
+/// Longest tool result that goes to the model, about 50,000 tokens; skills page theirs far below.
+pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
+
+/// Context of a model that does not tell its own (the specification's 200,000 tokens).
+pub const CONTEXT_TOKENS: u64 = 200_000;
+
+/// Estimated tokens of a conversation in a context: a fifth is left for the answer, and for the error of the estimate.
+pub const fn conversation_tokens(context_tokens: u64) -> u64 {
+    context_tokens / 5 * 4
+}
+
+/// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
+pub const TOOL_RESULTS_KEPT: usize = 4;
+
+/// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
+/// takes this much; above it the model's own bound is the better one.
+pub const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
+
+/// Output tokens without which a request is not worth its input: some sentences.
+pub const OUTPUT_TOKENS_MIN: u64 = 64;
+
+/// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
+pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
+
+// ---- context ----
+
+/// Files of a selection, at the least (specification: 4 to 6).
+pub const SELECTED_FILES_MIN: usize = 4;
+
+/// Files of a selection, at the most (specification: 4 to 6).
+pub const SELECTED_FILES_MAX: usize = 6;
+
+/// Files that `--include` may name: the selection and its near misses hold fewer.
+pub const STEER_FILES_MAX: usize = 20;
+
+/// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
+pub const STEER_PATTERNS_MAX: usize = 100;
+
+/// Longest of these patterns; longer than any path that matters.
+pub const STEER_PATTERN_BYTES_MAX: usize = 1024;
+
+/// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
+/// context of 200,000, so that a conversation of many tool calls still fits.
+pub const PACKET_TOKENS: u64 = 28_000;
+
+/// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
+pub const CONTEXT_THREADS_MAX: usize = 8;
+
+/// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
+/// from what was read, and the user is told.
+pub const SELECT_SECONDS_MAX: u64 = 20;
+
+/// What the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150; of what is
+/// larger, the files beyond the bound are read anew for each selection.
+pub const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Wall time of reading one file by its syntax tree. A tree costs a second per 4 MB, so that the largest file that is
+/// ranked takes a third of one; the rest is for a machine whose processors have better things to do.
+pub const OUTLINE_WALL_MS_MAX: u64 = 5_000;
+
+/// Linear memory of the same. A tree takes about twenty times its source, which is 1 MiB at the most.
+pub const OUTLINE_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Bytes of what such a reading gives and gets: a file of 1 MiB, and all the places that may be told of it.
+pub const OUTLINE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Definitions of one file, and its imports and references. The largest that somebody wrote has some two thousand.
+pub const OUTLINE_ITEMS_MAX: usize = 10_000;
+
+/// Bytes of the imports of one file, each written out: the parts of nested lists multiply. More than a file that is
+/// ranked can hold without lists.
+pub const OUTLINE_IMPORT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of one name. Longer ones are data.
+pub const OUTLINE_NAME_BYTES_MAX: usize = 128;
+
+/// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and
+/// after it; the next selection goes on where it ended. Twenty thousand files take a minute.
+pub const OUTLINE_FILL_SECONDS_MAX: u64 = 300;
+
+/// New or changed files that are read by syntax tree at once, before the selection answers: what somebody edits in a
+/// while, and a small repository as a whole. They cost a tenth of a second.
+pub const OUTLINE_NOW_FILES_MAX: usize = 40;
+
+/// Bytes of these files together.
+pub const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
+
+/// Bytes of all indexes on the disk. The ones that were not used longest are removed.
+pub const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Repositories with an index on the disk.
+pub const INDEXES_MAX: usize = 64;
+
+/// Repositories whose index is open in the daemon, and the files of all of them together, some 400 bytes each.
+pub const INDEXES_OPEN_MAX: usize = 8;
+
+/// See [`INDEXES_OPEN_MAX`].
+pub const INDEXES_OPEN_FILES_MAX: usize = 200_000;
+
+/// Bytes that an index has measured but not written yet. More at once would be felt in the daemon's memory.
+pub const INDEX_PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Time, from when a selection was asked for, after which it no longer waits for files that its index does not know yet,
+/// so that there is an answer within about a second; the index goes on without it.
+pub const INDEX_WAIT_MS: u64 = 500;
+
+/// Files that a selection waits for in any case: they take some tenths of a second, and a busy machine should not make
+/// the answer for a repository of usual size depend on how busy it is.
+pub const INDEX_WAIT_FILES_MIN: usize = 1000;
+
+/// Indexes that are brought up to date at a time beside the sessions. One uses one processor.
+pub const INDEXES_FILLING_MAX: usize = 1;
+
+/// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.
+pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Files read to find the central ones where there is no task. Enough for what two or three steps of imports reach from
+/// an entry point, few enough to be read in some ten milliseconds.
+pub const CENTRAL_FILES_READ_MAX: usize = 400;
+
+/// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
+pub const PACKET_LINE_BYTES_MAX: usize = 1000;
+
+/// Notes of a vault that are considered. Large vaults of one person have a few thousand.
+pub const VAULT_NOTES_MAX: usize = 5000;
+
+/// Bytes of all notes that are considered.
+pub const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// What is read of one note; a packet would show less.
+pub const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Directories below each other in a vault.
+pub const VAULT_DEPTH_MAX: usize = 16;
+
+/// Notes in a packet.
+pub const PACKET_NOTES_MAX: usize = 3;
+
+// ---- provider: context size, model lists, probe ----
+
+/// Asking a server for the size of its context, all places where it may stand together: a session waits for it.
+pub const PROVIDER_CONTEXT_SECONDS_MAX: u64 = 2;
+
+/// Estimated tokens of a prompt, from which on a server's count far below is a sign that the prompt was cut. Below it,
+/// our estimate is mostly that of schemas and errs by more; the smallest usual context is 2048.
+pub const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;
+
+/// How long a model list is remembered. Vendors add a model every few weeks; a local server loads one in a minute or
+/// two.
+pub const MODEL_CACHE_SECONDS: u64 = 300;
+
+/// How long it is remembered that a provider could not be asked: whoever has just started it looks again soon.
+pub const MODEL_CACHE_FAILURE_SECONDS: u64 = 15;
+
+/// Providers whose lists are remembered. A user has three, with a few changes of address and key.
+pub const MODEL_CACHE_ENTRIES_MAX: usize = 16;
+
+/// One check of a probe. The first may have to wait until a large local model is loaded.
+pub const PROBE_CHECK_SECONDS_MAX: u64 = 120;
+
+/// Output tokens of one answer to a probe: a sentence, or two calls; models that think first need some hundred more.
+pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
+
+// ---- provider: wires ----
+
+/// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
+/// current model takes it; an older one names its own maximum, which then counts.
+pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
+
+// ---- process: contain ----
+
+/// What a helper is told: a command line, an environment and the hidden paths of a large tree are far below it.
+pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What a helper says in a run: some lines.
+pub const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
+
+/// The root file system of a run: mount points and some files of `/etc`.
+pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Files and directories of it.
+pub const CONTAIN_ROOT_INODES_MAX: u64 = 16 * 1024;
+
+/// What a run may write into its repository; it lies in memory. Build products of a large project fit, a disk does not.
+pub const CONTAIN_TREE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Files and directories that a run may make there: more than the largest `node_modules`.
+pub const CONTAIN_TREE_INODES_MAX: u64 = 512 * 1024;
+
+/// Home, temporary files and shared memory of a run together; they lie in memory.
+pub const CONTAIN_SCRATCH_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Files and directories of these.
+pub const CONTAIN_SCRATCH_INODES_MAX: u64 = 256 * 1024;
+
+/// Processes and threads of a run. Suites with a worker for each of 64 cores stay below it.
+pub const CONTAIN_TASKS_MAX: u64 = 2048;
+
+/// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
+pub const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Part of the machine's memory, as a divisor, that a run leaves: with less the kernel ends programs of its own choice.
+pub const CONTAIN_MACHINE_PART_KEPT: u64 = 16;
+
+/// Growth of the machine's shared memory during a run that is not held against it beside its bound: what the run may
+/// write to its file systems in memory, and a gibibyte of what other programs do.
+pub const CONTAIN_SHARED_OTHERS_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Addresses of one process. Browsers and node reserve up to a tebibyte that they never use.
+pub const CONTAIN_ADDRESSES_MAX: u64 = 2 * 1024 * 1024 * 1024 * 1024;
+
+/// Open files of one process: what programs assume where they ask for many.
+pub const CONTAIN_FILES_OPEN_MAX: u64 = 64 * 1024;
+
+/// Memory that one process may keep from being swapped out: what kernels allow by default.
+pub const CONTAIN_LOCKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Time between two counts of what a run uses. A process that allocates as fast as it can gets some hundred MiB ahead.
+pub const CONTAIN_WATCH_MS: i64 = 50;
+
+/// Time for trying out whether a sandbox works; it takes some ten milliseconds.
+pub const CONTAIN_PROBE_SECONDS_MAX: u64 = 10;
+
+/// Room that must be free for temporary files before attempts to get out are made: some write as much as they are let,
+/// and one that ends for want of room shows nothing.
+pub const PROBE_ROOM_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Entries of a repository that are looked at for hidden ones before a run, installed packages included.
+pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
+
+/// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
+pub const CONTAIN_ROUNDS_MAX: u32 = 200;
+
+// ---- process: proxy ----
+
+/// Connections of an installation at a time. npm opens 15, pip fewer.
+pub const PROXY_OPEN_MAX: usize = 64;
+
+/// Connections of an installation in all: one for each of the packages of a large tree, twice.
+pub const PROXY_CONNECTIONS_MAX: u64 = 20_000;
+
+/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
+/// little can be carried out.
+pub const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Bytes that it gets from them: more than fits where it unpacks them.
+pub const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The head of a request: what servers accept.
+pub const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Time to reach one address, and to say what is wanted.
+pub const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// Addresses of one name that are tried.
+pub const PROXY_ADDRESSES_MAX: usize = 4;
+
+/// Silence on a connection. Installers give up earlier.
+pub const PROXY_IDLE_SECONDS_MAX: u64 = 120;
+
+/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
+pub const PROXY_REFUSALS_NAMED_MAX: usize = 20;
+// ---- process: confine ----
+
+/// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
+pub const CONFINE_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Second part of a frame, as a helper takes it: a component, or the two sides of a change.
+pub const CONFINE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How often the engine looks at the clock and the session's token while a helper works: what a cancellation takes.
+pub const CONFINE_TICK_MS: u64 = 5;
+
+/// How long a helper that has hung up gets to end, so that its status can say why.
+pub const CONFINE_LAST_WORD_MS: u64 = 200;
+
+/// After this a call of a helper that waits in the kernel is interrupted: opening a FIFO. No disk needs as long.
+pub const CONFINE_WAKE_MS: i64 = 500;
+
+/// Open files of a helper. A repository that has never been packed anew has some hundred packs.
+pub const CONFINE_FILES_OPEN_MAX: u64 = 1024;
+
+/// Memory of a helper that tries to get out: little, so that trying to take more than it may harms nobody.
+pub const CONFINE_PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+// ---- answers ----
+
+/// Citations of one answer that are checked. The longest honest answers have some hundred.
+pub const CITATIONS_MAX: usize = 2_000;
+
+/// Text of an answer in which citations are looked for: longer than any model writes in a session.
+pub const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of cited files that are read to count their lines: a hundred files of the largest size that is written by
+/// hand, in some ten milliseconds.
+pub const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
+pub const CITATIONS_SECONDS_MAX: u64 = 20;
+
+/// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
+pub const CITATIONS_NAMED_MAX: usize = 20;
+// ---- changes ----
+
+/// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
+pub const DIFF_MS_MAX: u64 = 500;
+
+/// What a report shows of a session's diff. A report is read by people, and collected as an artefact by the hundred.
+pub const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
+
+/// What an answer shows of its session's diff: some four screens. `tool diff` shows all of it.
+pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
+
+/// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
+pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; where one needs
+/// more than five minutes, running it twice around every refactor is not what its user wants, who is told so.
+pub const SUITE_SECONDS_MAX: u64 = 300;
+
+/// What the model is told of such a run: the first failures, with their details.
+pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
+
+/// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
+pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
+
+// ---- other agents ----
+
+/// Bytes of one message of another agent. The largest honest one writes a file: [`ARGUMENT_BYTES_MAX`], which the escapes
+/// of JSON may double.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Other agents that are connected at a time, a quarter of the sessions that may be under way: a user has a handful.
+pub const MCP_CONNECTIONS_MAX: usize = 64;
+
+/// Calls of one connection at a time. A model asks for some dozens at once at most, and eight of them work.
+pub const MCP_CALLS_MAX: usize = 32;
+
+/// Requests of one connection that are not answered yet, calls included: each holds a message in memory.
+pub const MCP_REQUESTS_OPEN_MAX: usize = 64;
+
+/// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
+pub const MCP_PROGRESS_LINES_MAX: usize = 256;
+
+/// How long a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
+pub const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
+
+/// How long a client may take to say which its roots are: it knows them, and a call waits.
+pub const MCP_ROOTS_SECONDS_MAX: u64 = 10;

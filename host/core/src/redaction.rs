@@ -1,0 +1,74 @@
+//! Strings that look like keys, replaced by placeholders in whatever leaves for a provider, a log or a report, and put
+//! back where a model writes them where they stood.
+//!
+//! [`rules`](self) say what looks like a key; a [`Redactor`] is the memory of one session: the same key has the same
+//! placeholder in all of it, and only it knows which key that was. [`mask`] is for where nobody writes anything back.
+//! Nothing is hidden here that a name or the first bytes of a file give away: that is the business of `repository`.
+
+mod pem;
+mod rules;
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+pub use session::Redactor;
+
+/// Where every placeholder begins.
+pub const START: &str = "[redacted:";
+
+/// A text without what looks like a key: each is a placeholder that says by which rule, and that nobody can take back.
+pub fn mask(text: &str) -> Cow<'_, str> {
+    let found = rules::find(text, rules::Enabled::all());
+    replaced(
+        text,
+        found
+            .iter()
+            .map(|found| (found.range.clone(), placeholder(found.rule, None))),
+    )
+}
+
+/// The same where these keys are known beside, whatever they look like.
+pub fn mask_known<'t>(text: &'t str, keys: &BTreeSet<String>) -> Cow<'t, str> {
+    let Some(known) = session::literals(keys) else {
+        return mask(text);
+    };
+    let places = known
+        .find_iter(text)
+        .map(|hit| (hit.range(), placeholder(session::own_rule(), None)));
+    match replaced(text, places) {
+        Cow::Borrowed(text) => mask(text),
+        Cow::Owned(text) => Cow::Owned(mask(&text).into_owned()),
+    }
+}
+
+/// `[redacted:github-token:3]`; without a number where it stands for no key that could be put back.
+fn placeholder(rule: usize, number: Option<usize>) -> String {
+    let name = rules::RULES[rule].name;
+    match number {
+        // People count from one.
+        Some(number) => format!("{START}{name}:{}]", number + 1),
+        None => format!("{START}{name}]"),
+    }
+}
+
+/// The text with other words in these places, which are in order and apart.
+fn replaced(text: &str, places: impl Iterator<Item = (std::ops::Range<usize>, String)>) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut at = 0;
+    for (place, word) in places {
+        out.push_str(&text[at..place.start]);
+        out.push_str(&word);
+        at = place.end;
+    }
+    match at {
+        0 => Cow::Borrowed(text),
+        _ => {
+            out.push_str(&text[at..]);
+            Cow::Owned(out)
+        }
+    }
+}

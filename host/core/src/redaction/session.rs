@@ -1,0 +1,399 @@
+//! The memory of one session: which key has which placeholder, where it was seen, and whether it may be put back.
+//!
+//! It is never written down and never shown: its debug form says how many keys it knows.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use regex::bytes::Regex;
+
+use super::rules::{self, Enabled, Found, RULES};
+use super::{placeholder, replaced};
+use crate::api::Problem;
+use crate::defence::{self, Defence};
+use crate::limits;
+
+/// Shorter ones are replaced where a rule finds them, and nowhere else: four letters stand in every other word.
+const LITERAL_BYTES_MIN: usize = 16;
+
+/// The rule whose name the keys of the configuration go by.
+const OWN: &str = "model-api-key";
+
+/// A placeholder as a model writes it: a rule's name, and a number where it can be put back.
+static WRITTEN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\[redacted:([a-z0-9-]{1,40})(?::([0-9]{1,9}))?\]").expect("the pattern is valid"));
+
+/// What one session knows of keys. The default knows none, and has all rules in force.
+pub struct Redactor {
+    enabled: Enabled,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    numbers: HashMap<String, usize>,
+    kept: Vec<Kept>,
+    /// Finds every known key that is long enough wherever it stands, also where no rule would.
+    literals: Option<Literals>,
+    /// There are keys that `literals` does not find yet: it is made anew when a text goes out, not for each file that
+    /// adds some.
+    has_more: bool,
+    /// Where a text that went out held one, as far as that is known.
+    files: BTreeSet<String>,
+    /// How often each rule found one for which there was no number left.
+    unnumbered: BTreeMap<usize, usize>,
+}
+
+struct Kept {
+    key: String,
+    rule: usize,
+    /// The first line of the same key.
+    whole: usize,
+    /// A text that went out held it.
+    is_told: bool,
+}
+
+struct Literals {
+    automaton: AhoCorasick,
+    numbers: Vec<usize>,
+}
+
+/// Finds keys of the configuration that are long enough; nothing where there are none.
+pub(super) fn literals(keys: &BTreeSet<String>) -> Option<AhoCorasick> {
+    let keys: Vec<&str> = keys
+        .iter()
+        .map(|key| key.trim())
+        .filter(|key| key.len() >= LITERAL_BYTES_MIN)
+        .collect();
+    let build = || {
+        AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&keys)
+    };
+    (!keys.is_empty()).then(build)?.ok()
+}
+
+/// The rule of the configuration's keys.
+pub(super) fn own_rule() -> usize {
+    rules::named_index(OWN)
+}
+
+/// What went out as placeholders, for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// How many keys.
+    pub count: usize,
+    /// How many by each rule.
+    pub rules: BTreeMap<&'static str, usize>,
+    /// In which files, as far as that is known.
+    pub files: BTreeSet<String>,
+}
+
+/// True where the last mark of a private key in a line begins one, false where it ends it; nothing where there is none.
+/// A key that ends where it begins leaves nothing open, and behind the end of another thing one may begin.
+fn begins_armour(line: &str) -> Option<bool> {
+    let before = &line[..line.rfind("PRIVATE KEY")?];
+    // The word may stand within another one (`BACKEND_KEY=-----BEGIN`).
+    let (begin, end) = (before.rfind("BEGIN"), before.rfind("END"));
+    (begin.is_some() || end.is_some()).then_some(begin > end)
+}
+
+impl Redactor {
+    /// A session's redactor, without the rules that the user has switched off. `own` are keys that are known to be
+    /// ones, such as the provider's: they are replaced whatever they look like.
+    pub fn new<'a>(unredacted: &[String], own: impl IntoIterator<Item = &'a str>) -> Result<Self, Problem> {
+        let enabled = Enabled::without(unredacted).map_err(|name| unknown(name))?;
+        let mut state = State::default();
+        for key in own
+            .into_iter()
+            .map(str::trim)
+            .filter(|key| key.len() >= LITERAL_BYTES_MIN)
+        {
+            state.keep(key, rules::named_index(OWN), None);
+        }
+        state.index();
+        Ok(Self {
+            enabled,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The text as it may leave. `file` is where it comes from, where that is one file.
+    pub fn text<'t>(&self, text: &'t str, file: Option<&str>) -> Cow<'t, str> {
+        self.counted(text, file).0
+    }
+
+    /// The same, with the number of placeholders in it.
+    pub fn counted<'t>(&self, text: &'t str, file: Option<&str>) -> (Cow<'t, str>, usize) {
+        if !defence::on(Defence::Redaction) {
+            return (Cow::Borrowed(text), 0);
+        }
+        let found = rules::find(text, self.enabled);
+        let mut state = self.lock();
+        let mut places = state.take_in(text, &found);
+        if std::mem::take(&mut state.has_more) {
+            state.index();
+        }
+        state.literal_places(text, &mut places);
+        if places.is_empty() {
+            return (Cow::Borrowed(text), 0);
+        }
+        state.tell(&places, file);
+        let words = places
+            .iter()
+            .map(|place| (place.range.clone(), placeholder(place.rule, place.number)));
+        (replaced(text, words), places.len())
+    }
+
+    /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended, by
+    /// which the next ones are known; it begins empty, and what is twice as long as a key is none.
+    pub fn live_line(&self, armour: &mut String, line: &str) -> String {
+        let begins = begins_armour(line);
+        if begins == Some(true) {
+            armour.clear();
+        } else if armour.is_empty() {
+            return self.text(line, None).into_owned();
+        }
+        armour.push_str(line);
+        let whole = self.text(armour, None);
+        let shown = whole.rsplit('\n').next().unwrap_or_default().to_owned();
+        armour.push('\n');
+        let ends = begins != Some(true) && line.contains("----");
+        let is_none = armour.len() > 2 * limits::REDACTION_KEY_BYTES_MAX
+            || armour.lines().count() > 2 * limits::REDACTION_KEY_LINES_MAX;
+        if ends || is_none {
+            armour.clear();
+        }
+        shown
+    }
+
+    /// Remembers the keys of a file of which parts may be shown: half of a private key looks like nothing. False, and
+    /// nothing is remembered, where `is_wanted` came to say that nobody is there any more to be shown anything.
+    pub fn learn(&self, text: &str, is_wanted: &dyn Fn() -> bool) -> bool {
+        let Some(found) = rules::find_while(text, self.enabled, is_wanted) else {
+            return false;
+        };
+        if !found.is_empty() {
+            self.lock().take_in(text, &found);
+        }
+        true
+    }
+
+    /// Puts those keys back into what a model wrote that `holds` says its file holds. The rest stays as it is.
+    pub fn restore_where(&self, text: &str, holds: &dyn Fn(&str) -> bool) -> String {
+        let state = self.lock();
+        let put_back = |written: &[u8], key: Option<&str>| match key {
+            Some(key) if holds(key) => Ok(key.as_bytes().to_vec()),
+            _ => Ok::<_, std::convert::Infallible>(written.to_vec()),
+        };
+        let Ok(restored) = state.rewritten(text.as_bytes(), put_back);
+        String::from_utf8(restored).unwrap_or_else(|_| text.to_owned())
+    }
+
+    /// A file's new content with the keys that its old one held. The error is the placeholder that stands for none.
+    ///
+    /// What the old content holds in so many words stays, unless it could also mean a key of it.
+    pub fn restore(&self, new: Vec<u8>, old: Option<&[u8]>) -> Result<Vec<u8>, String> {
+        if !WRITTEN.is_match(&new) {
+            return Ok(new);
+        }
+        let old = old.unwrap_or_default();
+        let state = self.lock();
+        state.rewritten(&new, |written, key| {
+            let is_text = contains(old, written);
+            let is_held = |key: &str| contains(old, key.as_bytes()) || !defence::on(Defence::KeysOfTheFile);
+            match key.map(is_held) {
+                Some(true) if !is_text => Ok(key.unwrap_or_default().as_bytes().to_vec()),
+                Some(true) => Err(String::from_utf8_lossy(written).into_owned()),
+                _ if is_text => Ok(written.to_vec()),
+                _ => Err(String::from_utf8_lossy(written).into_owned()),
+            }
+        })
+    }
+
+    /// What went out as placeholders so far.
+    pub fn told(&self) -> Option<Told> {
+        let state = self.lock();
+        let keys = state.kept.iter().filter(|kept| kept.is_told);
+        let whole: BTreeSet<usize> = keys.map(|kept| kept.whole).collect();
+        let mut rules: BTreeMap<&'static str, usize> = BTreeMap::new();
+        let numbered = whole.iter().map(|number| (state.kept[*number].rule, 1));
+        for (rule, count) in numbered.chain(state.unnumbered.iter().map(|(rule, count)| (*rule, *count))) {
+            *rules.entry(RULES[rule].name).or_default() += count;
+        }
+        let count = rules.values().sum();
+        (count > 0).then(|| Told {
+            count,
+            rules,
+            files: state.files.clone(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a text has to be replaced. Without a number there is no way back.
+struct Place {
+    range: Range<usize>,
+    rule: usize,
+    number: Option<usize>,
+}
+
+impl State {
+    /// Numbers what the rules found.
+    fn take_in(&mut self, text: &str, found: &[Found]) -> Vec<Place> {
+        let before = self.kept.len();
+        let mut whole = None;
+        let mut places = Vec::with_capacity(found.len());
+        for found in found {
+            whole = whole.filter(|_| !found.is_first);
+            let number = self.keep(&text[found.range.clone()], found.rule, whole);
+            whole = whole.or(number);
+            places.push(Place {
+                range: found.range.clone(),
+                rule: number.map_or(found.rule, |number| self.kept[number].rule),
+                number,
+            });
+        }
+        self.has_more |= self.kept.len() > before;
+        places
+    }
+
+    /// The number of a key; none where there are too many. `whole` is the key of which it is a further line.
+    fn keep(&mut self, key: &str, rule: usize, whole: Option<usize>) -> Option<usize> {
+        if let Some(number) = self.numbers.get(key) {
+            return Some(*number);
+        }
+        let number = self.kept.len();
+        if number >= limits::REDACTION_KEYS_MAX || key.len() > limits::REDACTION_KEY_BYTES_MAX {
+            return None;
+        }
+        self.numbers.insert(key.to_owned(), number);
+        self.kept.push(Kept {
+            key: key.to_owned(),
+            rule,
+            whole: whole.unwrap_or(number),
+            is_told: false,
+        });
+        Some(number)
+    }
+
+    fn index(&mut self) {
+        let long = self
+            .kept
+            .iter()
+            .enumerate()
+            .filter(|(_, kept)| kept.key.len() >= LITERAL_BYTES_MIN);
+        let (numbers, keys): (Vec<usize>, Vec<&str>) = long.map(|(number, kept)| (number, kept.key.as_str())).unzip();
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(keys);
+        // Their number and their length are bounded, and so is the automaton.
+        self.literals = automaton.ok().map(|automaton| Literals { automaton, numbers });
+    }
+
+    /// Adds the known keys that stand where no rule found anything, and puts all places in order.
+    fn literal_places(&self, text: &str, places: &mut Vec<Place>) {
+        let Some(literals) = &self.literals else { return };
+        let by_rule: Vec<Range<usize>> = places.iter().map(|place| place.range.clone()).collect();
+        let mut next = 0;
+        for hit in literals.automaton.find_iter(text) {
+            while by_rule.get(next).is_some_and(|range| range.end <= hit.start()) {
+                next += 1;
+            }
+            if by_rule.get(next).is_some_and(|range| range.start < hit.end()) {
+                continue;
+            }
+            let number = literals.numbers[hit.pattern().as_usize()];
+            places.push(Place {
+                range: hit.range(),
+                rule: self.kept[number].rule,
+                number: Some(number),
+            });
+        }
+        places.sort_by_key(|place| place.range.start);
+    }
+
+    fn tell(&mut self, places: &[Place], file: Option<&str>) {
+        for place in places {
+            match place.number {
+                Some(number) => self.kept[number].is_told = true,
+                None => *self.unnumbered.entry(place.rule).or_default() += 1,
+            }
+        }
+        if let Some(file) = file
+            && self.files.len() < limits::REDACTION_FILES_NAMED_MAX
+        {
+            self.files.insert(file.to_owned());
+        }
+    }
+
+    /// Puts another text in the place of each placeholder. `with` gets it as it is written, and the key that it stands
+    /// for.
+    fn rewritten<E>(
+        &self,
+        text: &[u8],
+        with: impl Fn(&[u8], Option<&str>) -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut out = Vec::with_capacity(text.len());
+        let mut at = 0;
+        for found in WRITTEN.captures_iter(text) {
+            let Some(whole) = found.get(0) else { continue };
+            let rule = std::str::from_utf8(&found[1]).unwrap_or_default();
+            out.extend_from_slice(&text[at..whole.start()]);
+            at = whole.end();
+            if !RULES.iter().any(|known| known.name == rule) {
+                out.extend_from_slice(whole.as_bytes());
+                continue;
+            }
+            let number = found
+                .get(2)
+                .and_then(|number| std::str::from_utf8(number.as_bytes()).ok());
+            let number = number.and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
+            let kept = number.and_then(|number| self.kept.get(number));
+            let key = kept
+                .filter(|kept| RULES[kept.rule].name == rule)
+                .map(|kept| kept.key.as_str());
+            out.extend(with(whole.as_bytes(), key)?);
+        }
+        out.extend_from_slice(&text[at..]);
+        Ok(out)
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
+}
+
+fn unknown(name: &str) -> Problem {
+    let known = rules::names();
+    let near = crate::text::nearest(name, known.iter().copied());
+    let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+    let hint = format!("{near}The rules are {}; `all` means every one", known.join(", "));
+    Problem::new(
+        "config-invalid",
+        format!("`{name}` in `[policy] unredacted` is no rule"),
+    )
+    .with_hint(hint)
+}
+
+impl Default for Redactor {
+    fn default() -> Self {
+        Self {
+            enabled: Enabled::all(),
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Redactor({} keys)", self.lock().kept.len())
+    }
+}

@@ -1,0 +1,156 @@
+//! Helpers for text: cleaning what comes from a component, a file name or a file before a model, a terminal or a log
+//! sees it, and suggesting the known name that an unknown one resembles.
+
+use std::borrow::Cow;
+
+use crate::defence::{self, Defence};
+
+/// Removes terminal escape sequences, control characters other than tab and newline, and marks that change the
+/// direction of writing. Borrows where there is nothing to remove, which is nearly always.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(unwanted) || !defence::on(Defence::Cleaning) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '\u{1b}' => skip_escape(&mut rest),
+            '\u{9b}' => skip_control_sequence(&mut rest),
+            _ if unwanted(character) => {}
+            _ => cleaned.push(character),
+        }
+    }
+    Cow::Owned(cleaned)
+}
+
+/// The same on one line: of a name that stands in a sentence.
+pub fn clean_line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}
+
+fn unwanted(character: char) -> bool {
+    match character {
+        '\t' | '\n' => false,
+        // Left-to-right and right-to-left marks, embeddings, overrides and isolates.
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => character.is_control(),
+    }
+}
+
+type Characters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+/// Skips what follows an escape character.
+fn skip_escape(rest: &mut Characters<'_>) {
+    match rest.peek() {
+        Some('[') => {
+            rest.next();
+            skip_control_sequence(rest);
+        }
+        // Operating system command, device control, privacy message, application program command, start of string.
+        Some(']' | 'P' | '^' | '_' | 'X') => skip_string(rest),
+        // A two-character sequence, or one with intermediate bytes such as `ESC ( B`.
+        Some(' '..='/') => {
+            while rest.next_if(|character| (' '..='/').contains(character)).is_some() {}
+            rest.next_if(|character| ('0'..='~').contains(character));
+        }
+        Some('0'..='~') => {
+            rest.next();
+        }
+        _ => {}
+    }
+}
+
+/// Skips parameters and the final character of a control sequence.
+fn skip_control_sequence(rest: &mut Characters<'_>) {
+    while rest.next_if(|character| (' '..='?').contains(character)).is_some() {}
+    rest.next_if(|character| ('@'..='~').contains(character));
+}
+
+/// Skips a string that a terminal would swallow, up to its terminator or the end of the line: a string that never
+/// ends must not hide the rest of an answer.
+fn skip_string(rest: &mut Characters<'_>) {
+    while let Some(character) = rest.next_if(|&character| character != '\n') {
+        match character {
+            '\u{7}' | '\u{9c}' => return,
+            '\u{1b}' => {
+                rest.next_if_eq(&'\\');
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The beginning of a text, at most `bytes_max` bytes, ending at a character.
+pub fn beginning(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// The known name that is nearest to an unknown one, where one is near.
+pub fn nearest<'k>(unknown: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    known
+        .into_iter()
+        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+        .min()
+        .filter(|&(distance, known)| distance <= known.len().max(3) / 2)
+        .map(|(_, known)| known)
+}
+
+/// The known key nearest to the unknown one, out of serde's sentence: it quotes the unknown first, then the known.
+pub fn nearest_key(message: &str) -> Option<&str> {
+    if !message.contains("unknown ") {
+        return None;
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next()?;
+    nearest(unknown, quoted)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_in_a_sentence_adds_no_line_to_it() {
+        assert_eq!(clean_line("x.\n\nAllow it?\t\u{1b}[2J(`a`"), "x.  Allow it? (`a`");
+    }
+
+    #[test]
+    fn ordinary_text_is_borrowed() {
+        assert!(matches!(
+            clean("fn main() {\n\tprintln!(\"ä\");\n}\n"),
+            Cow::Borrowed(_)
+        ));
+    }
+
+    #[test]
+    fn escapes_controls_and_direction_marks_go() {
+        let cases = [
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("a\u{1b}]0;title\u{7}b", "ab"),
+            ("a\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\b", "alinkb"),
+            ("\u{1b}]52;c;never ends\nnext line", "\nnext line"),
+            ("\u{1b}(Bx\u{1b}cy\u{1b}", "xy"),
+            ("\u{9b}2Jz", "z"),
+            ("a\r\nb\u{8}\u{0}c\u{7f}", "a\nbc"),
+            ("if \u{202e}} \u{2066}x\u{2069}", "if } x"),
+        ];
+        for (dirty, expected) in cases {
+            assert_eq!(clean(dirty), expected, "{dirty:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_unwanted_survives_and_cleaning_twice_is_cleaning_once(
+            text in "\\PC*|[\\x00-\\x7f\\x{9b}\\x{202e}]*",
+        ) {
+            let once = clean(&text).into_owned();
+            prop_assert!(!once.chars().any(unwanted));
+            prop_assert_eq!(clean(&once), once.as_str());
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The daemon's lifecycle: lock, token, bind, state file, serve, drain, stop; and how a client finds and starts it.
+//!
+//! One daemon a home directory. The lock on `backend.lock` is held for as long as the daemon lives, so that whether it
+//! runs is never guessed from a pid. `backend.json` says who and where it is; `backend.pid` holds the pid and nothing
+//! else, for scripts; the command line talks to it over `backend.sock`. Modules `http` and
+//! `session` handle the requests.
+
+mod life;
+mod lock;
+mod log;
+mod port;
+mod signals;
+mod socket;
+mod start;
+mod state;
+mod stop;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::api::{self, Problem};
+use crate::config::{self, Environment};
+use crate::http::{self, AppState, Traffic};
+use crate::limits;
+use crate::outline::SandboxedParser;
+use crate::scratch;
+use crate::session::Sessions;
+use crate::skill::{Builtin, EmbeddedOutliner, Outliners, SkillHost};
+use life::{End, Life};
+use signals::Signals;
+use state::start_failure;
+
+pub use port::taken_hint;
+pub use socket::{ConnectError, ReachedDaemon, connect, socket_path};
+pub use start::{Announcement, start};
+pub use state::{Record, check_home, find, has_left, token_path};
+pub use stop::{ended, find_staying, stop};
+
+/// What a daemon is started with.
+#[derive(Debug)]
+pub struct Options {
+    /// The per-user directory.
+    pub home: PathBuf,
+    /// Port; 0 takes any free one. The address is the configuration's.
+    pub port: u16,
+    /// The environment; what a session's starter sends comes on top of it.
+    pub environment: Environment,
+    /// The skills that are part of the binary.
+    pub builtins: &'static [Builtin],
+    /// What reads source files by syntax tree.
+    pub outliners: &'static [EmbeddedOutliner],
+}
+
+/// Leaves the terminal and the directory in which the process was started: neither a key pressed there nor the end of
+/// either may end a daemon. Where it leads a session already, under a service manager, there is nothing to leave.
+pub fn detach() {
+    let _ = rustix::process::setsid();
+    // Nothing of a daemon is relative to its directory; one that cannot be left is only kept from being unmounted.
+    let _ = std::env::set_current_dir("/");
+}
+
+/// Runs the daemon until it is told to stop. `announce` hears how the start goes; that it failed is the answer.
+pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
+    allow_open_files();
+    if let Some(file) = options.environment.wrong_clock() {
+        api::make_wrong(file);
+    }
+    let home = options.home.clone();
+    state::check_home(&home)?;
+    state::private_folder(&home).map_err(|error| start_failure("its folder", &home, &error))?;
+    let lock = lock::take(&home)?;
+    // One that was killed says where it was.
+    state::withdraw(&home);
+    // A configuration that is wrong stops no daemon: the sessions say what is wrong with it.
+    let live = Arc::new(config::Live::open(&home, &options.environment));
+    let log_failure = |error: io::Error| start_failure("its log below", &home, &error);
+    let level = log::start(&home, &live.current().log_level).map_err(log_failure)?;
+    let traffic = Arc::new(Traffic::new(log::access(&home).map_err(log_failure)?));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| start_failure("a runtime for", &home, &error))?;
+    let parts = Parts {
+        live,
+        level,
+        traffic,
+        lock_inode: life::inode(&lock),
+    };
+    let served = runtime.block_on(serve(options, parts, announce));
+    // Blocking work that ignores its cancellation must not keep a stopped daemon alive.
+    runtime.shutdown_timeout(Duration::from_secs(limits::STOP_SECONDS_MAX));
+    drop(lock);
+    served
+}
+
+/// Asks for as many open files as connections and sessions need together: a shell commonly gives 1,024. Where the
+/// system allows no more, requests wait at the door instead.
+fn allow_open_files() {
+    let wanted = Some(limits::FILES_OPEN_WANTED);
+    let now = getrlimit(Resource::Nofile);
+    let soft = match now.maximum {
+        Some(most) => wanted.min(Some(most)),
+        None => wanted,
+    };
+    if now.current.is_some() && now.current < soft {
+        let raised = Rlimit {
+            current: soft,
+            maximum: now.maximum,
+        };
+        // As it was is what there is then.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+}
+
+/// What is made before the runtime is.
+struct Parts {
+    live: Arc<config::Live>,
+    level: log::Level,
+    traffic: Arc<Traffic>,
+    lock_inode: Option<u64>,
+}
+
+async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
+    let Options {
+        home,
+        port,
+        environment,
+        builtins,
+        outliners,
+    } = options;
+    let Parts {
+        live,
+        level,
+        traffic,
+        lock_inode,
+    } = parts;
+    // A look at every process of the machine takes a while; nothing before the sessions minds.
+    let leftovers = scratch::open(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
+    let orphans = tokio::task::spawn_blocking(crate::process::end_orphans);
+    let port = port::bind(SocketAddr::new(live.current().server.address, port))?;
+    let listening = port.address();
+    let token = state::token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
+    let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
+    let unusable = |error: String| Problem::new("start-failed", "Failed to start backend service").with_hint(error);
+    let skills = SkillHost::new(builtins, &home).map_err(|error| unusable(error.to_string()))?;
+    match orphans.await {
+        Ok(0) | Err(_) => {}
+        Ok(count) => tracing::warn!(count, "ended what a killed backend had left running"),
+    }
+    // Nobody uses it any more, and nobody waits for it.
+    tokio::task::spawn_blocking(|| leftovers.remove());
+    // A configuration that is wrong is no reason not to start; what it would have said is told by the next session.
+    let settings = config::load(&home, &environment).ok();
+    let key = settings.and_then(|settings| settings.provider.api_key);
+    let keys = key.iter().map(|key| key.expose().to_owned()).collect();
+    let parser = Arc::new(SandboxedParser(Outliners::new(outliners)));
+    announce(&Announcement::Recovering);
+    tracing::info!("looking at the sessions, and recovering those that a killed backend has left");
+    let opened = {
+        let (home, skills, scan_time) = (home.clone(), Arc::clone(&skills), environment.scan_time());
+        tokio::task::spawn_blocking(move || Sessions::open(&home, skills, parser, scan_time, keys))
+    };
+    let sessions = tokio::select! {
+        opened = opened => opened.map_err(|error| unusable(error.to_string()))?,
+        // What is recovered half is recovered by the next one, as after a crash.
+        signal = signals.end() => return Err(unusable(format!("{signal} ended it while sessions were recovered"))),
+    };
+    let sessions = sessions.map_err(|error| unusable(error.to_string()))?;
+    let record = Record::of_this_process(listening, environment.version().to_owned());
+    let idle_time = environment.idle_time();
+    let state = AppState::new(http::Parts {
+        sessions: Arc::clone(&sessions),
+        skills,
+        token,
+        listening,
+        live: Arc::clone(&live),
+        traffic: Arc::clone(&traffic),
+        started: record.started,
+        home: home.clone(),
+        environment,
+    });
+    // Listen last: the owner of a connection that waited in the queue would be looked up too late.
+    let sockets = http::ServerSockets {
+        tcp: port.listen()?,
+        unix: socket::listen(&home).map_err(|error| start_failure("the socket of", &home, &error))?,
+    };
+    state::publish(&home, &record).map_err(|error| start_failure("the state file of", &home, &error))?;
+    tracing::info!(pid = record.pid, address = %listening, version = record.version, "ready");
+    if record.is_exposed() {
+        tracing::warn!(address = %listening, "other machines may reach this: every request needs the token");
+    }
+    announce(&Announcement::Ready(record.clone()));
+    let life = Life {
+        home: home.clone(),
+        lock_inode,
+        record,
+        live,
+        level,
+        traffic,
+        sessions: Arc::clone(&sessions),
+        idle_time,
+    };
+    let (ended, end) = tokio::sync::oneshot::channel();
+    let stop = async move {
+        let end = life.until_end(signals).await;
+        // Without a receiver nobody serves any more.
+        let _ = ended.send(end);
+    };
+    let served = http::serve(sockets, state, stop).await;
+    sessions.drain().await;
+    // Whatever lies in the place of a home that was removed is not ours.
+    if !matches!(end.await, Ok(End::HomeGone)) {
+        state::withdraw(&home);
+    }
+    tracing::info!("stopped");
+    served.map_err(|error| Problem::new("start-failed", format!("The backend stopped: {error}")))
+}
+
+/// What to say where a daemon runs that cannot be found: its record is missing, broken or of another process.
+pub fn lost(home: &Path) -> Option<Problem> {
+    // One that is only just starting says where it is in a moment.
+    if find(home).is_some() || !lock::is_held(home) || settles(home) {
+        return None;
+    }
+    let place = lock::path(home);
+    let message = format!("A backend holds {} and does not say where it is", place.display());
+    // A process is not named: which one it is, only its record could tell.
+    let hint = format!(
+        "it may still be starting: {} says what it does; if backend.json was removed, end the process that `fuser {}` \
+         shows, and try again",
+        log::path(home).display(),
+        place.display()
+    );
+    Some(Problem::new("backend-down", message).with_hint(hint))
+}
+
+/// Waits a little for a daemon that holds the lock to say where it is, or to be gone.
+fn settles(home: &Path) -> bool {
+    let deadline = std::time::Instant::now() + Duration::from_millis(limits::LOCK_PATIENCE_MS);
+    while std::time::Instant::now() < deadline {
+        if find(home).is_some() || !lock::is_held(home) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}

@@ -1,0 +1,266 @@
+//! Skills in OCI registries: pushed, and pulled by digest.
+//!
+//! Beside `provider` and the proxy of `process` this is the one place that opens outbound connections, and only because
+//! a command of the user's names a registry: no session, no repository and no skill leads here. `oci-client` speaks the
+//! protocol where something is pushed. What is read, is read here within bounds; who gets the user's credentials is
+//! decided in `door`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked;
+//! whether they are a skill, and what it may do, is the registry of skills' business.
+
+mod artifact;
+mod credentials;
+mod door;
+mod place;
+mod reach;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use oci_client::manifest::{OciDescriptor, OciImageManifest};
+use sha2::{Digest, Sha256};
+
+use crate::config::Environment;
+use crate::limits;
+use crate::skill::signature::Signature;
+pub use artifact::Described;
+pub use credentials::CredentialsError;
+use door::{Door, Purpose, body};
+pub use place::{Place, PlaceError, pin_source};
+
+/// Why a registry did not give or take what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum DistributionError {
+    /// Nobody answers there, or not in HTTP.
+    #[error("`{place}` cannot be reached: {reason}")]
+    Unreachable {
+        /// As it was asked for.
+        place: String,
+        /// In words.
+        reason: String,
+    },
+    /// There is none.
+    #[error("There is no `{place}`")]
+    NotFound {
+        /// As it was asked for.
+        place: String,
+    },
+    /// The registry does not want to.
+    #[error("The registry refuses `{place}`: {reason}")]
+    Refused {
+        /// As it was asked for.
+        place: String,
+        /// In words.
+        reason: String,
+    },
+    /// It names a place for tokens that is not asked, whoever it belongs to.
+    #[error("The registry of `{place}` wants credentials sent to `{realm}`, which is not asked in this way")]
+    Realm {
+        /// As it was asked for.
+        place: String,
+        /// The host that would get them.
+        realm: String,
+    },
+    /// What came is not what was asked for.
+    #[error("`{place}` is not what was asked for: its digest is {found}, not {wanted}")]
+    WrongDigest {
+        /// As it was asked for.
+        place: String,
+        /// What it should be.
+        wanted: String,
+        /// What it is.
+        found: String,
+    },
+    /// It is something else.
+    #[error("`{place}` holds no skill: {reason}")]
+    NoSkill {
+        /// As it was asked for.
+        place: String,
+        /// Why, as a sentence's end.
+        reason: String,
+    },
+    /// It is too large.
+    #[error("`{place}` has more than {max} bytes")]
+    TooLarge {
+        /// As it was asked for.
+        place: String,
+        /// The bound.
+        max: u64,
+    },
+    /// It took too long.
+    #[error("`{place}` was given up after {} s", limits::REGISTRY_SECONDS_MAX)]
+    TooSlow {
+        /// As it was asked for.
+        place: String,
+    },
+    /// The user's credentials cannot be read.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+}
+
+/// A component out of a registry.
+#[derive(Debug, Clone)]
+pub struct Pulled {
+    /// Its bytes, whose digest is the one of the layer.
+    pub component: Vec<u8>,
+    /// Digest of the manifest that named them: `sha256:` and hexadecimal.
+    pub manifest: String,
+}
+
+/// The digest of the manifest that a place names now.
+pub async fn resolve(place: &Place, environment: &Environment) -> Result<String, DistributionError> {
+    within(place, async {
+        let door = Door::open(place, environment, Purpose::Pull).await?;
+        Ok(manifest(&door, place).await?.1)
+    })
+    .await
+}
+
+/// Pulls a component. Where the place names a digest, nothing else is taken.
+pub async fn pull(place: &Place, environment: &Environment) -> Result<Pulled, DistributionError> {
+    within(place, async {
+        let door = Door::open(place, environment, Purpose::Pull).await?;
+        let (manifest, digest) = manifest(&door, place).await?;
+        let layer = artifact::component_layer(&manifest).map_err(|reason| no_skill(place, reason))?;
+        Ok(Pulled {
+            component: blob(&door, place, layer, limits::COMPONENT_BYTES_MAX).await?,
+            manifest: digest,
+        })
+    })
+    .await
+}
+
+/// Pushes a component, and gives the digest of its manifest. The same component always makes the same manifest.
+pub async fn push(
+    place: &Place,
+    component: &[u8],
+    described: &Described,
+    environment: &Environment,
+) -> Result<String, DistributionError> {
+    within(place, async {
+        let door = Door::open(place, environment, Purpose::Push).await?;
+        let artifact = artifact::of_component(component, described);
+        door.push(place, &artifact).await
+    })
+    .await
+}
+
+/// The signatures of the component with this digest (hexadecimal) that lie beside it.
+pub async fn signatures(
+    place: &Place,
+    digest: &str,
+    environment: &Environment,
+) -> Result<Vec<Signature>, DistributionError> {
+    let place = &place.of_signatures(digest);
+    within(place, async {
+        let door = Door::open(place, environment, Purpose::Pull).await?;
+        known_signatures(&door, place).await
+    })
+    .await
+}
+
+/// Puts a signature beside the component with this digest, with those that are there.
+pub async fn push_signature(
+    place: &Place,
+    digest: &str,
+    signature: &Signature,
+    environment: &Environment,
+) -> Result<(), DistributionError> {
+    let place = &place.of_signatures(digest);
+    within(place, async {
+        let door = Door::open(place, environment, Purpose::Push).await?;
+        let mut all = known_signatures(&door, place).await?;
+        if !all.contains(signature) {
+            // The newest ones are kept: a registry that is full of strangers' must not keep this one out.
+            all.insert(0, signature.clone());
+            all.truncate(limits::SIGNATURES_MAX);
+        }
+        door.push(place, &artifact::of_signatures(&all)).await.map(drop)
+    })
+    .await
+}
+
+async fn known_signatures(door: &Door, place: &Place) -> Result<Vec<Signature>, DistributionError> {
+    let manifest = match manifest(door, place).await {
+        Err(DistributionError::NotFound { .. }) => return Ok(Vec::new()),
+        manifest => manifest?.0,
+    };
+    let mut signatures = Vec::new();
+    for (layer, signature) in artifact::signature_layers(&manifest).take(limits::SIGNATURES_MAX) {
+        let payload = blob(door, place, layer, limits::SIGNATURE_BYTES_MAX).await?;
+        signatures.push(Signature::new(payload, signature));
+    }
+    Ok(signatures)
+}
+
+/// Gives up after a while, however slowly a registry talks.
+async fn within<T>(
+    place: &Place,
+    work: impl Future<Output = Result<T, DistributionError>>,
+) -> Result<T, DistributionError> {
+    let bound = limits::seconds(limits::REGISTRY_SECONDS_MAX);
+    let done = tokio::time::timeout(bound, work).await;
+    done.unwrap_or_else(|_| {
+        Err(DistributionError::TooSlow {
+            place: place.to_string(),
+        })
+    })
+}
+
+/// The manifest that a place names, and its digest, which is that of the bytes that came.
+async fn manifest(door: &Door, place: &Place) -> Result<(OciImageManifest, String), DistributionError> {
+    let response = door.found(place, door.manifest(place).await?)?;
+    let bytes = body(place, response, limits::MANIFEST_BYTES_MAX).await?;
+    let found = digest_of(&bytes);
+    check_digest(place, place.digest(), &found)?;
+    let manifest = serde_json::from_slice(&bytes)
+        .map_err(|error| no_skill(place, format!("its manifest is none of an artifact: {error}")))?;
+    Ok((manifest, found))
+}
+
+/// A blob whose size and digest are those that its manifest says.
+async fn blob(door: &Door, place: &Place, layer: &OciDescriptor, max: u64) -> Result<Vec<u8>, DistributionError> {
+    let too_large = || DistributionError::TooLarge {
+        place: place.to_string(),
+        max,
+    };
+    let size = u64::try_from(layer.size).ok().filter(|size| *size <= max);
+    let size = size.ok_or_else(too_large)?;
+    let response = door.found(place, door.blob(place, &layer.digest).await?)?;
+    let bytes = body(place, response, size).await?;
+    check_digest(place, Some(&layer.digest), &digest_of(&bytes))?;
+    Ok(bytes)
+}
+
+fn check_digest(place: &Place, wanted: Option<&str>, found: &str) -> Result<(), DistributionError> {
+    match wanted.filter(|wanted| *wanted != found) {
+        None => Ok(()),
+        Some(wanted) => Err(DistributionError::WrongDigest {
+            place: place.to_string(),
+            wanted: wanted.to_owned(),
+            found: found.to_owned(),
+        }),
+    }
+}
+
+fn refused(place: &Place, reason: impl Into<String>) -> DistributionError {
+    DistributionError::Refused {
+        place: place.to_string(),
+        reason: reason.into(),
+    }
+}
+
+fn no_skill(place: &Place, reason: impl Into<String>) -> DistributionError {
+    DistributionError::NoSkill {
+        place: place.to_string(),
+        reason: reason.into(),
+    }
+}
+
+/// As registries write it.
+fn digest_of(bytes: &[u8]) -> String {
+    let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digest}")
+}
+
+/// Names and values that go with an artifact.
+type Annotations = BTreeMap<String, String>;

@@ -1,0 +1,607 @@
+//! The way to one registry: who gets the user's credentials, through which proxy, and how much is read of an answer.
+//!
+//! A registry says by a challenge where its tokens come from. What the user keeps for the registry goes there only where
+//! that is the registry itself or a name below its own; anybody else gets what the user keeps for that very host, or
+//! nothing. Names beside a registry's are not enough: who owns `a.example.org` may not own `b.example.org`, and no rule
+//! of ours knows where owners change. A token goes to the registry alone, and a redirect takes neither it nor a password
+//! along, nor does it lead nearer than the registry is (`reach`).
+//!
+//! Pushing is `oci-client`'s work. It follows redirects as it likes, without credentials, and where a registry wants a
+//! name and a password it asks for the challenge once more: one that changes its mind in between has the password in any
+//! case.
+
+use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::errors::OciDistributionError;
+use oci_client::secrets::RegistryAuth;
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use reqwest::{Client, NoProxy, Proxy, RequestBuilder, Response, StatusCode, Url};
+use serde::Deserialize;
+
+use super::artifact::{Artifact, MANIFEST};
+use super::credentials::{self, Credentials};
+use super::{DistributionError, Place, digest_of, reach, refused};
+use crate::config::Environment;
+use crate::limits;
+use crate::provider::use_crypto;
+use crate::text::{beginning, clean};
+
+/// What is never reached through a proxy.
+const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
+
+/// What somebody wants to do in a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Pull,
+    Push,
+}
+
+/// An open way to one registry.
+pub(super) struct Door {
+    http: Client,
+    oci: oci_client::Client,
+    permission: Permission,
+}
+
+/// What goes with every request.
+#[derive(Default)]
+struct Permission {
+    auth: Option<RegistryAuth>,
+    /// The host that gives tokens, where the user has a login for the registry and none for it.
+    withheld: Option<String>,
+}
+
+impl Door {
+    /// Asks the registry what it wants, and gets it where the user has it.
+    pub(super) async fn open(
+        place: &Place,
+        environment: &Environment,
+        purpose: Purpose,
+    ) -> Result<Self, DistributionError> {
+        let http = client(place, environment)?;
+        let permission = permission(&http, place, environment, purpose).await?;
+        let oci = oci_client::Client::try_from(configuration(place, environment))
+            .map_err(|error| told(place, &permission, error))?;
+        if let Some(auth) = &permission.auth {
+            oci.store_auth_if_needed(place.registry(), auth).await;
+        }
+        Ok(Self { http, oci, permission })
+    }
+
+    /// The answer to the question for a manifest.
+    pub(super) async fn manifest(&self, place: &Place) -> Result<Response, DistributionError> {
+        let reference = place.reference();
+        let name = place.digest().or(place.tag()).unwrap_or("latest");
+        let url = format!("{}/v2/{}/manifests/{name}", place.base(), reference.repository());
+        let request = self.http.get(url).header(ACCEPT, MANIFEST);
+        send(place, self.permitted(request)).await
+    }
+
+    /// The answer to the question for a blob, from wherever the registry keeps it.
+    pub(super) async fn blob(&self, place: &Place, digest: &str) -> Result<Response, DistributionError> {
+        let own = format!("{}/v2/{}/blobs/{digest}", place.base(), place.reference().repository());
+        let mut response = send(place, self.permitted(self.http.get(&own))).await?;
+        for _ in 0..limits::REGISTRY_REDIRECTS_MAX {
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            let to = to.and_then(|to| response.url().join(to).ok());
+            let to = to.ok_or_else(|| refused(place, "it sends us elsewhere and does not say where"))?;
+            reach::check(place, &to).await?;
+            let is_own = Url::parse(&own).is_ok_and(|own| own.origin() == to.origin());
+            let request = self.http.get(to);
+            response = send(place, if is_own { self.permitted(request) } else { request }).await?;
+        }
+        match response.status().is_redirection() {
+            true => Err(refused(
+                place,
+                format!(
+                    "it sends us elsewhere more than {} times",
+                    limits::REGISTRY_REDIRECTS_MAX
+                ),
+            )),
+            false => Ok(response),
+        }
+    }
+
+    /// An answer that is what was asked for.
+    pub(super) fn found(&self, place: &Place, response: Response) -> Result<Response, DistributionError> {
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            StatusCode::NOT_FOUND => Err(DistributionError::NotFound {
+                place: place.to_string(),
+            }),
+            status => Err(refused(place, self.permission.refusal(status))),
+        }
+    }
+
+    /// A request to the registry with what it wants to see.
+    fn permitted(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.permission.auth {
+            Some(RegistryAuth::Basic(user, password)) => request.basic_auth(user, Some(password)),
+            Some(RegistryAuth::Bearer(token)) => request.bearer_auth(token),
+            Some(RegistryAuth::Anonymous) | None => request,
+        }
+    }
+
+    /// Puts an artifact there, its manifest last, and gives the digest of that.
+    pub(super) async fn push(&self, place: &Place, artifact: &Artifact) -> Result<String, DistributionError> {
+        if place.digest().is_some() {
+            return Err(refused(place, "what is pushed gets its own digest; name a tag"));
+        }
+        let told = |error| told(place, &self.permission, error);
+        let reference = place.reference();
+        for (layer, descriptor) in artifact.layers.iter().zip(&artifact.manifest.layers) {
+            let pushed = self.oci.push_blob(reference, layer.data.clone(), &descriptor.digest);
+            pushed.await.map_err(told)?;
+        }
+        let config = (artifact.config.data.clone(), &artifact.manifest.config.digest);
+        self.oci.push_blob(reference, config.0, config.1).await.map_err(told)?;
+        let manifest = serde_json::to_vec(&artifact.manifest).map_err(|error| refused(place, error.to_string()))?;
+        let digest = digest_of(&manifest);
+        let kind = HeaderValue::from_static(MANIFEST);
+        self.oci
+            .push_manifest_raw(reference, manifest, kind)
+            .await
+            .map_err(told)?;
+        Ok(digest)
+    }
+}
+
+/// An answer's body of bounded size.
+pub(super) async fn body(place: &Place, mut response: Response, max: u64) -> Result<Vec<u8>, DistributionError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(place, error))? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() as u64 > max {
+            return Err(DistributionError::TooLarge {
+                place: place.to_string(),
+                max,
+            });
+        }
+    }
+    Ok(bytes)
+}
+
+// ---- clients ----
+
+/// What asks for manifests, tokens and blobs. It follows no redirect by itself: the first two are nowhere else, and
+/// where a blob is gets looked at first.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one exception, for what a user's command names"
+)]
+fn client(place: &Place, environment: &Environment) -> Result<Client, DistributionError> {
+    use_crypto();
+    let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .user_agent(USER_AGENT);
+    let except = NoProxy::from_string(&proxied(environment, "no_proxy"));
+    if let (false, Some(proxy)) = (place.is_loopback(), proxy(environment, "https_proxy")) {
+        let proxy = Proxy::https(proxy).map_err(|error| unreachable(place, error))?;
+        builder = builder.proxy(proxy.no_proxy(except));
+    }
+    builder.build().map_err(|error| unreachable(place, error))
+}
+
+const USER_AGENT: &str = concat!("tool/", env!("CARGO_PKG_VERSION"));
+
+fn configuration(place: &Place, environment: &Environment) -> ClientConfig {
+    ClientConfig {
+        protocol: match place.is_loopback() {
+            true => ClientProtocol::Http,
+            false => ClientProtocol::Https,
+        },
+        use_monolithic_push: true,
+        platform_resolver: None,
+        user_agent: USER_AGENT,
+        https_proxy: proxy(environment, "https_proxy"),
+        http_proxy: proxy(environment, "http_proxy"),
+        no_proxy: Some(proxied(environment, "no_proxy")),
+        ..ClientConfig::default()
+    }
+}
+
+/// A proxy of the user's environment, lower case first.
+fn proxy(environment: &Environment, name: &str) -> Option<String> {
+    let names = [
+        name.to_owned(),
+        name.to_uppercase(),
+        "all_proxy".to_owned(),
+        "ALL_PROXY".to_owned(),
+    ];
+    names.iter().find_map(|name| environment.get(name)).map(str::to_owned)
+}
+
+/// What is reached without a proxy: this machine, and what the user says.
+fn proxied(environment: &Environment, name: &str) -> String {
+    let said = environment.get(name).or_else(|| environment.get(&name.to_uppercase()));
+    format!("{LOOPBACK},{}", said.unwrap_or_default())
+}
+
+async fn send(place: &Place, request: RequestBuilder) -> Result<Response, DistributionError> {
+    request.send().await.map_err(|error| unreachable(place, error))
+}
+
+// ---- permission ----
+
+/// What a registry wants to see, as its challenge says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Challenge {
+    Basic,
+    Bearer { realm: String, service: Option<String> },
+}
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(default)]
+    token: Option<String>,
+    #[serde(default)]
+    access_token: Option<String>,
+}
+
+impl Permission {
+    fn of(auth: RegistryAuth) -> Self {
+        Self {
+            auth: Some(auth),
+            withheld: None,
+        }
+    }
+
+    /// Why something is not there for us.
+    fn refusal(&self, status: StatusCode) -> String {
+        let is_ours = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
+        match self.withheld.as_ref().filter(|_| is_ours) {
+            Some(host) => format!("it answers {status}; {}", not_sent(host)),
+            None => format!("it answers {status}"),
+        }
+    }
+}
+
+/// Only the user can say that a registry and a host that is not below it belong together.
+fn not_sent(host: &str) -> String {
+    format!(
+        "its tokens come from `{host}`, and your login for the registry is not sent there: if the two belong together, add \
+         an entry for `{host}` to `auths` in docker's config.json"
+    )
+}
+
+/// What goes with every request; nothing where the registry wants nothing.
+async fn permission(
+    http: &Client,
+    place: &Place,
+    environment: &Environment,
+    purpose: Purpose,
+) -> Result<Permission, DistributionError> {
+    let response = send(place, http.get(format!("{}/v2/", place.base()))).await?;
+    match response.status() {
+        status if status.is_success() => return Ok(Permission::default()),
+        StatusCode::UNAUTHORIZED => {}
+        status => {
+            return Err(refused(
+                place,
+                format!("it answers {status} where registries say what they want"),
+            ));
+        }
+    }
+    match challenge(response.headers()) {
+        Some(Challenge::Basic) => {
+            let credentials = credentials::of(place.registry(), environment)?
+                .ok_or_else(|| refused(place, "it wants a name and a password; log in with `docker login`"))?;
+            let password = credentials.password.expose().to_owned();
+            Ok(Permission::of(RegistryAuth::Basic(credentials.user, password)))
+        }
+        Some(Challenge::Bearer { realm, service }) => {
+            let realm = checked_realm(place, &realm).await?;
+            let credentials = credentials::of(&realm.login, environment)?;
+            let is_withheld = credentials.is_none() && credentials::of(place.registry(), environment)?.is_some();
+            let withheld = is_withheld.then(|| realm.login.clone());
+            let token = token(http, place, realm, service, credentials, purpose).await?;
+            Ok(Permission {
+                withheld,
+                ..Permission::of(RegistryAuth::Bearer(token))
+            })
+        }
+        None => Err(refused(place, "it wants credentials of a kind that is not known")),
+    }
+}
+
+async fn token(
+    http: &Client,
+    place: &Place,
+    realm: Realm,
+    service: Option<String>,
+    credentials: Option<Credentials>,
+    purpose: Purpose,
+) -> Result<String, DistributionError> {
+    let actions = match purpose {
+        Purpose::Pull => "pull",
+        Purpose::Push => "pull,push",
+    };
+    let scope = format!("repository:{}:{actions}", place.reference().repository());
+    let mut url = realm.url;
+    url.query_pairs_mut().append_pair("scope", &scope);
+    if let Some(service) = service {
+        url.query_pairs_mut().append_pair("service", &service);
+    }
+    let request = http.get(url);
+    let request = match &credentials {
+        Some(credentials) => request.basic_auth(&credentials.user, Some(credentials.password.expose())),
+        None => request,
+    };
+    let response = send(place, request).await?;
+    if response.status() != StatusCode::OK {
+        let hint = match credentials {
+            Some(_) => "the login that `docker login` keeps does not do".to_owned(),
+            None if realm.login == place.registry() => "log in with `docker login`".to_owned(),
+            None => not_sent(&realm.login),
+        };
+        return Err(refused(
+            place,
+            format!("it gives no token ({}); {hint}", response.status()),
+        ));
+    }
+    let answer = body(place, response, limits::TOKEN_BYTES_MAX).await?;
+    let token = serde_json::from_slice::<Token>(&answer).ok();
+    let token = token.and_then(|token| token.token.or(token.access_token));
+    // It becomes a part of a header.
+    token
+        .filter(|token| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()))
+        .ok_or_else(|| refused(place, "what it gives is no token"))
+}
+
+/// Where tokens come from.
+#[derive(Debug)]
+struct Realm {
+    url: Url,
+    /// Whose login is shown there: the registry's, or that of the host itself, with its port where it names one.
+    login: String,
+}
+
+/// Where tokens come from, if that can be asked safely.
+async fn checked_realm(place: &Place, text: &str) -> Result<Realm, DistributionError> {
+    let realm = realm_of(place, text)?;
+    reach::check(place, &realm.url).await?;
+    Ok(realm)
+}
+
+fn realm_of(place: &Place, realm: &str) -> Result<Realm, DistributionError> {
+    let foreign = |host: &str| DistributionError::Realm {
+        place: place.to_string(),
+        realm: clean(beginning(host, 200)).into_owned(),
+    };
+    let url = Url::parse(realm).map_err(|_| foreign(realm))?;
+    let base = Url::parse(&place.base()).map_err(|_| foreign(realm))?;
+    let (host, own) = (url.host_str().unwrap_or_default(), base.host_str().unwrap_or_default());
+    let is_safe = match place.is_loopback() {
+        true => url.scheme() == "http" && host == own && url.port_or_known_default() == base.port_or_known_default(),
+        false => url.scheme() == "https",
+    };
+    if !is_safe || host.is_empty() || !url.username().is_empty() || url.password().is_some() {
+        return Err(foreign(host));
+    }
+    let login = match (belongs(own, host), url.port()) {
+        (true, _) => place.registry().to_owned(),
+        (false, Some(port)) => format!("{host}:{port}"),
+        (false, None) => host.to_owned(),
+    };
+    Ok(Realm { url, login })
+}
+
+/// True for the host itself, and for a name below its own.
+fn belongs(registry: &str, realm: &str) -> bool {
+    let is_name = registry.parse::<std::net::IpAddr>().is_err();
+    realm == registry || is_name && realm.ends_with(&format!(".{registry}"))
+}
+
+/// What the headers of a refusal ask for; tokens before passwords.
+fn challenge(headers: &HeaderMap) -> Option<Challenge> {
+    let texts = headers.get_all(WWW_AUTHENTICATE).iter();
+    let found: Vec<Challenge> = texts.filter_map(|value| one_challenge(value.to_str().ok()?)).collect();
+    let is_bearer = |challenge: &&Challenge| matches!(challenge, Challenge::Bearer { .. });
+    found.iter().find(is_bearer).or(found.first()).cloned()
+}
+
+fn one_challenge(text: &str) -> Option<Challenge> {
+    let (kind, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    match kind.to_ascii_lowercase().as_str() {
+        "basic" => Some(Challenge::Basic),
+        "bearer" => Some(Challenge::Bearer {
+            realm: parameter(rest, "realm")?,
+            service: parameter(rest, "service"),
+        }),
+        _ => None,
+    }
+}
+
+/// The value of one of `name="value", …`.
+fn parameter(text: &str, name: &str) -> Option<String> {
+    let mut rest = text.trim();
+    while let Some((key, after)) = rest.split_once('=') {
+        let key = key.trim_matches([' ', ',']);
+        let (value, left) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        if key.eq_ignore_ascii_case(name) {
+            return Some(value.to_owned());
+        }
+        rest = left;
+    }
+    None
+}
+
+// ---- errors ----
+
+fn unreachable(place: &Place, error: reqwest::Error) -> DistributionError {
+    let error = error.without_url();
+    let mut reason = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        reason = format!("{reason}: {cause}");
+        source = cause.source();
+    }
+    DistributionError::Unreachable {
+        place: place.to_string(),
+        reason: clean(beginning(&reason, WORDS_BYTES_MAX)).into_owned(),
+    }
+}
+
+/// Of a registry's own words so much is shown.
+const WORDS_BYTES_MAX: usize = 300;
+
+/// What the client says, in our words; of the registry's own a line.
+fn told(place: &Place, permission: &Permission, error: OciDistributionError) -> DistributionError {
+    let words = |text: &str| clean(beginning(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
+    match error {
+        OciDistributionError::RequestError(error) => unreachable(place, error),
+        OciDistributionError::ImageManifestNotFoundError(_) | OciDistributionError::ServerError { code: 404, .. } => {
+            DistributionError::NotFound {
+                place: place.to_string(),
+            }
+        }
+        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
+            match &permission.withheld {
+                Some(host) => refused(place, format!("it does not allow this; {}", not_sent(host))),
+                None => refused(place, "it does not allow this to who is logged in"),
+            }
+        }
+        OciDistributionError::ServerError { code, message, .. } => {
+            refused(place, words(&format!("it answers {code}: {message}")))
+        }
+        OciDistributionError::RegistryError { envelope, .. } => refused(place, words(&envelope.to_string())),
+        error => refused(place, words(&error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> Place {
+        text.parse().expect("it is a place")
+    }
+
+    #[tokio::test]
+    async fn a_challenge_leads_nowhere_nearer_than_the_registry_is() {
+        for (registry, to, is_asked) in [
+            ("oci://8.8.8.8/x", "https://8.8.8.8/token", true),
+            ("oci://8.8.8.8/x", "https://8.8.4.4/token", true),
+            ("oci://8.8.8.8/x", "https://10.0.0.1/token", false),
+            ("oci://8.8.8.8/x", "https://127.0.0.1/token", false),
+            ("oci://8.8.8.8/x", "https://169.254.169.254/token", false),
+            ("oci://10.0.0.1/x", "https://10.0.0.2/token", true),
+            ("oci://10.0.0.1/x", "https://localhost/token", false),
+        ] {
+            let asked = checked_realm(&place(registry), to).await;
+            assert_eq!(asked.is_ok(), is_asked, "{registry} {to}");
+        }
+    }
+
+    #[test]
+    fn a_login_that_was_not_sent_is_told_where_it_would_have_helped() {
+        let withheld = Permission {
+            withheld: Some("auth.example.org".to_owned()),
+            ..Permission::default()
+        };
+        for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN] {
+            let told = withheld.refusal(status);
+            assert!(told.contains("entry for `auth.example.org` to `auths`"), "{told}");
+            assert!(!Permission::default().refusal(status).contains("auths"));
+        }
+        assert!(!withheld.refusal(StatusCode::BAD_GATEWAY).contains("auths"));
+    }
+
+    #[test]
+    fn a_login_goes_to_its_own_host_and_below_it_alone() {
+        let login = |registry: &str, realm: &str| realm_of(&place(registry), realm).map(|realm| realm.login);
+        for (registry, realm, whose) in [
+            ("oci://ghcr.example/x", "https://ghcr.example/token", "ghcr.example"),
+            (
+                "oci://registry.example.org/x",
+                "https://registry.example.org:8443/token",
+                "registry.example.org",
+            ),
+            ("oci://example.org/x", "https://auth.example.org/token", "example.org"),
+            (
+                "oci://127.0.0.1:5000/x",
+                "http://127.0.0.1:5000/token",
+                "127.0.0.1:5000",
+            ),
+            // Whoever else it is gets what the user keeps for them.
+            (
+                "oci://registry.example.org/x",
+                "https://auth.example.org/token",
+                "auth.example.org",
+            ),
+            (
+                "oci://registry.example.org/x",
+                "https://example.org/jwt/auth",
+                "example.org",
+            ),
+            ("oci://a.co.uk/x", "https://b.co.uk/token", "b.co.uk"),
+            ("oci://a.b.co.uk/x", "https://auth.c.co.uk/token", "auth.c.co.uk"),
+            (
+                "oci://example.org/x",
+                "https://evilexample.org/token",
+                "evilexample.org",
+            ),
+            ("oci://example.org/x", "https://evil.org:444/token", "evil.org:444"),
+            (
+                "oci://10.0.0.1/x",
+                "https://11.10.0.0.1.example/token",
+                "11.10.0.0.1.example",
+            ),
+        ] {
+            assert_eq!(
+                login(registry, realm).ok().as_deref(),
+                Some(whose),
+                "{registry} {realm}"
+            );
+        }
+        for (registry, realm) in [
+            ("oci://registry.example.org/x", "http://registry.example.org/token"),
+            ("oci://registry.example.org/x", "https://u:p@registry.example.org/token"),
+            ("oci://127.0.0.1:5000/x", "http://127.0.0.1:5001/token"),
+            ("oci://127.0.0.1:5000/x", "https://evil.org/token"),
+            ("oci://registry.example.org/x", "file:///etc/passwd"),
+            ("oci://registry.example.org/x", "no address"),
+        ] {
+            let refused = login(registry, realm);
+            assert!(
+                matches!(refused, Err(DistributionError::Realm { .. })),
+                "{registry} {realm}"
+            );
+        }
+    }
+
+    #[test]
+    fn challenges_are_read_as_registries_write_them() {
+        let bearer = |realm: &str, service: Option<&str>| {
+            Some(Challenge::Bearer {
+                realm: realm.to_owned(),
+                service: service.map(str::to_owned),
+            })
+        };
+        assert_eq!(one_challenge("Basic realm=\"x\""), Some(Challenge::Basic));
+        assert_eq!(
+            one_challenge("Bearer realm=\"https://a.b/t?x=1,2\",service=\"a.b\",scope=\"s\""),
+            bearer("https://a.b/t?x=1,2", Some("a.b"))
+        );
+        assert_eq!(
+            one_challenge("bearer Realm=https://a.b/t"),
+            bearer("https://a.b/t", None)
+        );
+        for text in [
+            "Bearer",
+            "Bearer service=\"x\"",
+            "Bearer realm=\"x",
+            "Digest realm=\"x\"",
+            "",
+        ] {
+            assert_eq!(one_challenge(text), None, "{text}");
+        }
+    }
+}

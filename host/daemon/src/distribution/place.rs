@@ -1,0 +1,180 @@
+//! Where a skill lies in a registry: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use oci_client::Reference;
+
+/// What every place begins with.
+pub(crate) const SCHEME: &str = "oci://";
+
+/// A place in a registry, whose host is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place(Reference);
+
+/// A text that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no place in a registry: {reason}")]
+pub struct PlaceError {
+    text: String,
+    reason: String,
+}
+
+impl Place {
+    /// True for a text that means one, rightly or not.
+    pub fn is_meant(text: &str) -> bool {
+        text.starts_with(SCHEME)
+    }
+
+    /// The digest that it names.
+    pub fn digest(&self) -> Option<&str> {
+        self.0.digest()
+    }
+
+    /// The tag that it names.
+    pub fn tag(&self) -> Option<&str> {
+        self.0.tag()
+    }
+
+    /// The same with the digest of a manifest, and without a tag: what can never mean anything else.
+    #[must_use]
+    pub fn pinned(&self, manifest: &str) -> Self {
+        let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
+        Self(Reference::with_digest(registry, repository, manifest.to_owned()))
+    }
+
+    /// Where the signatures of the component with this digest (hexadecimal) lie.
+    #[must_use]
+    pub(super) fn of_signatures(&self, digest: &str) -> Self {
+        let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
+        Self(Reference::with_tag(
+            registry,
+            repository,
+            format!("sha256-{digest}.sig"),
+        ))
+    }
+
+    pub(super) fn reference(&self) -> &Reference {
+        &self.0
+    }
+
+    /// The host that is asked, with its port.
+    pub(super) fn registry(&self) -> &str {
+        self.0.resolve_registry()
+    }
+
+    /// The host alone.
+    pub(super) fn host(&self) -> &str {
+        let registry = self.registry();
+        registry.rsplit_once(':').map_or(registry, |(host, _)| host)
+    }
+
+    /// True for a registry of this machine, which alone may be spoken to without TLS.
+    pub(super) fn is_loopback(&self) -> bool {
+        let address = self.host().parse::<IpAddr>();
+        self.host() == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
+    /// The registry's base address.
+    pub(super) fn base(&self) -> String {
+        let scheme = if self.is_loopback() { "http" } else { "https" };
+        format!("{scheme}://{}", self.registry())
+    }
+}
+
+/// Adds the digest of a manifest to an address in a registry. An address that does not parse stays as it is.
+pub fn pin_source(address: &str, manifest: &str) -> String {
+    match address.parse::<Place>() {
+        Ok(place) => place.pinned(manifest).to_string(),
+        Err(_) => address.to_owned(),
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{SCHEME}{}", self.0.whole())
+    }
+}
+
+impl FromStr for Place {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        let wrong = |reason: &str| PlaceError {
+            text: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let rest = text
+            .strip_prefix(SCHEME)
+            .ok_or_else(|| wrong("it does not begin with `oci://`"))?;
+        let (host, _) = rest
+            .split_once('/')
+            .ok_or_else(|| wrong("write oci://HOST[:PORT]/REPOSITORY[:TAG]"))?;
+        // Without a host others would ask a registry that the user has not named.
+        if !host.contains(['.', ':']) && host != "localhost" {
+            return Err(wrong(
+                "it names no host; write oci://HOST[:PORT]/REPOSITORY[:TAG], the host with a dot or a port",
+            ));
+        }
+        let reference: Reference = rest.parse().map_err(|error| wrong(&format!("{error}")))?;
+        match reference.digest() {
+            Some(digest) if !digest.starts_with("sha256:") => Err(wrong("only digests of `sha256:` are known")),
+            _ => Ok(Self(reference)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_names_its_host() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let place: Place = format!("oci://127.0.0.1:5000/team/lint:1.0@{digest}")
+            .parse()
+            .expect("it is one");
+        assert_eq!((place.tag(), place.digest()), (Some("1.0"), Some(digest.as_str())));
+        assert!(place.is_loopback());
+        assert_eq!(place.base(), "http://127.0.0.1:5000");
+        let place: Place = "oci://example.org/team/lint".parse().expect("it is one");
+        assert_eq!(
+            (place.base().as_str(), place.to_string().as_str()),
+            ("https://example.org", "oci://example.org/team/lint:latest")
+        );
+        assert_eq!(
+            place.pinned(&digest).to_string(),
+            format!("oci://example.org/team/lint@{digest}")
+        );
+        for text in ["oci://localhost/x", "oci://localhost:1/x", "oci://127.1.2.3/x"] {
+            assert!(text.parse::<Place>().is_ok_and(|place| place.is_loopback()), "{text}");
+        }
+        for text in [
+            "oci://10.0.0.1/x",
+            "oci://localhost.example.org/x",
+            "oci://127.0.0.1.example.org/x",
+        ] {
+            assert!(text.parse::<Place>().is_ok_and(|place| !place.is_loopback()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_place_says_why() {
+        for text in [
+            "https://example.org/x",
+            "oci://",
+            "oci://lint",
+            "oci://team/lint",
+            "oci://example.org/",
+            "oci://example.org/Team",
+            "oci://user:pass@example.org/x",
+            "oci://example.org/x@sha256:123",
+            "oci://example.org/x@md5:00000000000000000000000000000000",
+            "oci://example.org/../x",
+        ] {
+            let error = text.parse::<Place>().expect_err(text);
+            assert!(error.to_string().contains("is no place in a registry: "), "{error}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Where a registry may send us: never nearer to this machine than it is itself, and never from TLS to none.
+//!
+//! Registries keep their bytes elsewhere and say so by redirects, and name by a challenge who gives tokens. Both are
+//! words of somebody else: they must not make this machine ask itself, its network, or the service that tells a virtual
+//! machine its secrets.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+
+use super::{DistributionError, Place, refused};
+use crate::process::proxy::is_public;
+use crate::text::{beginning, clean};
+
+/// How far away a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// This machine, or what answers to it alone.
+    Machine,
+    /// A network that is not everybody's.
+    Network,
+    /// Everybody's.
+    World,
+}
+
+impl Reach {
+    /// How far away an address is.
+    fn of(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        let is_link_local = match address {
+            IpAddr::V4(address) => address.is_link_local() || address.is_broadcast() || address.octets()[0] == 0,
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        };
+        match address {
+            _ if is_link_local || address.is_loopback() || address.is_unspecified() => Self::Machine,
+            _ if address.is_multicast() => Self::Machine,
+            _ if is_public(address) => Self::World,
+            _ => Self::Network,
+        }
+    }
+
+    /// How far away the nearest address of a host is. What has none here is far away: a proxy may know it.
+    async fn of_host(url: &Url) -> Self {
+        let host = url.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Self::of(address);
+        }
+        if host.is_empty() || host == "localhost" || host.ends_with(".localhost") {
+            return Self::Machine;
+        }
+        let port = url.port_or_known_default().unwrap_or_default();
+        let found = tokio::net::lookup_host((host, port)).await;
+        let reach = found.into_iter().flatten().map(|address| Self::of(address.ip()));
+        reach.min().unwrap_or(Self::World)
+    }
+}
+
+/// An error unless the registry of a place may send us there.
+pub(super) async fn check(place: &Place, to: &Url) -> Result<(), DistributionError> {
+    let base = Url::parse(&place.base()).map_err(|error| refused(place, error.to_string()))?;
+    if base.origin() == to.origin() {
+        return Ok(());
+    }
+    let own = Reach::of_host(&base).await;
+    judge(own, to, Reach::of_host(to).await).map_err(|why| {
+        let named = clean(beginning(to.host_str().unwrap_or_default(), 200)).into_owned();
+        refused(place, format!("it sends us to `{named}`, {why}"))
+    })
+}
+
+/// Why a registry that is so far away may not send us to a host that is as far away as this.
+fn judge(own: Reach, to: &Url, reach: Reach) -> Result<(), &'static str> {
+    match to.scheme() {
+        _ if reach < own => Err("which is nearer to this machine than the registry is"),
+        "https" => Ok(()),
+        // Without TLS only this machine is spoken to, and only a registry of this machine leads there.
+        "http" if own == Reach::Machine && reach == Reach::Machine => Ok(()),
+        _ => Err("and not by TLS"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("it is an address")
+    }
+
+    #[tokio::test]
+    async fn addresses_are_as_far_away_as_networks_say() {
+        for (reach, hosts) in [
+            (
+                Reach::Machine,
+                &[
+                    "127.0.0.1",
+                    "127.8.9.10",
+                    "0.0.0.0",
+                    "169.254.169.254",
+                    "2130706433",
+                    "0x7f.1",
+                    "[::1]",
+                    "[::]",
+                    "[fe80::1]",
+                    "[::ffff:127.0.0.1]",
+                    "localhost",
+                    "a.localhost",
+                    "localhost.",
+                    "255.255.255.255",
+                    "[ff02::1]",
+                ][..],
+            ),
+            (
+                Reach::Network,
+                &[
+                    "10.0.0.1",
+                    "172.16.0.1",
+                    "192.168.1.1",
+                    "100.64.0.1",
+                    "[fd00::1]",
+                    "[::ffff:10.0.0.1]",
+                    "[64:ff9b::7f00:1]",
+                    "192.0.2.1",
+                ],
+            ),
+            (Reach::World, &["8.8.8.8", "100.128.0.1", "[2a04:4e42::223]"]),
+        ] {
+            for host in hosts {
+                let found = Reach::of_host(&url(&format!("https://{host}/"))).await;
+                assert_eq!(found, reach, "{host}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_registry_sends_nobody_nearer_or_out_of_tls() {
+        let judged = |own, to: &str, reach| judge(own, &url(to), reach).is_ok();
+        for own in [Reach::Machine, Reach::Network, Reach::World] {
+            for reach in [Reach::Machine, Reach::Network, Reach::World] {
+                assert_eq!(
+                    judged(own, "https://a.example/", reach),
+                    reach >= own,
+                    "{own:?} {reach:?}"
+                );
+                let both_here = (own, reach) == (Reach::Machine, Reach::Machine);
+                assert_eq!(judged(own, "http://a.example/", reach), both_here, "{own:?} {reach:?}");
+                assert!(!judged(own, "ftp://a.example/", reach));
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Where the fuzz targets of `tests/fuzz` come in: hostile bytes to what reads them, with the invariants that must hold.
+//!
+//! Each entry lies beside what it drives, because that is private to its module. It takes any bytes, panics where an
+//! invariant does not hold, and returns where nothing is wrong. The product never calls one; an ordinary test replays
+//! the kept corpora through the same table.
+
+/// A target: its name, which is also that of its corpus, and its entry.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// The targets of this crate. The other crates replay theirs themselves.
+pub const TARGETS: [Target; 3] = [
+    ("answers", crate::session::fuzz::answers),
+    ("journal", crate::session::fuzz::journal),
+    ("requests", crate::http::fuzz::requests),
+];
+
+/// Runs the target of this name.
+///
+/// # Panics
+///
+/// Where there is none, and where an invariant does not hold.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|(known, _)| *known == name);
+    let (_, entry) = target.expect("the name of a target");
+    entry(bytes);
+}
+
+#[cfg(test)]
+#[path = "../../../tests/fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::{TARGETS, replay, run};
+
+    const PLACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz");
+
+    macro_rules! replayed {
+        ($($name:ident)*) => {
+            $(
+                #[test]
+                fn $name() {
+                    replay::replay(Path::new(PLACE), stringify!($name), |bytes| run(stringify!($name), bytes));
+                }
+            )*
+
+            const REPLAYED: &[&str] = &[$(stringify!($name)),*];
+        };
+    }
+
+    replayed! {
+        answers journal requests
+    }
+
+    #[test]
+    fn every_target_is_fuzzed_and_replayed() {
+        assert_eq!(TARGETS.map(|(name, _)| name), REPLAYED);
+        let elsewhere = [
+            "arguments",
+            "components",
+            "configuration",
+            "edits",
+            "failures",
+            "ignores",
+            "markdown",
+            "masking",
+            "opening",
+            "patches",
+            "paths",
+            "sources",
+            "wires",
+        ];
+        let known: BTreeSet<String> = REPLAYED.iter().chain(&elsewhere).map(|&name| name.to_owned()).collect();
+        for folder in ["targets", "corpus"] {
+            let entries = fs::read_dir(Path::new(PLACE).join(folder)).expect("the folder is there");
+            let names = entries.map(|entry| entry.expect("an entry").path());
+            let found: BTreeSet<String> = names
+                .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+                .collect();
+            assert_eq!(found, known, "tests/fuzz/{folder}");
+        }
+        let manifest = fs::read_to_string(Path::new(PLACE).join("Cargo.toml")).expect("the manifest is there");
+        for name in &known {
+            assert!(
+                manifest.contains(&format!("path = \"targets/{name}.rs\"")),
+                "{name} is not built"
+            );
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The HTTP face: every route of the specification at both `/…` and `/api/…`, with one gate before all of them.
+//!
+//! Routes translate between the wire types of `api` and the verbs of `session`; they decide nothing. The gate decides
+//! who may ask at all: see `gate`, `auth` and `listener`.
+
+mod access;
+pub(crate) mod auth;
+mod body;
+mod changes;
+#[cfg(target_os = "linux")]
+pub(crate) mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
+mod gate;
+mod listener;
+mod mcp;
+mod openapi;
+mod owner;
+mod serve;
+mod service;
+mod sessions;
+mod skills;
+mod sse;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+
+use crate::api::{self, Overrides, Problem, Timestamp};
+use crate::config::{self, Common, Environment, Live, Settings};
+use crate::mcp::Mcp;
+use crate::provider::ModelCache;
+use crate::session::Sessions;
+use crate::skill::SkillHost;
+use auth::Caller;
+use error::ApiError;
+use openapi::Table;
+
+pub use access::Traffic;
+pub(crate) use auth::is_own_user;
+pub use listener::{Peer, ServerSockets};
+pub use owner::listener_of;
+pub use serve::serve;
+
+/// What the routes need.
+pub struct Parts {
+    /// The sessions.
+    pub sessions: Arc<Sessions>,
+    /// The skills.
+    pub skills: Arc<SkillHost>,
+    /// What a client must send that is not the same user.
+    pub token: String,
+    /// Where the server listens.
+    pub listening: SocketAddr,
+    /// The configuration as it is now: who may talk to it.
+    pub live: Arc<Live>,
+    /// What is written of requests.
+    pub traffic: Arc<Traffic>,
+    /// When the daemon started.
+    pub started: Timestamp,
+    /// The per-user directory.
+    pub home: PathBuf,
+    /// The daemon's own environment: what counts where a session's starter sends none.
+    pub environment: Environment,
+}
+
+/// [`Parts`], shared by all requests, with the model lists that were asked for and the other agents that are connected.
+#[derive(Clone)]
+pub struct AppState(Arc<Parts>, Arc<ModelCache>, Arc<Mcp>);
+
+impl AppState {
+    /// Shares the parts.
+    pub fn new(parts: Parts) -> Self {
+        let mcp = Mcp::new(Arc::clone(&parts.sessions));
+        Self(Arc::new(parts), Arc::default(), mcp)
+    }
+
+    fn sessions(&self) -> &Arc<Sessions> {
+        &self.0.sessions
+    }
+
+    fn token(&self) -> &str {
+        &self.0.token
+    }
+
+    fn port(&self) -> u16 {
+        self.0.listening.port()
+    }
+
+    /// True where other machines may ask.
+    fn is_exposed(&self) -> bool {
+        !self.0.listening.ip().to_canonical().is_loopback()
+    }
+
+    fn traffic(&self) -> &Arc<Traffic> {
+        &self.0.traffic
+    }
+
+    /// What holds at the moment, whatever the file says that cannot be understood.
+    fn common_now(&self) -> Arc<Common> {
+        self.0.live.current()
+    }
+
+    fn home(&self) -> &Path {
+        &self.0.home
+    }
+
+    fn models(&self) -> &ModelCache {
+        &self.1
+    }
+
+    fn mcp(&self) -> &Arc<Mcp> {
+        &self.2
+    }
+
+    /// The environment of a request's starter: what it sent, else the daemon's own.
+    fn environment(&self, overrides: &Overrides) -> Environment {
+        match overrides.0.is_empty() {
+            true => self.0.environment.clone(),
+            false => Environment::new(overrides.0.clone()),
+        }
+    }
+
+    /// The configuration as it is now. Blocks for a moment: it reads one small file.
+    fn settings(&self, environment: &Environment) -> Result<Settings, Problem> {
+        config::load(self.home(), environment)
+    }
+
+    /// The configuration as it is now, for what works without a provider.
+    fn common(&self, environment: &Environment) -> Result<Common, Problem> {
+        config::common(self.home(), environment)
+    }
+}
+
+/// What a recipe may see of an environment: everything that is forwarded but the keys.
+fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
+    let mut visible = environment.forwarded();
+    visible.retain(|name, _| !name.ends_with("_API_KEY"));
+    visible
+}
+
+/// What is asked beyond a session's defaults must come from the holder of the token: being the same user is enough to
+/// work, not to widen what the work may cause, nor to say yes when that is asked. Names of variables must be those that a client forwards.
+fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
+    if let Some(name) = overrides.0.keys().find(|name| !api::FORWARDED.contains(&name.as_str())) {
+        let message = format!("The variable `{name}` cannot be overridden");
+        return Err(
+            Problem::new("invalid-request", message).with_hint(format!("these can: {}", api::FORWARDED.join(", ")))
+        );
+    }
+    if caller == Some(Caller::Token) || (!widens && overrides.0.is_empty()) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        "forbidden",
+        "A request without the token can only narrow what is allowed",
+    )
+    .with_hint(
+        "send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow`, `interactive` and `overrides`",
+    ))
+}
+
+/// All routes behind the gate.
+pub fn router(state: AppState) -> Router {
+    let (described, _) = routes().finish();
+    let routes = described.merge(mcp::routes());
+    Router::new()
+        .merge(routes.clone())
+        .nest("/api", routes)
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(axum::middleware::from_fn_with_state(state.clone(), gate::gate))
+        .with_state(state)
+}
+
+/// Every route, once. Those of `http` that are not here do not exist.
+fn routes() -> Table {
+    Table::new()
+        .with(service::__path_scan, service::scan)
+        .with(sessions::__path_execute, sessions::execute)
+        .with(sessions::__path_stream_by_query, sessions::stream_by_query)
+        .with(sessions::__path_execute_and_stream, sessions::execute_and_stream)
+        .with(sessions::__path_stream_by_path, sessions::stream_by_path)
+        .with(service::__path_context, service::context)
+        .with(service::__path_models, service::models)
+        .with(sessions::__path_tasks, sessions::tasks)
+        .with(sessions::__path_history, sessions::history)
+        .with(sessions::__path_result, sessions::result)
+        .with(sessions::__path_cancel, sessions::cancel)
+        .with(changes::__path_diff, changes::diff)
+        .with(changes::__path_undo, changes::undo)
+        .with(sessions::__path_approval, sessions::approval)
+        .with(sessions::__path_answer, sessions::answer)
+        .with(skills::__path_list, skills::list)
+        .with(skills::__path_call, skills::call)
+        .with(service::__path_status, service::status)
+        .with(service::__path_stop_if_idle, service::stop_if_idle)
+        .with(service::__path_description, service::description)
+}
+
+/// The OpenAPI description of all routes, as it is served at `/openapi.json`.
+pub fn description() -> Bytes {
+    static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| {
+        let (_, document) = routes().finish();
+        let mut text = document.to_pretty_json().expect("a description has string keys only");
+        text.push('\n');
+        text.into()
+    });
+    DESCRIPTION.clone()
+}
+
+async fn no_route(uri: Uri) -> ApiError {
+    let message = format!("There is nothing at `{}`", uri.path());
+    ApiError(Problem::new("not-found", message).with_hint("GET /openapi.json describes the routes"))
+}
+
+/// For a method that a path does not take; the router adds those that it takes as `Allow`.
+async fn no_method(method: Method, uri: Uri) -> Response {
+    if method == Method::OPTIONS {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let message = format!("`{}` cannot be asked with {method}", uri.path());
+    ApiError(Problem::new("method-not-allowed", message)).into_response()
+}
+
+#[cfg(test)]
+mod tests;

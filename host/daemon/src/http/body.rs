@@ -1,0 +1,258 @@
+//! Reading what a request carries: JSON bodies, query strings and paths, bounded, with errors that say what was wrong.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+use crate::api::Problem;
+use crate::limits;
+use crate::text::nearest_key;
+
+/// A JSON body.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        if !is_json(request.headers()) {
+            return Err(not_json().into());
+        }
+        let bytes = bounded(request.into_body(), limits::BODY_BYTES_MAX).await?;
+        Ok(Self(parse(&bytes)?))
+    }
+}
+
+/// A query string.
+pub(super) struct QueryOf<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let Query(value) = Query::try_from_uri(&parts.uri).map_err(|error| {
+            let message = error.body_text();
+            let message = message
+                .strip_prefix("Failed to deserialize query string: ")
+                .unwrap_or(&message);
+            problem_of("query", message)
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// The one variable part of a path, decoded.
+pub(super) struct PathOf(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathOf {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        let Path(value) = path.map_err(|rejection| problem_of("path", &rejection.body_text()))?;
+        Ok(Self(value))
+    }
+}
+
+/// Refuses an address whose path or query is not UTF-8 once decoded, or has a `%` that begins no byte: what is decoded
+/// into something else than was meant is better not decoded.
+pub(super) fn check_encoding(uri: &Uri) -> Result<(), Problem> {
+    for (what, text) in [("path", uri.path()), ("query", uri.query().unwrap_or_default())] {
+        if !is_well_encoded(text) {
+            let message = format!("Invalid {what}: `{text}` is not UTF-8 in percent-encoding");
+            return Err(Problem::new("invalid-request", message));
+        }
+    }
+    Ok(())
+}
+
+fn is_well_encoded(text: &str) -> bool {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part
+            .get(..2)
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
+            return false;
+        };
+        bytes.push(byte);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    std::str::from_utf8(&bytes).is_ok()
+}
+
+/// Refuses query parameters, for routes that take none: whoever sends one expects something of it.
+pub(super) async fn no_query(request: Request, next: Next) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    let name = query.split(['=', '&']).next().unwrap_or_default();
+    if query.is_empty() {
+        return next.run(request).await;
+    }
+    let problem = Problem::new("invalid-request", format!("Invalid query: unknown parameter `{name}`"))
+        .with_hint("this route takes none");
+    ApiError(problem).into_response()
+}
+
+/// Refuses what is said to be something else than JSON, also where no body is read: a page may send texts and forms to
+/// any server without asking it first.
+pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.contains_key(header::CONTENT_TYPE) && !is_json(headers) {
+        true => Err(not_json()),
+        false => Ok(()),
+    }
+}
+
+fn not_json() -> Problem {
+    Problem::new(
+        "unsupported-media-type",
+        "The body must be JSON, and say so by its content type",
+    )
+    .with_hint("send the header `Content-Type: application/json`")
+}
+
+/// True for `application/json` and its kin, whatever parameters follow.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next()).map(str::trim);
+    essence.is_some_and(|essence| {
+        let essence = essence.to_ascii_lowercase();
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    })
+}
+
+/// A body that arrives in time and is not larger than it may be.
+pub(super) async fn bounded(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+    let patience = limits::seconds(limits::BODY_SECONDS_MAX);
+    let collected = tokio::time::timeout(patience, collect(body, bytes_max)).await;
+    collected.unwrap_or_else(|_| Err(Problem::new("invalid-request", "The body did not arrive in time")))
+}
+
+async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+    let (mut bytes, mut received) = (Vec::new(), 0);
+    let mut stream = body.into_data_stream();
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|error| Problem::new("invalid-request", format!("The body broke off: {error}")))?;
+        received += piece.len();
+        if received <= bytes_max {
+            bytes.extend_from_slice(&piece);
+        } else if received > limits::BODY_DRAINED_BYTES_MAX {
+            break;
+        }
+    }
+    if received > bytes_max {
+        let message = format!("The body is larger than {bytes_max} bytes");
+        return Err(Problem::new("body-too-large", message));
+    }
+    Ok(bytes)
+}
+
+/// Parses a body, or says where and why that was not possible.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // An array of the fields' values would be read too, and is no body that anybody describes.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(problem_of("body", "an array where an object is expected"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| problem_of("body", &error.to_string()))
+}
+
+fn problem_of(what: &str, message: &str) -> Problem {
+    let problem = Problem::new("invalid-request", format!("Invalid {what}: {message}"));
+    match nearest_key(message) {
+        Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
+        None => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::api::ExecuteRequest;
+
+    fn problem(text: &str) -> (String, Option<String>) {
+        let problem = parse::<ExecuteRequest>(text.as_bytes()).expect_err("the body is wrong");
+        assert_eq!(problem.code, "invalid-request");
+        (problem.message, problem.hint)
+    }
+
+    #[test]
+    fn a_wrong_body_is_answered_with_what_is_wrong() {
+        let (message, hint) = problem(r#"{"operation": "explain", "repo_path": "/r", "targt": "x"}"#);
+        assert!(message.starts_with("Invalid body: unknown field `targt`"), "{message}");
+        assert_eq!(hint.as_deref(), Some("did you mean `target`?"));
+        let (message, hint) = problem(r#"{"operation": "explian", "repo_path": "/r"}"#);
+        assert!(message.contains("unknown variant `explian`"), "{message}");
+        assert_eq!(hint.as_deref(), Some("did you mean `explain`?"));
+        let (message, hint) = problem(r#"{"operation": "explain"}"#);
+        assert!(message.contains("missing field `repo_path`"), "{message}");
+        assert_eq!(hint, None);
+        let (message, _) = problem(r#"["explain", ".", "/r"]"#);
+        assert!(message.contains("an object is expected"), "{message}");
+        let (message, _) = problem("{");
+        assert!(message.contains("line 1 column 1"), "{message}");
+    }
+
+    #[test]
+    fn an_address_is_utf_8_in_percent_encoding() {
+        for right in ["/", "/a%20b", "/%C3%A9?x=%00", "/?q=%25", "/?a+b&c=d=e"] {
+            assert!(check_encoding(&right.parse().expect("an address")).is_ok(), "{right}");
+        }
+        for wrong in ["/%", "/%2", "/%zz", "/%+1", "/%ff", "/%c3%28", "/?x=%", "/?x=%fe"] {
+            assert!(check_encoding(&wrong.parse().expect("an address")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_json_is_json() {
+        let is = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(value));
+            is_json(&headers)
+        };
+        assert!(is("application/json") && is("Application/JSON; charset=utf-8") && is("application/ld+json"));
+        assert!(!is("text/plain") && !is("application/x-www-form-urlencoded") && !is("text/json+json"));
+        assert!(!is_json(&HeaderMap::new()));
+    }
+
+    fn request(body: Body) -> Request {
+        let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
+        request.body(body).expect("the request is right")
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let _hurried = limits::pace::hurried(300);
+        let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let waited = JsonBody::<serde_json::Value>::from_request(request(body), &());
+        let patience = Duration::from_secs(10);
+        let ended = tokio::time::timeout(patience, waited).await.expect("it is given up");
+        let problem = ended.err().expect("nothing came").0;
+        assert_eq!(problem.message, "The body did not arrive in time");
+    }
+
+    #[tokio::test]
+    async fn of_a_body_that_never_ends_a_bounded_part_is_taken() {
+        let piece = vec![b' '; 1024 * 1024];
+        let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = std::sync::Arc::clone(&taken);
+        let pieces = futures_util::stream::iter(std::iter::repeat_with(move || {
+            let pieces = 1 + count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            match pieces <= 200 {
+                true => Ok(piece.clone()),
+                false => Err(std::io::Error::other("more is taken than anybody needs")),
+            }
+        }));
+        let ended = JsonBody::<serde_json::Value>::from_request(request(Body::from_stream(pieces)), &()).await;
+        assert_eq!(ended.err().expect("it is too large").0.code, "body-too-large");
+        let taken = taken.load(std::sync::atomic::Ordering::Relaxed) * 1024 * 1024;
+        assert!(taken <= limits::BODY_DRAINED_BYTES_MAX + 2 * 1024 * 1024, "{taken}");
+    }
+}

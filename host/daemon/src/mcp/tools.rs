@@ -1,0 +1,168 @@
+//! Skills as tools of the protocol, and the answers of calls as its results. Pure functions.
+
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use crate::api::Effect;
+use crate::api::{Problem, SkillEntry};
+use crate::session::connection::CallAnswer;
+use crate::skill::{CallError, CallOutcome};
+use crate::turn::bounded_text;
+
+/// A skill as a tool; nothing where its schema is none of an object.
+pub(super) fn tool(skill: &SkillEntry) -> Option<Tool> {
+    let schema = skill.parameters.as_object()?.clone();
+    let annotations = annotations(&skill.effects);
+    let tool = Tool::new(skill.name.clone(), skill.description.clone(), schema);
+    Some(tool.with_title(title(&skill.name)).with_annotations(annotations))
+}
+
+/// What is known of a tool without calling it.
+fn annotations(effects: &[String]) -> ToolAnnotations {
+    let reads = [Effect::ReadRepository.name(), Effect::ReadGit.name()];
+    let is_read_only = effects.iter().all(|effect| reads.contains(&effect.as_str()));
+    ToolAnnotations::new()
+        .read_only(is_read_only)
+        .destructive(!is_read_only)
+        .open_world(effects.iter().any(|effect| effect == Effect::Install.name()))
+}
+
+/// `read_file` as people write it.
+fn title(name: &str) -> String {
+    let mut words = name.replace(['_', '-'], " ");
+    if let Some(first) = words.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    words
+}
+
+/// The end of a call.
+pub(super) fn result(answer: CallAnswer) -> CallToolResult {
+    let mut result = match &answer.result {
+        Ok(outcome) => {
+            let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+            result.structured_content = Some(structured(outcome));
+            result
+        }
+        Err(error) => {
+            let mut result = CallToolResult::error(vec![ContentBlock::text(answer.text)]);
+            result.structured_content = Some(explained(error));
+            result
+        }
+    };
+    result.meta = answer.receipt.and_then(|receipt| {
+        let mut meta = JsonObject::new();
+        meta.insert("receipt".to_owned(), serde_json::to_value(receipt).ok()?);
+        Some(MetaObject(meta))
+    });
+    result
+}
+
+/// What a program wants to know of an answer. The text is a part of it: clients that take this form pass the other over.
+fn structured(outcome: &CallOutcome) -> Value {
+    json!({
+        "text": bounded_text(outcome.text.clone()),
+        "truncated": outcome.truncated,
+        "cursor": outcome.cursor,
+        "files_modified": outcome.files_modified,
+    })
+}
+
+/// A failure with its code, and for arguments with their place.
+fn explained(error: &CallError) -> Value {
+    let mut fields = json!({"code": error.verdict(), "message": error.to_string(), "hint": null});
+    match error {
+        CallError::Failure { hint, .. } => fields["hint"] = json!(hint),
+        CallError::Arguments {
+            pointer, expected, got, ..
+        } => {
+            fields["pointer"] = json!(pointer);
+            fields["expected"] = json!(expected);
+            fields["got"] = json!(got);
+        }
+        _ => {}
+    }
+    fields
+}
+
+/// A refusal before anything ran.
+pub(super) fn problem(problem: &Problem) -> CallToolResult {
+    let text = match &problem.hint {
+        Some(hint) => format!("{}\n{hint}", problem.message),
+        None => problem.message.clone(),
+    };
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(json!({
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint,
+    }));
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skill(name: &str, effects: &[&str]) -> SkillEntry {
+        SkillEntry {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            description: "Does it.".to_owned(),
+            effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+            digest: String::new(),
+            origin: "builtin".to_owned(),
+            state: "ready".to_owned(),
+            reason: None,
+            signature: None,
+            parameters: json!({"type": "object"}),
+        }
+    }
+
+    #[test]
+    fn annotations_follow_from_effects() {
+        let of = |effects: &[&str]| {
+            let tool = tool(&skill("read_file", effects)).expect("it has a schema");
+            let hints = tool.annotations.expect("each has some");
+            [hints.read_only_hint, hints.destructive_hint, hints.open_world_hint].map(|hint| hint == Some(true))
+        };
+        assert_eq!(of(&[]), [true, false, false]);
+        assert_eq!(of(&["read-repository", "read-git"]), [true, false, false]);
+        assert_eq!(of(&["read-repository", "write-repository"]), [false, true, false]);
+        assert_eq!(of(&["commit-git"]), [false, true, false]);
+        assert_eq!(of(&["run-process"]), [false, true, false]);
+        assert_eq!(of(&["install"]), [false, true, true]);
+    }
+
+    #[test]
+    fn a_title_is_for_people() {
+        assert_eq!(title("read_file"), "Read file");
+        assert_eq!(title("a-b"), "A b");
+        assert_eq!((title(""), title("élan")), (String::new(), "élan".to_owned()));
+    }
+
+    #[test]
+    fn a_skill_without_a_schema_is_no_tool() {
+        let mut skill = skill("x", &[]);
+        skill.parameters = Value::Null;
+        assert!(tool(&skill).is_none());
+    }
+
+    #[test]
+    fn wrong_arguments_say_where_and_what() {
+        let error = CallError::Arguments {
+            skill: "read_file".into(),
+            pointer: "/path".into(),
+            expected: "a string".into(),
+            got: "7".into(),
+        };
+        let answer = CallAnswer {
+            text: error.to_string(),
+            result: Err(error),
+            receipt: None,
+        };
+        let result = result(answer);
+        assert_eq!((result.is_error, &result.meta), (Some(true), &None));
+        insta::assert_snapshot!(result.structured_content.expect("it is structured"), @r#"{"code":"invalid-arguments","message":"Invalid arguments for `read_file` at `/path`: expected a string, got 7.","hint":null,"pointer":"/path","expected":"a string","got":"7"}"#);
+    }
+}

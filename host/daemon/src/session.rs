@@ -1,0 +1,746 @@
+//! Sessions: started by a request, run by one owner task each, kept as a journal, and answered for afterwards.
+//!
+//! The journal of a session (`~/.tool/sessions/<id>/journal.jsonl`) is the truth: streams, tasks, history, results and
+//! the report are views of it, and a daemon that died finds at its next start what was under way, finishes or rolls
+//! back its changes, and closes it as failed. This file decides who may start what, and what becomes of a session
+//! whose client, task or daemon goes away; the work itself is in `run`.
+
+pub mod approvals;
+mod checks;
+pub mod connection;
+mod days;
+pub(crate) mod engine;
+pub mod feed;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
+pub mod history;
+mod ids;
+pub mod journal;
+pub mod preflight;
+pub mod replay;
+pub mod report;
+mod run;
+mod running;
+mod selection;
+mod spares;
+mod store;
+mod undo;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::analyst;
+use crate::api::{
+    self, ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, OpenApproval, Problem, ScanRequest,
+    ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+};
+use crate::config::{Api, PolicySettings, Settings};
+use crate::context::{self, Indexes, Steer, SyntaxParser};
+use crate::limits;
+use crate::redaction::Redactor;
+use crate::repository::{self, Repository, Scans};
+use crate::skill::SkillHost;
+use crate::skill::lock::Lock;
+use crate::skill::policy::{Cause, Policy};
+pub(crate) use approvals::same as same_secret;
+use approvals::{Approvals, SessionApprover};
+use checks::{
+    check_budget, check_provider, check_target, open_repository, own_keys, policy, shown_target, working_directory,
+};
+use engine::Engine;
+use feed::{Events, Numbered, Recorder};
+use history::{Filter, Summary};
+use ids::Ids;
+use journal::{Start, Work};
+use run::{Job, OperationTask, Outcome, Task};
+use running::{Place, Running};
+use selection::Selecting;
+use store::Store;
+
+/// Why the sessions of a home cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("the sessions in `{}` cannot be opened", folder.display())]
+pub struct OpenSessionsError {
+    folder: PathBuf,
+    source: io::Error,
+}
+
+/// All sessions of one home: the running ones, and those that are kept.
+pub struct Sessions {
+    home: PathBuf,
+    store: Store,
+    engine: Arc<dyn Engine>,
+    approvals: Arc<Approvals>,
+    calls: Arc<Semaphore>,
+    contexts: Arc<Semaphore>,
+    ids: Ids,
+    running: Mutex<Running>,
+    /// Ended sessions that the disk has not taken whole: it was full, or may not be written.
+    unwritten: Mutex<HashMap<String, Arc<Live>>>,
+    tasks: TaskTracker,
+    /// What was learned of repositories, from one session to the next.
+    scans: Arc<Scans>,
+    indexes: Arc<Indexes>,
+    stopping: CancellationToken,
+    /// A lower time-out of scans than that of `limits`.
+    scan_time: Option<Duration>,
+}
+
+/// A running session.
+struct Live {
+    id: String,
+    recorder: Arc<Recorder>,
+    cancel: CancellationToken,
+    /// Set where it is the daemon's stop that cancels it.
+    stopped: AtomicBool,
+    streams: watch::Sender<usize>,
+}
+
+/// How repositories are opened under this policy. `state_directory` is the program's own directory.
+pub fn repository_options(policy: &PolicySettings, state_directory: &Path) -> repository::Options {
+    repository::Options {
+        state_directory: Some(state_directory.to_owned()),
+        hide: policy.hide.clone(),
+        reveal: policy.reveal.clone(),
+        protect: policy.protect.clone(),
+        home_confirmed: policy.home,
+        ..repository::Options::default()
+    }
+}
+
+impl Sessions {
+    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks. `scan_time` lowers
+    /// the time-out of scans; `keys` are those of the configuration, which no report shows.
+    pub fn open(
+        home: &Path,
+        skills: Arc<SkillHost>,
+        parser: Arc<dyn SyntaxParser>,
+        scan_time: Option<Duration>,
+        keys: BTreeSet<String>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        let indexes = Indexes::new(home, parser);
+        Self::with_indexes(home, Arc::new(engine::Host(skills)), indexes, scan_time, keys)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_engine(
+        home: &Path,
+        engine: Arc<dyn Engine>,
+        scan_time: Option<Duration>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        let indexes = Indexes::new(home, Arc::new(context::NoParser));
+        Self::with_indexes(home, engine, indexes, scan_time, BTreeSet::new())
+    }
+
+    fn with_indexes(
+        home: &Path,
+        engine: Arc<dyn Engine>,
+        indexes: Arc<Indexes>,
+        scan_time: Option<Duration>,
+        keys: BTreeSet<String>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        let folder = home.join("sessions");
+        let store = Store::open(&folder, home, keys).map_err(|source| OpenSessionsError { folder, source })?;
+        Ok(Arc::new(Self {
+            home: home.to_owned(),
+            ids: store.ids(),
+            store,
+            engine,
+            approvals: Arc::default(),
+            calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
+            contexts: Arc::new(Semaphore::new(limits::CONTEXTS_BUILDING_MAX)),
+            running: Mutex::default(),
+            unwritten: Mutex::default(),
+            tasks: TaskTracker::new(),
+            scans: Arc::default(),
+            indexes,
+            stopping: CancellationToken::new(),
+            scan_time,
+        }))
+    }
+
+    /// Starts an operation. Answers once the request is known to be right; what goes wrong later is told by the
+    /// stream. `environment` is what recipes may see of the starter's environment.
+    pub async fn start(
+        self: &Arc<Self>,
+        request: ExecuteRequest,
+        mut settings: Settings,
+        environment: BTreeMap<String, String>,
+    ) -> Result<SessionStart, Problem> {
+        let place = self.take_place()?;
+        check_provider(request.provider.as_deref(), settings.provider.name)?;
+        check_target(&request)?;
+        check_budget(&request.budget)?;
+        if settings.provider.api == Api::Analyst {
+            analyst::check(request.operation, request.model.as_deref())?;
+        }
+        if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
+            settings.provider.model = model;
+        }
+        let steer = Arc::new(Steer::new(&request.selection)?);
+        let redactor = Arc::new(Redactor::new(&settings.policy.unredacted, own_keys(&settings))?);
+        own_keys(&settings).into_iter().for_each(|key| self.store.conceal(key));
+        let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
+        let (repository, working_directory) = {
+            let opening = CancellationToken::new();
+            let _guard = opening.clone().drop_guard();
+            let options = self.repository_options(&settings.policy, &opening);
+            blocking(move || {
+                let repository = open_repository(&repo_path, &options)?;
+                let working_directory = working_directory(asked.as_deref(), &repository)?;
+                Ok((repository, working_directory))
+            })
+            .await?
+        };
+        let locked = self.locked(&repository, &request.policy).await?;
+        let policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
+        let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
+        let start = Start {
+            session_id: self.ids.next(api::now()),
+            work: Work::Operation(request.operation),
+            target: shown_target(&request),
+            focus: request.focus.clone(),
+            repository: repository.root().to_string_lossy().into_owned(),
+            working_directory: working_directory.to_string_lossy().into_owned(),
+            provider: settings.provider.name.to_string(),
+            model: settings.provider.model.clone(),
+            policy: policy_request,
+            interactive: request.interactive,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let task = Task::Operation(Box::new(OperationTask {
+            operation: request.operation,
+            target: request.target,
+            task: request.task,
+            focus: request.focus,
+            working_directory,
+            settings,
+            steer,
+            budget: request.budget,
+        }));
+        let launch = Launch {
+            place,
+            repository,
+            policy,
+            locked,
+            environment,
+            redactor,
+            task,
+            attached: request.attached,
+        };
+        self.launch(start, launch).await
+    }
+
+    /// Calls one skill as a session of its own, which ends when its last stream closes.
+    pub async fn call_skill(
+        self: &Arc<Self>,
+        name: &str,
+        request: SkillCallRequest,
+        settings: PolicySettings,
+        environment: BTreeMap<String, String>,
+    ) -> Result<SessionStart, Problem> {
+        let place = self.take_place()?;
+        self.check_skill(name)?;
+        let opening = CancellationToken::new();
+        let _guard = opening.clone().drop_guard();
+        let (repo_path, options) = (request.repo_path, self.repository_options(&settings, &opening));
+        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let locked = self.locked(&repository, &request.policy).await?;
+        let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
+        let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
+        let root = repository.root().to_string_lossy().into_owned();
+        let start = Start {
+            session_id: self.ids.next(api::now()),
+            work: Work::Skill(name.to_owned()),
+            target: name.to_owned(),
+            focus: None,
+            repository: root.clone(),
+            working_directory: root,
+            provider: String::new(),
+            model: String::new(),
+            policy: policy_request,
+            interactive: request.interactive,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let task = Task::Skill {
+            name: name.to_owned(),
+            arguments: request.arguments,
+        };
+        let launch = Launch {
+            place,
+            repository,
+            policy,
+            locked,
+            environment,
+            // What the user calls answers the user.
+            redactor: Arc::default(),
+            task,
+            attached: true,
+        };
+        self.launch(start, launch).await
+    }
+
+    /// What the repository's lock file agrees on. Where nothing may differ from it, what does is refused.
+    async fn locked(
+        &self,
+        repository: &Arc<Repository>,
+        request: &api::PolicyRequest,
+    ) -> Result<Option<Arc<Lock>>, Problem> {
+        let (repository, engine, frozen) = (Arc::clone(repository), Arc::clone(&self.engine), request.frozen);
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        blocking(move || {
+            let lock = checks::lock(&repository, &cancel)?;
+            if frozen {
+                checks::frozen(lock.as_ref(), &engine.entries())?;
+            }
+            Ok(lock.map(Arc::new))
+        })
+        .await
+    }
+
+    fn check_skill(&self, name: &str) -> Result<(), Problem> {
+        if self.engine.effects(name).is_some() {
+            return Ok(());
+        }
+        let entries = self.engine.entries();
+        let nearest = entries
+            .iter()
+            .min_by_key(|entry| strsim::damerau_levenshtein(name, &entry.name))
+            .filter(|entry| strsim::damerau_levenshtein(name, &entry.name) <= 1 + entry.name.len() / 3);
+        let problem = Problem::new("not-found", format!("There is no skill named `{name}`"));
+        Err(problem.with_hint(match nearest {
+            Some(entry) => format!("did you mean `{}`?", entry.name),
+            None => "`tool skill list` shows them".to_owned(),
+        }))
+    }
+
+    /// Begins the journal and the session. Where the asker goes away meanwhile, the session goes on or not as it is
+    /// attached, and is never left without an owner.
+    async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
+        let sessions = Arc::clone(self);
+        blocking(move || {
+            let recorder = sessions.store.begin(start).map_err(|error| {
+                Problem::new("journal-failed", format!("The session cannot be recorded: {error}"))
+                    .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
+            })?;
+            Ok(sessions.enter(recorder, launch))
+        })
+        .await
+    }
+
+    /// Takes the session in, and gives it its owner.
+    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, launch: Launch) -> SessionStart {
+        let start = recorder.summary().start;
+        let secret = approvals::new_secret();
+        let approver = SessionApprover::new(
+            Arc::clone(&self.approvals),
+            Arc::clone(&recorder),
+            Arc::clone(&secret),
+            start.interactive,
+        );
+        let live = Arc::new(Live {
+            id: start.session_id.clone(),
+            recorder: Arc::clone(&recorder),
+            cancel: CancellationToken::new(),
+            stopped: AtomicBool::new(false),
+            streams: watch::Sender::new(0),
+        });
+        let job = Job {
+            engine: Arc::clone(&self.engine),
+            recorder,
+            approver: Arc::new(approver),
+            repository: launch.repository,
+            indexes: Arc::clone(&self.indexes),
+            policy: launch.policy,
+            locked: launch.locked,
+            environment: launch.environment,
+            redactor: launch.redactor,
+            calls: Arc::clone(&self.calls),
+            contexts: Arc::clone(&self.contexts),
+            cancel: live.cancel.clone(),
+            task: launch.task,
+        };
+        {
+            let mut running = self.lock();
+            // A stop that came while the journal was begun has not seen it.
+            if self.stopping.is_cancelled() {
+                live.stop();
+            }
+            running.live.insert(live.id.clone(), Arc::clone(&live));
+            self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached));
+        }
+        drop(launch.place);
+        SessionStart {
+            session_id: start.session_id,
+            status: Status::Running,
+            approval_secret: secret.to_string(),
+        }
+    }
+
+    /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
+    /// that cannot change anything any more once the journal has ended.
+    async fn own(self: Arc<Self>, live: Arc<Live>, job: Job, attached: bool) {
+        let summary = live.recorder.summary();
+        let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
+        let outcome = tokio::select! {
+            outcome = work => outcome.unwrap_or_else(|_| Outcome::failed(run::operation_failed(&summary.start.work))),
+            () = live.overdue() => Outcome::cancelled(),
+            () = live.recorder.keep_up() => unreachable!("it never returns"),
+            () = live.watch(attached) => unreachable!("it never returns"),
+        };
+        let outcome = match live.stopped.load(Ordering::SeqCst) {
+            true => outcome.by_stop(),
+            false => outcome,
+        };
+        // Whatever still works for it, after a panic for instance, works for nobody.
+        live.cancel.cancel();
+        drop(job);
+        let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
+        let ended = blocking(move || Ok(sessions.store.end(&ending.recorder, outcome)));
+        let is_written = ended.await.unwrap_or_else(|_| {
+            tracing::error!(session = live.id, "a session could not be ended");
+            true
+        });
+        if is_written {
+            self.lock().live.remove(&live.id);
+        } else {
+            self.write_later(live).await;
+        }
+    }
+
+    /// Keeps an ended session in memory until the disk takes it, or the daemon stops.
+    async fn write_later(self: Arc<Self>, live: Arc<Live>) {
+        {
+            let mut unwritten = self.unwritten();
+            if unwritten.len() < limits::SESSIONS_UNWRITTEN_MAX {
+                unwritten.insert(live.id.clone(), Arc::clone(&live));
+            }
+        }
+        self.lock().live.remove(&live.id);
+        let is_kept = || self.unwritten().contains_key(&live.id);
+        while is_kept() {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)) => {}
+                () = self.stopping.cancelled() => {}
+            }
+            let (sessions, waiting) = (Arc::clone(&self), Arc::clone(&live));
+            let written = blocking(move || Ok(sessions.store.write_waiting(&waiting.recorder))).await;
+            if written == Ok(true) || self.stopping.is_cancelled() {
+                self.unwritten().remove(&live.id);
+            }
+        }
+    }
+
+    /// What happens in a session, from the event after number `after` on.
+    pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
+        if let Some(live) = self.in_memory(id) {
+            let model = live.recorder.summary().start.model;
+            let events = Events::follow(Arc::clone(&live.recorder), id, after);
+            live.streams.send_modify(|count| *count += 1);
+            let _attached = Some(Attached(live));
+            return Ok(Stream {
+                events,
+                model,
+                _attached,
+            });
+        }
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        Ok(Stream {
+            events: Events::replay(self.store.folder(id), id, after),
+            model: summary.start.model,
+            _attached: None,
+        })
+    }
+
+    /// Cancels a running session.
+    pub fn cancel(&self, id: &str) -> Result<(), Problem> {
+        // Between its last event and the end of its task a session is still live, and has ended for everybody else.
+        let live = self
+            .live(id)
+            .filter(|live| live.recorder.summary().status == Status::Running);
+        if let Some(live) = live {
+            live.cancel.cancel();
+            return Ok(());
+        }
+        if self.live(id).is_none() {
+            self.store.summary(id).ok_or_else(|| unknown(id))?;
+        }
+        Err(Problem::new("session-ended", format!("The session `{id}` has ended")))
+    }
+
+    /// Answers an approval.
+    pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
+        self.approvals.answer(id, answer)
+    }
+
+    /// An open approval, whole.
+    pub fn approval(&self, id: &str) -> Result<OpenApproval, Problem> {
+        self.approvals.whole(id)
+    }
+
+    /// The last tasks, running ones first.
+    pub fn tasks(&self, filter: &Filter) -> Vec<TaskEntry> {
+        history::tasks(self.summaries().values().rev(), filter)
+    }
+
+    /// The last ended sessions over all directories.
+    pub fn history(&self, filter: &Filter) -> History {
+        history::history(self.summaries().values().rev(), filter)
+    }
+
+    /// All sessions by id, which is by age.
+    fn summaries(&self) -> BTreeMap<String, Summary> {
+        // The live ones first: a session that ends in between is then in both, and the later one is the right one.
+        let live: Vec<Arc<Live>> = self.lock().live.values().cloned().collect();
+        let mut summaries: BTreeMap<String, Summary> = live
+            .iter()
+            .map(|live| (live.id.clone(), live.recorder.summary()))
+            .collect();
+        summaries.extend(self.store.summaries());
+        summaries
+    }
+
+    /// A session's result; of a running one, the output so far. A report that is gone is written again.
+    pub async fn result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
+        if let Some(live) = self.in_memory(id) {
+            let missing = unknown(id);
+            let read = blocking(move || {
+                // Taken first: whoever reads that a session is complete has all that it said.
+                let summary = live.recorder.summary();
+                result_of(summary, live.recorder.output()).ok_or(missing)
+            });
+            return read.await;
+        }
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        let (sessions, missing) = (Arc::clone(self), unknown(id));
+        let read = blocking(move || {
+            let folder = sessions.store.folder(summary.id());
+            let Ok((output, _)) = folder.view(|lines| history::output(lines)) else {
+                return Err(missing);
+            };
+            let mut result = result_of(summary.clone(), output).ok_or(missing)?;
+            result.report_path = sessions.store.report(&summary).unwrap_or_default();
+            Ok(result)
+        });
+        read.await
+    }
+
+    /// The same without the output: a session that has ended is mostly answered for without reading its journal.
+    pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
+        if let Some(live) = self.in_memory(id) {
+            return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
+        }
+        if let Some(summary) = self.store.summary(id) {
+            let known = blocking(move || Ok(report::is_there(&summary).then_some(summary))).await?;
+            let result = known.and_then(|summary| {
+                let report_path = report::path_in_results(&summary);
+                let result = result_of(summary, String::new())?;
+                Some(SessionResult { report_path, ..result })
+            });
+            if let Some(result) = result {
+                return Ok(result);
+            }
+        }
+        let result = self.result(id).await?;
+        Ok(SessionResult {
+            output: String::new(),
+            ..result
+        })
+    }
+
+    /// All skills.
+    pub fn skills(&self) -> Vec<SkillEntry> {
+        self.engine.entries()
+    }
+
+    /// Counts what an operation would see of a repository.
+    pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
+        let under_way = self.begin()?;
+        let cancel = CancellationToken::new();
+        // A caller that goes away ends its scan.
+        let _guard = cancel.clone().drop_guard();
+        let options = self.repository_options(&settings, &cancel);
+        blocking(move || {
+            let _under_way = under_way;
+            let repository = open_repository(&request.repo_path, &options)?;
+            context::scan(&repository, &cancel).map_err(Problem::from)
+        })
+        .await
+    }
+
+    /// What an operation would send to the model, and why. Asks no model and records nothing.
+    pub async fn context(
+        &self,
+        request: ContextRequest,
+        settings: PolicySettings,
+        vault: Option<PathBuf>,
+    ) -> Result<ContextResult, Problem> {
+        let under_way = self.begin()?;
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        let options = self.repository_options(&settings, &cancel);
+        let steer = Arc::new(Steer::new(&request.selection)?);
+        let indexes = Arc::clone(&self.indexes);
+        let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
+        blocking(move || {
+            let _under_way = under_way;
+            let repository = open_repository(&request.repo_path, &options)?;
+            let selecting = Selecting {
+                operation: request.operation,
+                target: request.target,
+                task: request.task,
+                focus: request.focus,
+                working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
+                vault,
+                steer,
+                indexes,
+                redactor,
+                budget_tokens: limits::PACKET_TOKENS,
+            };
+            let (_, packet) = selecting.build(&repository, &cancel)?;
+            Ok(selection::describe_packet(packet))
+        })
+        .await
+    }
+
+    /// The options with which a request opens its repository; `cancel` cancels the opening.
+    fn repository_options(&self, settings: &PolicySettings, cancel: &CancellationToken) -> repository::Options {
+        repository::Options {
+            scan_time: self.scan_time,
+            scans: Some(Arc::clone(&self.scans)),
+            cancel: cancel.clone(),
+            ..repository_options(settings, &self.home)
+        }
+    }
+
+    fn live(&self, id: &str) -> Option<Arc<Live>> {
+        self.lock().live.get(id).cloned()
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session that is read from memory: a running one, or one that the disk does not have yet.
+    fn in_memory(&self, id: &str) -> Option<Arc<Live>> {
+        self.live(id).or_else(|| self.unwritten().get(id).cloned())
+    }
+}
+
+/// What a session runs on.
+struct Launch {
+    place: Place,
+    repository: Arc<Repository>,
+    policy: Policy,
+    locked: Option<Arc<Lock>>,
+    environment: BTreeMap<String, String>,
+    redactor: Arc<Redactor>,
+    task: Task,
+    attached: bool,
+}
+
+impl Live {
+    /// Cancels it because the daemon stops.
+    fn stop(&self) {
+        if !self.cancel.is_cancelled() {
+            self.stopped.store(true, Ordering::SeqCst);
+        }
+        self.cancel.cancel();
+    }
+
+    /// Cancels an attached session once nobody follows it any more. Never returns.
+    async fn watch(&self, attached: bool) {
+        if attached {
+            self.abandoned().await;
+            tracing::info!(session = self.id, "cancelled: its client is gone");
+            self.cancel.cancel();
+        }
+        std::future::pending().await
+    }
+
+    /// Returns once no stream has been open for a while.
+    async fn abandoned(&self) {
+        let mut streams = self.streams.subscribe();
+        let mut patience = limits::milliseconds(limits::ATTACHED_FIRST_MS);
+        while tokio::time::timeout(patience, streams.wait_for(|count| *count > 0))
+            .await
+            .is_ok()
+        {
+            patience = limits::milliseconds(limits::ATTACHED_GRACE_MS);
+            // The sender is a part of `self`: it cannot be gone.
+            let _ = streams.wait_for(|count| *count == 0).await;
+        }
+    }
+
+    /// Returns when a cancelled session has not ended in time.
+    async fn overdue(&self) {
+        self.cancel.cancelled().await;
+        tokio::time::sleep(limits::milliseconds(limits::CANCEL_GRACE_MS)).await;
+    }
+}
+
+/// A follower of a session.
+pub struct Stream {
+    events: Events,
+    model: String,
+    _attached: Option<Attached>,
+}
+
+impl Stream {
+    /// The next events, at least one; absent after the terminal one.
+    pub async fn next(&mut self) -> Option<Vec<Numbered>> {
+        self.events.next().await
+    }
+
+    /// Identifier of the model, for the form that names it in events.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+}
+
+/// Counts a stream for as long as it is open.
+struct Attached(Arc<Live>);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.0.streams.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Blocking work of the manager. A panic in it is a bug and is answered as one.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Problem::new("internal", "The backend failed; its log says more")))
+}
+
+fn unknown(id: &str) -> Problem {
+    Problem::new("not-found", format!("There is no session `{id}`"))
+        .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
+}
+
+/// The result of an operation; a call of one skill has none beside its stream.
+fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
+    Some(SessionResult {
+        session_id: summary.id().to_owned(),
+        operation: summary.start.work.operation()?,
+        status: summary.status,
+        output,
+        files_modified: summary.files_modified(),
+        report_path: summary.report_path.clone(),
+        error: summary.problem,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,596 @@
+//! Questions that wait for a yes or a no: an `approval` event asks, POST /approvals/{id} answers.
+//!
+//! An answer counts only with the secret that the session's starter was given, so that neither the model nor another
+//! reader of the stream can say yes; and a yes to what an event shows in part only with the digest of the whole. No answer
+//! in time is a no.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use subtle::ConstantTimeEq;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Meanwhile;
+use super::feed::Recorder;
+use super::journal::{self, Answer, Entry};
+use crate::api::Effect;
+use crate::api::{self, ApprovalAnswer, Event, LeftOut, OpenApproval, Problem};
+use crate::limits;
+use crate::redaction::Redactor;
+use crate::skill::diff::first_lines;
+use crate::skill::{Approver, Question};
+use crate::text::clean;
+
+/// All open questions of all sessions.
+#[derive(Default)]
+pub struct Approvals {
+    open: Mutex<HashMap<String, Open>>,
+}
+
+struct Open {
+    secret: Arc<str>,
+    asked: Arc<Asked>,
+    answer: oneshot::Sender<bool>,
+}
+
+/// A question as it is asked, whole: what a yes is a yes to.
+struct Asked {
+    question: Question,
+    digest: String,
+    /// How much of the detail its event shows.
+    shown_bytes: usize,
+}
+
+impl Asked {
+    fn new(question: &Question) -> Self {
+        Self {
+            question: question.clone(),
+            digest: journal::digest(question.detail.as_bytes()),
+            shown_bytes: first_lines(&question.detail, limits::APPROVAL_DETAIL_BYTES_MAX).len(),
+        }
+    }
+
+    fn is_shown_whole(&self) -> bool {
+        self.shown_bytes == self.question.detail.len()
+    }
+
+    /// The detail as its event shows it. What it leaves out is counted, and lies in a file beside the journal.
+    fn shown(&self, id: &str, folder: &Path) -> (String, Option<LeftOut>) {
+        let (shown, rest) = self.question.detail.split_at(self.shown_bytes);
+        if rest.is_empty() {
+            return (shown.to_owned(), None);
+        }
+        let place = folder.join(format!("approval-{id}.txt"));
+        let path = match write(&place, &self.question.detail) {
+            Ok(()) => Some(place.to_string_lossy().into_owned()),
+            Err(error) => {
+                tracing::warn!(%error, "a long approval could not be written down");
+                None
+            }
+        };
+        let left_out = LeftOut {
+            lines: rest.lines().count() as u64,
+            // Lines of a diff's content begin with a sign, those of a message with spaces.
+            files: rest.lines().filter(|line| line.starts_with("diff --git ")).count() as u64,
+            digest: self.digest.clone(),
+            path,
+        };
+        (format!("{shown}\n{}\n", in_words(&left_out, id)), Some(left_out))
+    }
+
+    /// Refuses a yes to a part.
+    fn check(&self, given: Option<&str>) -> Result<(), Problem> {
+        let problem = match given {
+            Some(given) if given != self.digest => "The digest is not the one of this approval",
+            None if !self.is_shown_whole() => {
+                "Only a part of this approval was shown: a yes needs the digest of all of it"
+            }
+            _ => return Ok(()),
+        };
+        Err(Problem::new("invalid-request", problem)
+            .with_hint("GET /approvals/{id} answers all of it and its `digest`"))
+    }
+}
+
+fn write(place: &Path, detail: &str) -> io::Result<()> {
+    let mut file = journal::private_file().create_new(true).write(true).open(place)?;
+    file.write_all(detail.as_bytes())
+}
+
+fn in_words(left_out: &LeftOut, id: &str) -> String {
+    let LeftOut {
+        lines,
+        files,
+        digest,
+        path,
+    } = left_out;
+    let files = match files {
+        0 => String::new(),
+        1 => ", with the whole of 1 file".to_owned(),
+        files => format!(", with the whole of {files} files"),
+    };
+    let place = path
+        .as_ref()
+        .map_or_else(|| format!("at GET /approvals/{id}"), |path| format!("in {path}"));
+    format!(
+        "[{lines} lines are left out here{files}. All of it is {place}; its SHA-256 is {digest}. A yes is one to all of it.]"
+    )
+}
+
+impl Approvals {
+    fn open(&self, secret: &Arc<str>, asked: &Arc<Asked>) -> (String, oneshot::Receiver<bool>) {
+        let id = uuid::Uuid::new_v4().to_string();
+        let (answer, receiver) = oneshot::channel();
+        let open = Open {
+            secret: Arc::clone(secret),
+            asked: Arc::clone(asked),
+            answer,
+        };
+        self.lock().insert(id.clone(), open);
+        (id, receiver)
+    }
+
+    /// Answers a question. The first answer with the right secret counts; a yes must be one to all of it.
+    pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
+        let mut open = self.lock();
+        let question = open.get(id).ok_or_else(|| unknown(id))?;
+        if !same(&question.secret, &answer.secret) {
+            return Err(
+                Problem::new("forbidden", "The secret is not the one of the session's starter")
+                    .with_hint("POST /execute answers it as `approval_secret`"),
+            );
+        }
+        if answer.approve {
+            question.asked.check(answer.digest.as_deref())?;
+        }
+        let question = open.remove(id).ok_or_else(|| unknown(id))?;
+        question.answer.send(answer.approve).map_err(|_| unknown(id))
+    }
+
+    /// An open question, whole.
+    pub fn whole(&self, id: &str) -> Result<OpenApproval, Problem> {
+        let asked = Arc::clone(&self.lock().get(id).ok_or_else(|| unknown(id))?.asked);
+        let Question { effect, title, detail } = asked.question.clone();
+        Ok(OpenApproval {
+            id: id.to_owned(),
+            effect: effect.to_string(),
+            title,
+            detail,
+            digest: asked.digest.clone(),
+        })
+    }
+
+    fn close(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unknown(id: &str) -> Problem {
+    let message = format!("No open approval `{id}`: answered, expired or never asked");
+    Problem::new("not-found", message)
+}
+
+/// Compares two secrets without telling by the time where they differ.
+pub(crate) fn same(expected: &str, given: &str) -> bool {
+    bool::from(expected.as_bytes().ct_eq(given.as_bytes()))
+}
+
+/// A secret that cannot be guessed: 244 random bits.
+pub(crate) fn new_secret() -> Arc<str> {
+    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()).into()
+}
+
+/// Asks on behalf of one session.
+pub struct SessionApprover {
+    approvals: Arc<Approvals>,
+    recorder: Arc<Recorder>,
+    secret: Arc<str>,
+    interactive: bool,
+    /// Who passes its questions on, where nobody follows the session's events.
+    relay: Option<Relay>,
+    patience: Duration,
+    runtime: Handle,
+    expired: AtomicBool,
+}
+
+impl SessionApprover {
+    /// An approver whose questions are answered with `secret`. To be made on a thread of the runtime.
+    pub fn new(approvals: Arc<Approvals>, recorder: Arc<Recorder>, secret: Arc<str>, interactive: bool) -> Self {
+        Self {
+            approvals,
+            recorder,
+            secret,
+            interactive,
+            relay: None,
+            patience: Duration::from_secs(limits::APPROVAL_SECONDS_MAX.unsigned_abs()),
+            runtime: Handle::current(),
+            expired: AtomicBool::new(false),
+        }
+    }
+
+    /// An approver of one call, whose questions go to `relay` as well. To be made on a thread of the runtime.
+    pub(super) fn relayed(&self, interactive: bool, relay: Relay) -> Self {
+        let (approvals, recorder) = (Arc::clone(&self.approvals), Arc::clone(&self.recorder));
+        Self {
+            relay: Some(relay),
+            patience: self.patience,
+            ..Self::new(approvals, recorder, Arc::clone(&self.secret), interactive)
+        }
+    }
+
+    /// Passes a question on, and returns where nobody is there any more to answer it.
+    async fn pass_on(&self, id: &str, asked: &Asked, detail: String) {
+        let Some(relay) = &self.relay else {
+            return std::future::pending().await;
+        };
+        let asking = Asking {
+            id: id.to_owned(),
+            question: Question {
+                effect: asked.question.effect,
+                title: relay.shown(&asked.question.title),
+                detail: relay.shown(&detail),
+            },
+            answer: ApprovalAnswer {
+                secret: self.secret.to_string(),
+                approve: false,
+                digest: Some(asked.digest.clone()),
+            },
+            approvals: Arc::clone(&self.approvals),
+        };
+        // A reader that takes nothing more is waited for as long as the answer, and no longer.
+        if relay.to.send(Meanwhile::Question(asking)).await.is_ok() {
+            std::future::pending().await
+        }
+    }
+
+    /// True where a question of this session was never answered.
+    pub fn has_expired(&self) -> bool {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    async fn wait(
+        &self,
+        passed_on: impl Future<Output = ()>,
+        answer: oneshot::Receiver<bool>,
+        cancel: &CancellationToken,
+    ) -> Answer {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Answer::Cancelled,
+            answer = answer => match answer {
+                Ok(true) => Answer::Approved,
+                _ => Answer::Refused,
+            },
+            () = passed_on => Answer::Cancelled,
+            () = tokio::time::sleep(self.patience) => Answer::Expired,
+        }
+    }
+}
+
+/// Where questions are passed on to: to a program that shows them to its user, and perhaps to a model.
+pub(super) struct Relay {
+    pub(super) to: mpsc::Sender<Meanwhile>,
+    pub(super) redactor: Arc<Redactor>,
+}
+
+impl Relay {
+    /// A text without keys, and without what could make a terminal show something else.
+    fn shown(&self, text: &str) -> String {
+        clean(&self.redactor.text(text, None)).into_owned()
+    }
+}
+
+/// A question on its way to whoever answers it, with the right to do so.
+pub struct Asking {
+    id: String,
+    /// As it is to be shown: long details are cut, and say where the whole is.
+    question: Question,
+    answer: ApprovalAnswer,
+    approvals: Arc<Approvals>,
+}
+
+impl Asking {
+    /// One line: what will happen.
+    pub fn title(&self) -> &str {
+        &self.question.title
+    }
+
+    /// The exact diff or argument vector.
+    pub fn detail(&self) -> &str {
+        &self.question.detail
+    }
+
+    /// The effect that needs a yes.
+    pub fn effect(&self) -> Effect {
+        self.question.effect
+    }
+
+    /// True where nobody waits for the answer any more.
+    pub fn is_over(&self) -> bool {
+        !self.approvals.lock().contains_key(&self.id)
+    }
+
+    /// Answers it. What was answered elsewhere, or too late, stays as it is.
+    pub fn answer(self, approve: bool) {
+        let answer = ApprovalAnswer { approve, ..self.answer };
+        let _ = self.approvals.answer(&self.id, &answer);
+    }
+}
+
+impl Approver for SessionApprover {
+    fn can_ask(&self) -> bool {
+        self.interactive
+    }
+
+    fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool {
+        if !self.interactive {
+            return false;
+        }
+        let asked = Arc::new(Asked::new(question));
+        let (id, receiver) = self.approvals.open(&self.secret, &asked);
+        let (detail, left_out) = asked.shown(&id, self.recorder.folder().path());
+        let patience = chrono::Duration::from_std(self.patience).unwrap_or_default();
+        self.recorder.event(Event::Approval {
+            id: id.clone(),
+            effect: question.effect.to_string(),
+            title: question.title.clone(),
+            detail: detail.clone(),
+            left_out,
+            expires: api::now() + patience,
+        });
+        let passed_on = self.pass_on(&id, &asked, detail);
+        let answer = self.runtime.block_on(self.wait(passed_on, receiver, cancel));
+        self.approvals.close(&id);
+        self.expired.fetch_or(answer == Answer::Expired, Ordering::Relaxed);
+        self.recorder.record(Entry::Answered { id, answer });
+        answer == Answer::Approved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::feed::Events;
+    use super::super::history::tests::start;
+    use super::super::journal::{SessionFolder, Work};
+    use super::*;
+    use crate::api::Effect;
+
+    #[tokio::test]
+    async fn what_is_passed_on_holds_no_key_and_rules_no_terminal() {
+        let (to, _questions) = mpsc::channel(1);
+        let relay = Relay {
+            to,
+            redactor: Arc::default(),
+        };
+        let key = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let shown = relay.shown(&format!("+token = \"{key}\"\n\u{1b}[2J-old\n"));
+        assert!(!shown.contains(&key) && !shown.contains('\u{1b}'), "{shown}");
+        assert!(shown.starts_with("+token = ") && shown.ends_with("-old\n"), "{shown}");
+    }
+
+    struct Bench {
+        _place: tempfile::TempDir,
+        approver: Arc<SessionApprover>,
+        cancel: CancellationToken,
+        events: Events,
+    }
+
+    fn bench(interactive: bool, patience: Duration) -> Bench {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = SessionFolder::new(place.path().join("s"));
+        let recorder = Recorder::create(folder, start("s", Work::Skill("x".into()))).expect("it can be made");
+        let events = Events::follow(Arc::clone(&recorder), "s", 0);
+        let mut approver = SessionApprover::new(Arc::default(), recorder, "right".into(), interactive);
+        approver.patience = patience;
+        Bench {
+            _place: place,
+            approver: Arc::new(approver),
+            cancel: CancellationToken::new(),
+            events,
+        }
+    }
+
+    fn yes(secret: &str, digest: Option<&str>) -> ApprovalAnswer {
+        ApprovalAnswer {
+            secret: secret.to_owned(),
+            approve: true,
+            digest: digest.map(str::to_owned),
+        }
+    }
+
+    impl Bench {
+        fn ask(&self) -> tokio::task::JoinHandle<bool> {
+            self.ask_about("+x")
+        }
+
+        fn ask_about(&self, detail: &str) -> tokio::task::JoinHandle<bool> {
+            let (approver, cancel) = (Arc::clone(&self.approver), self.cancel.clone());
+            let question = Question {
+                effect: Effect::CommitGit,
+                title: "Commit 1 file".into(),
+                detail: detail.into(),
+            };
+            tokio::task::spawn_blocking(move || approver.ask(&question, &cancel))
+        }
+
+        async fn asked(&mut self) -> String {
+            let batch = self.events.next().await.expect("there is an event");
+            match &*batch[0].1 {
+                Event::Approval { id, effect, .. } if effect == "commit-git" => id.clone(),
+                other => panic!("not an approval: {other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_secret_answers_and_only_once() {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let asking = bench.ask();
+        let id = bench.asked().await;
+        let approvals = Arc::clone(&bench.approver.approvals);
+        let refused = approvals
+            .answer(&id, &yes("wrong", None))
+            .expect_err("the secret is wrong");
+        assert_eq!(refused.code, "forbidden");
+        let other = "0".repeat(64);
+        let refused = approvals
+            .answer(&id, &yes("right", Some(&other)))
+            .expect_err("it is a yes to something else");
+        assert_eq!(refused.message, "The digest is not the one of this approval");
+        approvals.answer(&id, &yes("right", None)).expect("the secret is right");
+        assert!(asking.await.expect("it ends"));
+        let again = approvals.answer(&id, &yes("right", None)).expect_err("it was answered");
+        assert_eq!(again.code, "not-found");
+        assert!(!bench.approver.has_expired());
+    }
+
+    #[tokio::test]
+    async fn no_answer_in_time_is_a_no() {
+        let bench = bench(true, Duration::from_millis(20));
+        assert!(!bench.ask().await.expect("it ends"));
+        assert!(bench.approver.has_expired());
+        assert!(bench.approver.approvals.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_session_ends_its_questions() {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let asking = bench.ask();
+        bench.asked().await;
+        bench.cancel.cancel();
+        assert!(!asking.await.expect("it ends"));
+        assert!(!bench.approver.has_expired());
+    }
+
+    /// A bench whose questions go to somebody, too, who has taken nothing so far and has room for no more.
+    fn crowded(patience: Duration) -> (Bench, mpsc::Receiver<Meanwhile>) {
+        let (to, taken) = mpsc::channel(1);
+        to.try_send(Meanwhile::Line("the first".into()))
+            .expect("there is room for one");
+        let mut bench = bench(true, patience);
+        let redactor = Arc::default();
+        bench.approver = Arc::new(bench.approver.relayed(true, Relay { to, redactor }));
+        (bench, taken)
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_takes_no_question_holds_nobody_longer_than_an_answer_may() {
+        let soon = Duration::from_secs(10);
+        let ended = |asking: tokio::task::JoinHandle<bool>| async move {
+            let ended = tokio::time::timeout(soon, asking).await;
+            ended.expect("it ends").expect("no panic")
+        };
+        // Its end reaches who waits.
+        let (mut one, _full) = crowded(Duration::from_secs(3_600));
+        let asking = one.ask();
+        one.asked().await;
+        one.cancel.cancel();
+        assert!(!ended(asking).await);
+        // So does an answer that comes another way.
+        let (mut one, _full) = crowded(Duration::from_secs(3_600));
+        let asking = one.ask();
+        let id = one.asked().await;
+        let approvals = Arc::clone(&one.approver.approvals);
+        approvals.answer(&id, &yes("right", None)).expect("it is open");
+        assert!(ended(asking).await);
+        // So does the time for it, and the reader's end.
+        let (one, _full) = crowded(Duration::from_millis(20));
+        assert!(!ended(one.ask()).await);
+        assert!(one.approver.has_expired());
+        let (one, gone) = crowded(Duration::from_secs(3_600));
+        drop(gone);
+        assert!(!ended(one.ask()).await);
+        assert!(!one.approver.has_expired() && one.approver.approvals.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn where_nobody_answers_nobody_is_asked() {
+        let bench = bench(false, Duration::from_secs(60));
+        assert!(!bench.approver.can_ask());
+        assert!(!bench.ask().await.expect("it ends"));
+    }
+
+    #[tokio::test]
+    async fn a_question_has_a_bounded_time_and_a_bounded_detail() {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let usual = SessionApprover::new(
+            Arc::default(),
+            Arc::clone(&bench.approver.recorder),
+            "right".into(),
+            true,
+        );
+        assert_eq!(usual.patience.as_secs(), limits::APPROVAL_SECONDS_MAX.unsigned_abs());
+        // A message and three files, of which the second does not fit.
+        let file = |name: &str, lines: usize| format!("diff --git a/{name} b/{name}\n{}", "+line\n".repeat(lines));
+        let whole = format!("Commit\n\n{}{}{}", file("a", 2), file("b", 60_000), file("c", 3));
+        let asking = bench.ask_about(&whole);
+        let batch = bench.events.next().await.expect("there is an event");
+        let Event::Approval {
+            id, detail, left_out, ..
+        } = &*batch[0].1
+        else {
+            panic!("not an approval: {batch:?}")
+        };
+        assert!(
+            detail.len() <= limits::APPROVAL_DETAIL_BYTES_MAX + 500,
+            "{}",
+            detail.len()
+        );
+        let left_out = left_out.clone().expect("it is cut");
+        let digest = journal::digest(whole.as_bytes());
+        let kept = detail.split("\n\n[").next().unwrap_or_default().lines().count() as u64;
+        assert_eq!(
+            (left_out.files, &left_out.digest),
+            (1, &digest),
+            "of the second file a part is shown"
+        );
+        assert_eq!(left_out.lines, whole.lines().count() as u64 - kept);
+        let path = left_out.path.expect("the disk has room");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), whole);
+        let said = format!(
+            "[{} lines are left out here, with the whole of 1 file. All of it is in {path}; its SHA-256 is {digest}. \
+             A yes is one to all of it.]\n",
+            left_out.lines
+        );
+        assert!(detail.ends_with(&said), "{}", &detail[detail.len() - 400..]);
+
+        let approvals = Arc::clone(&bench.approver.approvals);
+        let open = approvals.whole(id).expect("it is open");
+        assert_eq!((open.detail, &open.digest), (whole, &digest));
+        let refused = approvals
+            .answer(id, &yes("right", None))
+            .expect_err("it was seen in part");
+        assert!(
+            refused.message.starts_with("Only a part of this approval was shown"),
+            "{refused}"
+        );
+        approvals
+            .answer(id, &yes("right", Some(&digest)))
+            .expect("it is a yes to all of it");
+        assert!(asking.await.expect("it ends"));
+        assert_eq!(approvals.whole(id).expect_err("it is answered").code, "not-found");
+    }
+
+    #[tokio::test]
+    async fn a_no_needs_no_digest() {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let asking = bench.ask_about(&"x\n".repeat(limits::APPROVAL_DETAIL_BYTES_MAX));
+        let id = bench.asked().await;
+        let no = ApprovalAnswer {
+            approve: false,
+            ..yes("right", None)
+        };
+        bench.approver.approvals.answer(&id, &no).expect("the secret is right");
+        assert!(!asking.await.expect("it ends"));
+    }
+}

@@ -1,0 +1,215 @@
+//! What a request says, checked before anything starts: a caller's mistake is answered at once, with what mends it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::blocking;
+use crate::api::Grant;
+use crate::api::ProviderName;
+use crate::api::{BudgetRequest, ExecuteRequest, Operation, PolicyRequest, Problem, SkillEntry};
+use crate::config::{self, Settings};
+use crate::limits;
+use crate::process::contain;
+use crate::repository::{self, Repository, RepositoryError};
+use crate::skill::lock::{self, Lock};
+use crate::skill::policy::{Cause, Policy};
+
+pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
+    let Some(asserted) = asserted else { return Ok(()) };
+    if !ProviderName::ALL.iter().any(|name| name.name() == asserted) {
+        let message = format!("Unknown provider `{asserted}`: expected hosted, local or router");
+        return Err(Problem::new("invalid-request", message));
+    }
+    if asserted == enabled.name() {
+        return Ok(());
+    }
+    Err(Problem::new(
+        "provider-mismatch",
+        format!("The provider `{asserted}` is not enabled: `{enabled}` is"),
+    )
+    .with_hint(format!(
+        "switch with `tool init --provider {asserted}`, or leave `provider` out"
+    )))
+}
+
+/// Whether a request says what it is about; whether that exists is found out by the session.
+pub(super) fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
+    let given = |field: &Option<String>| field.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let (missing, sort) = match request.operation {
+        Operation::Explain => (false, ""),
+        Operation::Architect | Operation::Refactor => {
+            (!given(&request.target) && !given(&request.task), "a task or a path")
+        }
+        Operation::TestGen => (!given(&request.target), "a source file"),
+    };
+    match missing {
+        true => Err(Problem::new(
+            "invalid-request",
+            format!("{} needs a `target`: {sort}", request.operation),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
+pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
+    let bounds = [
+        ("max_steps", budget.max_steps.map(u64::from), u64::from(u32::MAX)),
+        ("max_tokens", budget.max_tokens, limits::SESSION_TOKENS_MAX),
+        ("timeout_seconds", budget.timeout_seconds, limits::SESSION_SECONDS_MAX),
+    ];
+    let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
+    match bounds.into_iter().find(is_wrong) {
+        Some((field, Some(0), _)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at least 1"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        Some((field, _, max)) => Err(Problem::new(
+            "invalid-request",
+            format!("`budget.{field}` must be at most {max}"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        None => Ok(()),
+    }
+}
+
+/// What tasks and reports show as the target.
+pub(super) fn shown_target(request: &ExecuteRequest) -> String {
+    let given = |field: &Option<String>| field.clone().filter(|text| !text.trim().is_empty());
+    match (given(&request.target), given(&request.task)) {
+        (Some(target), Some(task)) if target != task => format!("{target}: {task}"),
+        (Some(target), _) => target,
+        (None, Some(task)) => task,
+        (None, None) => ".".to_owned(),
+    }
+}
+
+/// The policy of a session on this machine: of what was asked in all, and by the request itself. Trying out for the
+/// first time what the machine allows takes a moment.
+pub(super) async fn policy(cause: Cause, all: &PolicyRequest, request: &PolicyRequest) -> Result<Policy, Problem> {
+    let policy = Policy::new(cause, all)?.unsandboxed_by(request)?;
+    blocking(move || policy.contained(contain::available)).await
+}
+
+/// Code of a directory that no session works in.
+pub(super) const REFUSED: &str = "refused-repository";
+
+const HOME_HINT: &str = "go to a project in it, or name one with `--repo DIR`; or say yes for every time with \
+    `home = true` below `[policy]` in config.toml";
+
+pub(super) fn open_repository(path: &str, options: &repository::Options) -> Result<Arc<Repository>, Problem> {
+    let root = Path::new(path);
+    if !root.is_absolute() {
+        let message = format!("`repo_path` must be an absolute path: `{path}`");
+        return Err(Problem::new("invalid-request", message));
+    }
+    let repository = Repository::open(root, options).map_err(|error| {
+        let of_root_file = matches!(&error, RepositoryError::Pattern(pattern) if pattern.of_repository);
+        let hint = match &error {
+            _ if of_root_file => Some(repository::ROOT_FILE_HINT.to_owned()),
+            RepositoryError::RootFile(_) => Some(repository::ROOT_FILE_HINT.to_owned()),
+            RepositoryError::Home { .. } => Some(HOME_HINT.to_owned()),
+            error => std::error::Error::source(error).map(ToString::to_string),
+        };
+        let code = match &error {
+            _ if of_root_file => "config-repository",
+            RepositoryError::Open { .. } => "invalid-repository",
+            RepositoryError::Pattern(_) => "config-invalid",
+            RepositoryError::RootFile(_) => "config-repository",
+            _ => REFUSED,
+        };
+        let problem = Problem::new(code, error.to_string());
+        match hint {
+            Some(hint) => problem.with_hint(hint),
+            None => problem,
+        }
+    })?;
+    check_denied(&repository, &options.cancel)?;
+    Ok(repository)
+}
+
+/// The lock file of a repository. One that cannot be understood might have narrowed what its skills may do.
+pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
+    Lock::of(repository, cancel).map_err(|error| {
+        let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
+        Problem::new("config-lock", error.to_string()).with_hint(hint)
+    })
+}
+
+/// Refuses every difference between what a lock file says and what is there.
+pub(super) fn frozen(lock: Option<&Lock>, entries: &[SkillEntry]) -> Result<(), Problem> {
+    let Some(lock) = lock else {
+        let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
+        return Err(Problem::new("config-lock", message).with_hint("`tool skill lock` writes one"));
+    };
+    let differences = lock.differences(entries);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(lock::drift(&differences))
+}
+
+/// A denial of the repository's own file that nobody understands is one that nobody would heed.
+fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(), Problem> {
+    let parsed = repository
+        .narrowing()
+        .deny
+        .iter()
+        .try_for_each(|name| name.parse::<Grant>().map(drop));
+    parsed.map_err(|problem| Problem {
+        code: "config-repository".to_owned(),
+        message: format!("{}: {}", denied_place(repository, &problem, cancel), problem.message),
+        hint: problem.hint,
+    })
+}
+
+/// Where the repository's own file denies what is no effect.
+fn denied_place(repository: &Repository, problem: &Problem, cancel: &CancellationToken) -> String {
+    let text = repository
+        .read_within(repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX, cancel)
+        .unwrap_or_default();
+    let name = problem.message.split('`').nth(1);
+    match config::place_of(&String::from_utf8_lossy(&text), "policy", "deny", name) {
+        Some(place) => format!("`.tool.toml`, `deny`, {place}"),
+        None => "`.tool.toml`, `deny`".to_owned(),
+    }
+}
+
+/// The keys that the user has told this program: they are replaced wherever they stand.
+pub(super) fn own_keys(settings: &Settings) -> Option<&str> {
+    settings.provider.api_key.as_ref().map(|key| key.expose())
+}
+
+/// The folder that gets `session-reports/`: what the request names, if that is a directory of the user's, else the
+/// repository root.
+pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<PathBuf, Problem> {
+    let Some(asked) = asked else {
+        return Ok(repository.root().to_owned());
+    };
+    let invalid = |why: &str| {
+        let message = format!("`working_directory` {why}: `{asked}`");
+        Err(Problem::new("invalid-request", message))
+    };
+    if !Path::new(asked).is_absolute() {
+        return invalid("must be an absolute path");
+    }
+    let Ok(real) = std::fs::canonicalize(asked) else {
+        return invalid("does not exist");
+    };
+    // Its owner may write there, but reports of a request that anybody on this machine can make do not belong there.
+    if repository::system_directory(&real).is_some_and(|system| !matches!(system, "/tmp" | "/var/tmp")) {
+        return invalid("is a directory of the system");
+    }
+    let us = rustix::process::geteuid();
+    match std::fs::metadata(&real) {
+        Ok(metadata) if !metadata.is_dir() => invalid("is no directory"),
+        // The owner of everything may also write in a volume that another user has mounted.
+        Ok(metadata) if us.is_root() || metadata.uid() == us.as_raw() => Ok(real),
+        Ok(_) => invalid("belongs to another user"),
+        Err(_) => invalid("cannot be read"),
+    }
+}

@@ -1,0 +1,190 @@
+//! A session that lasts as long as the connection of another agent, and makes the calls that come over it.
+//!
+//! Journal, receipts, taint and the knowledge of what was read are those of any session. How the calls come, and in what
+//! form their answers go, is `mcp`'s business; how one runs is `run::calls`'.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::approvals::Asking;
+use super::checks::{open_repository, policy};
+use super::feed::Recorder;
+use super::journal::{Start, Work, cut_text};
+use super::run::{Calls, Task, merged};
+use super::{Launch, Sessions, blocking};
+use crate::api::{ConnectRequest, Problem, Receipt, SkillEntry};
+use crate::config::PolicySettings;
+use crate::limits;
+use crate::redaction::Redactor;
+use crate::skill::policy::Cause;
+use crate::skill::{CallError, CallOutcome};
+
+/// One call, as it comes over a connection.
+pub struct Call {
+    /// The skill.
+    pub name: String,
+    /// Its arguments, not yet checked.
+    pub arguments: Value,
+    /// True where its caller can answer a question.
+    pub can_ask: bool,
+    /// Ends it.
+    pub cancel: CancellationToken,
+    /// Who is told what happens meanwhile. What finds no room there is not told, but for questions.
+    pub meanwhile: mpsc::Sender<Meanwhile>,
+}
+
+/// What happens while a call runs.
+pub enum Meanwhile {
+    /// A line of live output, without keys.
+    Line(String),
+    /// The policy asks before it goes on.
+    Question(Asking),
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub struct CallAnswer {
+    /// Its outcome, without keys.
+    pub result: Result<CallOutcome, CallError>,
+    /// What it cost; absent where nothing ran.
+    pub receipt: Option<Receipt>,
+    /// What a model is to read of it.
+    pub text: String,
+}
+
+/// A call on its way to the session's owner.
+pub(super) struct Incoming {
+    pub(super) call: Call,
+    pub(super) answer: oneshot::Sender<CallAnswer>,
+}
+
+/// A session under way, for as long as this value lives.
+pub struct Connection {
+    id: String,
+    root: PathBuf,
+    recorder: Arc<Recorder>,
+    calls: mpsc::Sender<Incoming>,
+    /// Nothing may be asked.
+    is_frozen: bool,
+}
+
+impl Connection {
+    /// Identifier of the session.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The repository.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Runs a call to its end; nothing where the session has ended. It begins when it is first asked how it stands.
+    pub fn call(&self, mut call: Call) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
+        call.can_ask &= !self.is_frozen;
+        let calls = self.calls.clone();
+        async move {
+            let (answer, answered) = oneshot::channel();
+            calls.send(Incoming { call, answer }).await.ok()?;
+            // A call that waits for its user must not keep a session alive whose client has gone.
+            drop(calls);
+            answered.await.ok()
+        }
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.calls.is_closed()
+    }
+
+    /// Writes into the journal who is at the other end.
+    pub fn note_client(&self, client: &str) {
+        let client = cut_text(&crate::text::clean(client), limits::SUMMARY_BYTES_MAX);
+        self.recorder.notice(format!("The client is {client}."), None);
+    }
+
+    /// Returns once the session has ended: it was cancelled, or the daemon stops.
+    pub async fn ended(&self) {
+        self.calls.closed().await;
+    }
+}
+
+impl Sessions {
+    /// Begins a session that makes the calls of a connection. It is complete when the connection is dropped. `keys` are
+    /// those of the configuration, which nobody is told.
+    pub async fn connect(
+        self: &Arc<Self>,
+        request: &ConnectRequest,
+        settings: PolicySettings,
+        keys: Vec<String>,
+        environment: BTreeMap<String, String>,
+    ) -> Result<Connection, Problem> {
+        let place = self.take_place()?;
+        let redactor = Redactor::new(&settings.unredacted, keys.iter().map(String::as_str))?;
+        keys.iter().for_each(|key| self.store.conceal(key));
+        let opening = CancellationToken::new();
+        let _guard = opening.clone().drop_guard();
+        let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings, &opening));
+        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let locked = self.locked(&repository, &request.policy).await?;
+        let policy_request = merged(&settings, &request.policy, repository.narrowing());
+        let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
+        let root = repository.root().to_owned();
+        let start = Start {
+            session_id: self.ids.next(crate::api::now()),
+            work: Work::Mcp,
+            target: "mcp".to_owned(),
+            focus: None,
+            repository: root.to_string_lossy().into_owned(),
+            working_directory: root.to_string_lossy().into_owned(),
+            provider: String::new(),
+            model: String::new(),
+            policy: policy_request,
+            // Whether somebody answers is known of each call.
+            interactive: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let (calls, incoming) = mpsc::channel(limits::MCP_CALLS_MAX);
+        let launch = Launch {
+            place,
+            repository,
+            policy,
+            environment,
+            redactor: Arc::new(redactor),
+            task: Task::Calls(Calls::new(incoming)),
+            attached: false,
+            locked,
+        };
+        let started = self.launch(start, launch).await?;
+        let live = self.live(&started.session_id);
+        // A stop may have ended it in between.
+        let live = live.ok_or_else(|| Problem::new("stopping", "The backend is stopping"))?;
+        Ok(Connection {
+            id: started.session_id,
+            root,
+            recorder: Arc::clone(&live.recorder),
+            calls,
+            is_frozen: request.policy.frozen,
+        })
+    }
+
+    /// The skills that may be called, with their schemas.
+    pub fn tools(&self) -> Vec<SkillEntry> {
+        let offered = self.engine.specs();
+        let is_offered = |entry: &SkillEntry| offered.iter().any(|spec| spec.name == entry.name);
+        let entries = self.engine.entries().into_iter();
+        entries
+            .filter(|entry| entry.state == "ready" && is_offered(entry))
+            .collect()
+    }
+
+    /// What to say of a skill that is not there; nothing where it is.
+    pub fn missing_skill(&self, name: &str) -> Option<Problem> {
+        self.check_skill(name).err()
+    }
+}

@@ -1,0 +1,61 @@
+//! The two things that a session is given by the rest of the engine, so that tests can give it others: what answers,
+//! and what runs skills.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::analyst;
+use crate::api::{Problem, SkillEntry};
+use crate::config::ProviderSettings;
+use crate::provider::{self, Provider, ToolSpec};
+use crate::skill::{Arguments, CallContext, CallReport, SkillHost};
+
+/// Environment variables by name.
+pub(crate) type Variables = BTreeMap<String, String>;
+
+/// See the module.
+pub(crate) trait Engine: Send + Sync + 'static {
+    /// Makes the enabled provider ready for requests. `environment` names its proxies.
+    fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem>;
+
+    /// All skills.
+    fn entries(&self) -> Vec<SkillEntry>;
+
+    /// What a skill declares that it may cause; absent where there is none of that name.
+    fn effects(&self, name: &str) -> Option<Vec<String>>;
+
+    /// The ready ones, as a model is told about them.
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Runs one skill. Blocks.
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport;
+}
+
+/// The real one.
+pub(super) struct Host(pub(super) Arc<SkillHost>);
+
+impl Engine for Host {
+    fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem> {
+        let options = provider::Options {
+            environment: environment.clone(),
+            ..provider::Options::default()
+        };
+        analyst::connect(settings, &options)
+    }
+
+    fn entries(&self) -> Vec<SkillEntry> {
+        self.0.entries()
+    }
+
+    fn effects(&self, name: &str) -> Option<Vec<String>> {
+        self.0.effects(name)
+    }
+
+    fn specs(&self) -> Vec<ToolSpec> {
+        self.0.specs()
+    }
+
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+        self.0.call(context, name, arguments)
+    }
+}

@@ -1,0 +1,227 @@
+//! What a session was kept from: calls that were refused, changes that could not be made (a full disk, a directory that
+//! may not be written), and changes whose call was cut off. Each counts until it is made good.
+//!
+//! What that means for the session is decided by `judge`.
+
+use serde_json::Value;
+
+use super::suite;
+use crate::api::Effect;
+use crate::repository::path;
+
+/// All that a session was kept from, in order.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    pub(super) denials: Vec<Denial>,
+    pub(super) cut_offs: Vec<CutOff>,
+    /// True once the tests were run, for the model or by the host.
+    has_tested: bool,
+}
+
+/// A call that the policy or a person refused, or a change that the system did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Denial {
+    pub(super) skill: String,
+    /// The path that the call was about, where it named one.
+    pub(super) path: Option<String>,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+    pub(super) kind: Kind,
+    /// True where nobody refused it.
+    pub(super) has_failed: bool,
+    /// True where the user was asked and said no: whoever has just refused it needs not be told how to allow it.
+    pub(super) by_user: bool,
+    /// True once the same was done after all.
+    pub(super) is_made_good: bool,
+}
+
+/// What a refused call was to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It only looks.
+    Reads,
+    /// It changes files, which is what refactor and test-gen are for.
+    Writes,
+    /// It does something else: runs tests, commits, installs.
+    Acts,
+}
+
+/// A change of files that was lost with its call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CutOff {
+    pub(super) skill: String,
+    /// The path, where it came before the end.
+    pub(super) path: Option<String>,
+}
+
+impl Kind {
+    /// What calls of a skill with these effects are to do.
+    pub(super) fn of(effects: &[String]) -> Self {
+        match acting(effects) {
+            Some(effect) if effect == Effect::WriteRepository.name() => Self::Writes,
+            Some(_) => Self::Acts,
+            None => Self::Reads,
+        }
+    }
+}
+
+fn acting(effects: &[String]) -> Option<&String> {
+    effects.iter().find(|effect| !effect.starts_with("read-"))
+}
+
+impl Denial {
+    pub(super) fn verb(&self) -> &'static str {
+        match self.has_failed {
+            true => "failed",
+            false => "was refused",
+        }
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        let sentence = self.about(&format!("`{}`", self.skill));
+        match sentence.strip_prefix("you") {
+            Some(rest) => format!("You{rest}"),
+            None => sentence,
+        }
+    }
+
+    /// What became of `what`, and why.
+    pub(super) fn about(&self, what: &str) -> String {
+        match self.by_user {
+            true => format!("you refused {what}"),
+            false => format!("{what} {}: {}", self.verb(), self.message),
+        }
+    }
+}
+
+impl Missed {
+    /// Takes note of a refusal. Tests that the host ran make up for those that the model was refused.
+    pub(super) fn deny(&mut self, mut denial: Denial, effects: &[String]) {
+        if denial.by_user {
+            denial.hint = None;
+        } else if let (Kind::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
+            denial
+                .hint
+                .get_or_insert_with(|| format!("allow it with `--allow {effect}`"));
+        }
+        denial.is_made_good = denial.skill == suite::SKILL && self.has_tested;
+        self.denials.push(denial);
+    }
+
+    /// Takes note of a change that was cut off.
+    pub(super) fn cut_off(&mut self, skill: &str, arguments: &str) {
+        self.cut_offs.push(CutOff {
+            skill: skill.to_owned(),
+            path: path_of(arguments),
+        });
+    }
+
+    /// Takes note of a call that was done: it makes up for what was missed of the same.
+    pub(super) fn done(&mut self, skill: &str, kind: Kind, arguments: &str, changed: &[String]) {
+        self.has_tested |= skill == suite::SKILL;
+        match kind {
+            Kind::Reads => {}
+            Kind::Acts => {
+                let same = self.denials.iter_mut().filter(|denial| denial.skill == skill);
+                same.for_each(|denial| denial.is_made_good = true);
+            }
+            Kind::Writes => {
+                let named = path_of(arguments);
+                let covers = |path: &Option<String>| match path {
+                    Some(path) => named.as_ref() == Some(path) || changed.contains(path),
+                    None => true,
+                };
+                let writes = self.denials.iter_mut().filter(|denial| denial.kind == Kind::Writes);
+                writes
+                    .filter(|denial| covers(&denial.path))
+                    .for_each(|denial| denial.is_made_good = true);
+                self.cut_offs.retain(|cut_off| !covers(&cut_off.path));
+            }
+        }
+    }
+}
+
+/// The path that arguments name, also where they break off after it.
+pub(super) fn path_of(arguments: &str) -> Option<String> {
+    let found = match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => value.get("path").and_then(Value::as_str).map(str::to_owned),
+        Err(_) => {
+            let (_, rest) = arguments.split_once("\"path\"")?;
+            let rest = rest.trim_start().strip_prefix(':')?;
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+            values.next().and_then(Result::ok)
+        }
+    };
+    found.map(|found| path::normalise(&found).unwrap_or(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denial(skill: &str, path: Option<&str>, kind: Kind) -> Denial {
+        Denial {
+            skill: skill.into(),
+            path: path.map(str::to_owned),
+            message: "no".into(),
+            hint: None,
+            kind,
+            has_failed: false,
+            by_user: false,
+            is_made_good: false,
+        }
+    }
+
+    #[test]
+    fn a_path_is_read_as_far_as_it_came() {
+        let path = |arguments| path_of(arguments).unwrap_or_default();
+        assert_eq!(path(r#"{"path": "./src/a.py", "content": "x"}"#), "src/a.py");
+        assert_eq!(
+            path(r#"{"path": "src/\u0061.py", "content": "\"path\": \"b"#),
+            "src/a.py"
+        );
+        assert_eq!(path(r#"{"content": "\"path\": \"b\""#), "");
+        assert_eq!(path(r#"{"path": "src/"#), "");
+    }
+
+    #[test]
+    fn only_the_same_makes_up_for_what_was_missed_and_only_later() {
+        let mut missed = Missed::default();
+        missed.done("write_file", Kind::Writes, r#"{"path": "a.py"}"#, &["a.py".into()]);
+        missed.deny(denial("write_file", Some("a.py"), Kind::Writes), &[]);
+        missed.deny(denial("git_commit", None, Kind::Acts), &["commit-git".into()]);
+        missed.cut_off("write_file", r#"{"path": "b.py", "content": "half"#);
+        missed.done("write_file", Kind::Writes, r#"{"path": "c.py"}"#, &["c.py".into()]);
+        missed.done("run_tests", Kind::Acts, "{}", &[]);
+        assert!(missed.denials.iter().all(|denial| !denial.is_made_good));
+        assert_eq!(
+            missed.denials[1].hint.as_deref(),
+            Some("allow it with `--allow commit-git`")
+        );
+        assert_eq!(missed.cut_offs.len(), 1);
+        missed.done("write_file", Kind::Writes, r#"{"path": "./b.py"}"#, &[]);
+        missed.done("write_file", Kind::Writes, r#"{"path": "a.py"}"#, &["a.py".into()]);
+        missed.done("git_commit", Kind::Acts, "{}", &[]);
+        assert!(missed.denials.iter().all(|denial| denial.is_made_good));
+        assert!(missed.cut_offs.is_empty());
+    }
+
+    #[test]
+    fn who_has_refused_something_is_not_told_how_to_allow_it() {
+        let mut missed = Missed::default();
+        let mut refused = denial("git_commit", None, Kind::Acts);
+        (refused.by_user, refused.hint) = (true, Some("do not ask again for the same".into()));
+        missed.deny(refused, &["commit-git".into()]);
+        assert_eq!(missed.denials[0].hint, None);
+        assert_eq!(missed.denials[0].sentence(), "You refused `git_commit`");
+    }
+
+    #[test]
+    fn tests_that_were_run_make_up_for_a_refused_run_before_and_after() {
+        let mut missed = Missed::default();
+        missed.deny(denial("run_tests", None, Kind::Acts), &["run-process".into()]);
+        missed.done("run_tests", Kind::Acts, "{}", &[]);
+        missed.deny(denial("run_tests", None, Kind::Acts), &["run-process".into()]);
+        assert!(missed.denials.iter().all(|denial| denial.is_made_good));
+    }
+}

@@ -1,0 +1,249 @@
+//! An operation from its request to its end: the context, the turns, and what surrounds them.
+//!
+//! What is particular to one of the four operations is in `review`; how an end is judged is in `judge`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::judge::{self, judge};
+use super::keys;
+use super::review::{Answer, Closing, Desk, Next, Review};
+use super::tools::SessionTools;
+use super::{Job, OperationTask, Outcome, operation_failed};
+use crate::api::Effect;
+use crate::api::{Event, Problem};
+use crate::config::Api;
+use crate::context::Packet;
+use crate::limits;
+use crate::operation;
+use crate::provider::{LabelMark, Message, Provider, ProviderError, Usage, codes};
+use crate::redaction::Redactor;
+use crate::session::journal::Work;
+use crate::session::selection::Selecting;
+use crate::skill::SessionFiles;
+use crate::skill::policy::Decision;
+use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
+
+/// Runs an operation to its end. Everything in it shares the session's deadline.
+pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
+    let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
+    let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
+    check_may_read(job, task)?;
+    let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
+    let context_tokens = context_tokens(job, &*provider, deadline).await;
+    let prepared = prepare(job, task, deadline, context_tokens).await?;
+    let tools = SessionTools::new(job, &prepared.packet);
+    let desk = Desk {
+        job,
+        task,
+        tools: &tools,
+        deadline,
+        context_tokens,
+        mark: LabelMark::random(),
+    };
+    let mut review = Review::new(task.operation);
+    let facts = review.before(&desk).await?;
+    let begin = begin(&job.redactor, desk.mark, &prepared.message, &facts);
+    let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
+    // An answer may be long: there is one of it, and whoever looks at it beside us shares it.
+    let (mut text, mut latest) = (Arc::clone(&report.text), 0);
+    // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
+    let closing = loop {
+        let answer = Answer {
+            turn: &report,
+            text: &text,
+            latest,
+            may_ask: may_ask(&desk, &report),
+        };
+        let may_ask = answer.may_ask;
+        let follow_up = match review.after(&desk, &answer).await {
+            Next::End(closing) => break closing,
+            // It was told that nobody answers any more.
+            Next::Ask(_) if !may_ask => break Closing::default(),
+            Next::Ask(follow_up) => follow_up,
+        };
+        desk.announce(&follow_up.heading);
+        let spent = Spent::of(&report);
+        let mut messages = report.take_messages();
+        messages.push(Message::User {
+            text: job.redactor.text(&follow_up.message, None).into_owned(),
+        });
+        report = converse(&desk, &*provider, messages, spent).await;
+        if is_silent(&report) {
+            // The answer that the question was about stands as it is.
+            job.recorder.notice("The model had nothing to add to its answer.", None);
+            report.end = Ok(TurnEnd::Complete);
+        }
+        let whole = Arc::make_mut(&mut text);
+        whole.push_str("\n\n");
+        latest = whole.len();
+        whole.push_str(&report.text);
+    };
+    desk.say(&closing.text);
+    let reader = if is_analyst(task) {
+        "the embedded analyst"
+    } else {
+        "the model"
+    };
+    keys::tell(&job.redactor, &job.recorder, reader);
+    let missed = tools.take_missed();
+    for denial in &missed.denials {
+        job.recorder.notice(denial.sentence(), denial.hint.clone());
+    }
+    Ok(judge(job, task, &report, &missed, closing.problem))
+}
+
+/// Refuses to begin where nothing may be read: what the model is sent at first is read by the service, not by a skill.
+fn check_may_read(job: &Job, task: &OperationTask) -> Result<(), Problem> {
+    if job.policy.decide(Effect::ReadRepository, false) != Decision::Deny {
+        return Ok(());
+    }
+    let (message, hint) = job
+        .call_context_with(SessionFiles::default())
+        .denial(Effect::ReadRepository);
+    let message = format!(
+        "{} reads the repository. {}",
+        task.operation,
+        message.trim_end_matches('.')
+    );
+    Err(Problem::new("denied", message).with_hint(hint))
+}
+
+/// The first message: the mark of tool results, the request and the packet, and what the host found out before.
+fn begin(redactor: &Redactor, mark: LabelMark, message: &str, facts: &str) -> Vec<Message> {
+    let text = match facts.trim() {
+        "" => message.to_owned(),
+        facts => format!("{message}\n{facts}\n"),
+    };
+    // The packet is clean; what the user wrote may hold a key as well.
+    let text = redactor.text(&text, None);
+    let text = format!("{}\n\n{text}", mark.announcement());
+    vec![Message::User { text }]
+}
+
+/// What earlier turns of a session have cost.
+#[derive(Default)]
+struct Spent {
+    steps: u32,
+    usage: Usage,
+}
+
+impl Spent {
+    fn of(report: &TurnReport) -> Self {
+        Self {
+            steps: report.steps,
+            usage: report.usage,
+        }
+    }
+}
+
+/// One turn, within what is left of the session's budget.
+async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
+    let (tools, task) = (desk.tools, desk.task);
+    let system = operation::system_prompt(task.operation);
+    let mut turn = Turn::new(provider, tools, tools, system, messages);
+    turn.cancel = desk.job.cancel.clone();
+    turn.mark = desk.mark;
+    turn.steps = spent.steps;
+    turn.usage = spent.usage;
+    turn.steps_max = task.budget.max_steps.unwrap_or(turn.steps_max);
+    turn.tokens_max = task.budget.max_tokens;
+    turn.deadline = desk.deadline;
+    if is_analyst(task) {
+        // It has no context that could overflow, and writes from results that a model would have forgotten.
+        turn.context_tokens = u64::MAX;
+        // It uses no tokens that a bound could be about.
+        turn.tokens_max = None;
+    }
+    if let Some(context_tokens) = desk.context_tokens {
+        turn.context_tokens = turn.context_tokens.min(context_tokens);
+    }
+    // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
+    let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
+    running.await
+}
+
+/// Whether a turn failed for no other reason than that the model said nothing.
+fn is_silent(report: &TurnReport) -> bool {
+    matches!(&report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::EMPTY)
+}
+
+/// Whether the model can be asked once more after this turn.
+fn may_ask(desk: &Desk<'_>, report: &TurnReport) -> bool {
+    let steps_max = desk.task.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
+    let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
+    matches!(report.end, Ok(TurnEnd::Complete)) && report.steps < steps_max && !is_late && !is_analyst(desk.task)
+}
+
+pub(super) fn is_analyst(task: &OperationTask) -> bool {
+    task.settings.provider.api == Api::Analyst
+}
+
+/// What the server tells of the loaded context; a local one is mostly smaller than what we would fill otherwise.
+async fn context_tokens(job: &Job, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
+    tokio::select! {
+        biased;
+        () = job.cancel.cancelled() => None,
+        () = until(deadline) => None,
+        tokens = provider.context_tokens() => tokens,
+    }
+}
+
+struct Prepared {
+    packet: Packet,
+    message: String,
+}
+
+/// Finds the target and builds the context, on a blocking thread.
+async fn prepare(
+    job: &Job,
+    task: &OperationTask,
+    deadline: Option<Instant>,
+    context_tokens: Option<u64>,
+) -> Result<Prepared, Problem> {
+    let repository = Arc::clone(&job.repository);
+    let cancel = job.cancel.child_token();
+    let _guard = cancel.clone().drop_guard();
+    let operation = task.operation;
+    // Two thirds of a small context are left for instructions, tools and what they say.
+    let budget_tokens = context_tokens.map_or(limits::PACKET_TOKENS, |tokens| limits::PACKET_TOKENS.min(tokens / 3));
+    let selecting = Selecting {
+        operation,
+        target: task.target.clone(),
+        task: task.task.clone(),
+        focus: task.focus.clone(),
+        working_directory: task.working_directory.clone(),
+        vault: task.settings.vault.clone(),
+        steer: Arc::clone(&task.steer),
+        indexes: Arc::clone(&job.indexes),
+        redactor: Arc::clone(&job.redactor),
+        budget_tokens,
+    };
+    let build = move || {
+        let (target, packet) = selecting.build(&repository, &cancel)?;
+        let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
+        let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
+        Ok::<_, Problem>(Prepared { packet, message })
+    };
+    let prepared = tokio::select! {
+        biased;
+        // The guard ends the walk.
+        () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
+        // Nobody closes the semaphore: without a permit the session was cancelled, and the walk ends at once.
+        prepared = async {
+            let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;
+            tokio::task::spawn_blocking(build).await
+        } => prepared,
+    };
+    let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
+    job.recorder.event(Event::Selection {
+        files: prepared.packet.selected.clone(),
+    });
+    for notice in &prepared.packet.notices {
+        job.recorder.notice(notice.clone(), None);
+    }
+    Ok(prepared)
+}

@@ -1,0 +1,225 @@
+//! The refactor's own part of a session: the tests before the model works and after, and the closing words with the
+//! diff and both results.
+
+use super::changed::{self, Changed};
+use super::judge;
+use super::review::{Answer, Closing, Desk, Next};
+use super::suite::{self, Run};
+use crate::api::Effect;
+use crate::api::Problem;
+use crate::limits;
+use crate::provider::{LabelMark, ToolResult};
+use crate::repository::file_role;
+use crate::skill::policy::Decision;
+use crate::skill::runner;
+use crate::turn::TurnEnd;
+
+/// The end of a session without a change. That can be the right answer, so it is said and not punished.
+const UNCHANGED: &str =
+    "Nothing was changed: every file is as it was before this session, whatever the answer above says.";
+
+/// What is remembered from before the turn.
+#[derive(Debug, Default)]
+pub(super) struct Refactor {
+    before: Option<Run>,
+}
+
+impl Refactor {
+    /// Runs the tests as the repository is. Gives what the model is told of it.
+    pub(super) async fn before(&mut self, desk: &Desk<'_>) -> String {
+        let can_ask = crate::skill::Approver::can_ask(&*desk.job.approver);
+        if desk.job.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
+            return String::new();
+        }
+        let run = suite::run(desk, &[]).await;
+        let facts = told(&run, desk.mark);
+        self.before = Some(run);
+        facts
+    }
+
+    /// Runs the tests again where anything was changed, and compares.
+    pub(super) async fn after(&self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
+        let changed = Changed::of(desk).await;
+        if changed.is_empty() {
+            let text = self.unchanged(answer);
+            if !text.is_empty() {
+                desk.job.recorder.notice("Nothing was changed.", None);
+            }
+            return Next::End(Closing::saying(text));
+        }
+        let mut text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
+        text.push_str(&judging_files(&changed));
+        let Some(before) = &self.before else {
+            return Next::End(Closing::saying(text));
+        };
+        let after = match before {
+            Run::Ran(results) if results.timed_out => None,
+            _ => Some(suite::run(desk, &[]).await),
+        };
+        let worse = after.as_ref().and_then(|after| suite::worse(before, after));
+        text.push('\n');
+        text.push_str(&compared(before, after.as_ref(), worse.as_deref()));
+        let problem = match (worse, after) {
+            (Some(worse), _) => Some(
+                Problem::new("tests-worse", format!("refactor made the tests worse: {worse}"))
+                    .with_hint(changed.undo_hint()),
+            ),
+            (None, Some(Run::Stopped)) => {
+                let missing = "the tests after the change did not finish";
+                Some(judge::out_of_time(desk.task, missing))
+            }
+            (None, Some(Run::Busy(why))) => not_run(before, &why, &changed),
+            (None, _) => None,
+        };
+        Next::End(Closing { text, problem })
+    }
+
+    /// What is said where nothing was changed. A turn that broke off has its own words for it.
+    fn unchanged(&self, answer: &Answer<'_>) -> String {
+        match (&answer.turn.end, &self.before) {
+            (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
+            (Ok(_), Some(Run::Ran(before))) => {
+                format!("{UNCHANGED}\n\n- Tests as they are: {}", before.verdict)
+            }
+            (Ok(_), _) => UNCHANGED.to_owned(),
+        }
+    }
+}
+
+/// A change after which the tests could not be run, though they were before it, is one that nobody has judged.
+fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
+    matches!(before, Run::Ran(_)).then(|| {
+        let message = format!("refactor is incomplete: the tests were not run after the change: {why}");
+        let hint = format!("run them yourself; {}", changed.undo_hint());
+        Problem::new("tests-not-run", message).with_hint(hint)
+    })
+}
+
+/// What the model is told of the run before it works.
+fn told(run: &Run, mark: LabelMark) -> String {
+    let Run::Ran(results) = run else {
+        return String::new();
+    };
+    let text = crate::session::journal::cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX);
+    let result = ToolResult {
+        call_id: String::new(),
+        name: suite::SKILL.to_owned(),
+        text,
+        is_error: false,
+        origin: results.origin(),
+    };
+    format!(
+        "\n# Tests before any change\n\nThe service has run the tests as the repository is now, and will run them again \
+         after your answer:\n\n{}\n",
+        result.labelled(mark)
+    )
+}
+
+/// Names what decides about the tests themselves and was edited: whoever trusts a passing run must know of it.
+fn judging_files(changed: &Changed) -> String {
+    let judges = |path: &str| runner::is_configuration(path) || file_role::is_test(path);
+    let edited = changed.files.iter().filter(|file| match file.kind {
+        "created" => runner::is_configuration(&file.path),
+        _ => judges(&file.path),
+    });
+    let names: Vec<String> = edited.map(|file| changed::quoted(&file.path)).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\n- Edited among them, tests or configuration of their runner: {}",
+            names.join(", ")
+        ),
+    }
+}
+
+/// Both runs, line by line. There is no second one where the first took too long.
+fn compared(before: &Run, after: Option<&Run>, worse: Option<&str>) -> String {
+    if after == Some(before) && !matches!(before, Run::Ran(_)) {
+        return format!("- Tests: {}\n", before.line());
+    }
+    let after_line = after.map_or_else(
+        || {
+            let seconds = limits::SUITE_SECONDS_MAX;
+            format!("not run again, because they take more than {seconds} s")
+        },
+        Run::line,
+    );
+    let mut text = format!(
+        "- Tests before the change: {}\n- Tests after the change: {after_line}\n",
+        before.line()
+    );
+    if let Some(worse) = worse {
+        text.push_str(&format!("- The tests got worse: {worse}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::suite::ran;
+    use super::*;
+
+    fn said(before: &Run, after: &Run) -> String {
+        compared(before, Some(after), suite::worse(before, after).as_deref())
+    }
+
+    #[test]
+    fn both_runs_are_said_and_what_became_of_them() {
+        let good = ran("PASSED: 5 passed in 1.0 s\n");
+        insta::assert_snapshot!(said(&good, &ran("FAILED: 1 failed, 4 passed in 1.0 s\n\n1. t.py::test_a\n")), @r"
+        - Tests before the change: PASSED: 5 passed in 1.0 s
+        - Tests after the change: FAILED: 1 failed, 4 passed in 1.0 s
+        - The tests got worse: `t.py::test_a` fails now and did not before
+        ");
+        insta::assert_snapshot!(said(&good, &ran("PASSED: 3 passed in 1.0 s\n")), @r"
+        - Tests before the change: PASSED: 5 passed in 1.0 s
+        - Tests after the change: PASSED: 3 passed in 1.0 s
+        - The tests got worse: 5 tests passed before, and 3 do now
+        ");
+        insta::assert_snapshot!(compared(&ran("FAILED: timed out in 300 s\n"), None, None), @r"
+        - Tests before the change: FAILED: timed out in 300 s
+        - Tests after the change: not run again, because they take more than 300 s
+        ");
+    }
+
+    #[test]
+    fn a_change_whose_tests_a_busy_host_did_not_run_is_incomplete_and_not_worse() {
+        let good = ran("PASSED: 5 passed in 1.0 s\n");
+        let why = "The skill `run_tests` was not called: too many calls are at work. Try again.";
+        let busy = Run::Busy(why.to_owned());
+        insta::assert_snapshot!(said(&good, &busy), @r"
+        - Tests before the change: PASSED: 5 passed in 1.0 s
+        - Tests after the change: not run: The skill `run_tests` was not called: too many calls are at work. Try again.
+        ");
+        let problem = not_run(&good, why, &Changed::default()).expect("nobody has judged it");
+        assert_eq!(problem.code, "tests-not-run");
+        assert_eq!(
+            problem.message,
+            format!("refactor is incomplete: the tests were not run after the change: {why}")
+        );
+        assert_eq!(
+            not_run(&busy, why, &Changed::default()),
+            None,
+            "nor was what was there before"
+        );
+        assert_eq!(said(&busy, &busy), format!("- Tests: not run: {why}\n"));
+    }
+
+    #[test]
+    fn what_was_not_run_is_said_once() {
+        assert_eq!(said(&Run::None, &Run::None), format!("- Tests: {}\n", suite::NONE));
+        assert_eq!(
+            said(&Run::NotAllowed, &Run::NotAllowed),
+            "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n"
+        );
+    }
+
+    #[test]
+    fn what_a_model_is_told_of_tests_is_bounded() {
+        let long = format!(
+            "FAILED: 1 failed in 1.0 s\n{}",
+            "x\n".repeat(limits::SUITE_TOLD_BYTES_MAX)
+        );
+        assert!(told(&ran(&long), LabelMark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
+    }
+}

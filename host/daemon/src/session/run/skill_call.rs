@@ -1,0 +1,130 @@
+//! A session that is one call of one skill: its outcome is the session's answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::tools::{OwnedArguments, cut_receipt, elapsed_ms, hint_of, summary, verdict};
+use super::{Job, Outcome};
+use crate::api::Effect;
+use crate::api::{self, Event, Problem, Receipt};
+use crate::limits;
+use crate::repository::{OpenError, Repository};
+use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
+use crate::skill::policy::Decision;
+use crate::skill::{Approver, CallError, SessionFiles};
+
+/// One call of one skill: its outcome is the session's answer.
+pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
+    let context = job.call_context_with(seen_by_the_user(job, arguments).await);
+    let (started, clock) = (api::now(), Instant::now());
+    job.recorder.event(Event::Skill {
+        name: name.to_owned(),
+        args: cut_arguments(arguments),
+    });
+    let report = job.call(&context, name, OwnedArguments::Value(arguments.clone())).await;
+    let verdict = verdict(&report);
+    let receipt = report.receipt.map(cut_receipt);
+    let result = match &report.result {
+        Ok(outcome) => outcome.text.clone(),
+        Err(error) => error.to_string(),
+    };
+    job.recorder.record(Entry::Tool(ToolEntry {
+        call_id: "1".to_owned(),
+        name: name.to_owned(),
+        arguments: cut_text(&arguments.to_string(), limits::JOURNAL_TOOL_BYTES_MAX),
+        result: cut_text(&result, limits::JOURNAL_TOOL_BYTES_MAX),
+        verdict: verdict.clone(),
+        started,
+        duration_ms: elapsed_ms(clock),
+        receipt: receipt.clone().map(Box::new),
+    }));
+    job.recorder.event(Event::SkillResult {
+        name: name.to_owned(),
+        verdict: verdict.clone(),
+        summary: summary(&report.result),
+        duration_ms: elapsed_ms(clock),
+    });
+    match report.result {
+        Ok(outcome) => {
+            job.recorder.event(Event::Outcome {
+                text: outcome.text,
+                truncated: outcome.truncated,
+                cursor: outcome.cursor,
+                files_modified: outcome.files_modified,
+                receipt: Box::new(receipt.unwrap_or_else(|| empty_receipt(name, arguments, &verdict))),
+            });
+            Ok(Outcome::complete())
+        }
+        Err(CallError::Cancelled { .. }) => Ok(Outcome::cancelled()),
+        Err(error) if error.is_a_users_no() && !job.approver.has_expired() => {
+            Err(Problem::new(&verdict, format!("You refused `{name}`")))
+        }
+        Err(error) => {
+            let problem = Problem::new(&verdict, error.to_string());
+            let hint = match hint_of(&error) {
+                None => why_denied(&job.repository, &error, &job.cancel).await,
+                hint => hint,
+            };
+            Err(match hint {
+                Some(hint) => problem.with_hint(hint),
+                None => problem,
+            })
+        }
+    }
+}
+
+/// The files that a call of the user's names count as seen as they are when it begins: whoever names a file and allows
+/// it to be changed has no model that would have to read it first. What changes after that is refused as ever.
+async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
+    if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
+        return SessionFiles::default();
+    }
+    let (repository, arguments, cancel) = (Arc::clone(&job.repository), arguments.clone(), job.cancel.clone());
+    let read = move || SessionFiles::named_in(&arguments, &repository, &cancel);
+    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+}
+
+/// Why a path may not be opened, as the rules for names have it: a skill learns only that it may not.
+pub(super) async fn why_denied(
+    repository: &Arc<Repository>,
+    error: &CallError,
+    cancel: &CancellationToken,
+) -> Option<String> {
+    let CallError::Failure {
+        code,
+        message,
+        hint: None,
+        ..
+    } = error
+    else {
+        return None;
+    };
+    let path = message.split('`').nth(1).filter(|_| code == "denied")?.to_owned();
+    let (repository, cancel) = (Arc::clone(repository), cancel.clone());
+    // What has several names may take a walk through everything.
+    let opened = tokio::task::spawn_blocking(move || repository.open_within(&path, &cancel));
+    match opened.await.ok()? {
+        Err(OpenError::Denied { reason, .. }) => Some(format!("it {reason}")),
+        Err(OpenError::NotRegular { .. }) => Some("it is neither a file nor a directory".to_owned()),
+        _ => None,
+    }
+}
+
+/// The receipt of a call for which nothing ran.
+fn empty_receipt(name: &str, arguments: &Value, verdict: &str) -> Receipt {
+    Receipt {
+        skill: name.to_owned(),
+        digest: String::new(),
+        arguments: cut_arguments(arguments),
+        grants: Vec::new(),
+        wall_us: 0,
+        peak_memory_bytes: 0,
+        bytes_in: 0,
+        bytes_out: 0,
+        files_proposed: Vec::new(),
+        verdict: verdict.to_owned(),
+    }
+}

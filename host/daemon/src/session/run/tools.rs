@@ -1,0 +1,516 @@
+//! The tools of a session: what runs a call, what is recorded of it, and which ones were refused.
+//!
+//! Calls of the model and calls of the host itself go the same way. What a refusal means for the session is `judge`'s.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::time::Instant as Deadline;
+use tokio_util::sync::CancellationToken;
+
+use super::Job;
+use super::keys::{Named, learn_shown, redact};
+use super::missed::{self, Denial, Kind, Missed};
+use crate::api::Effect;
+use crate::api::{self, Event, Receipt, Timestamp};
+use crate::context::Packet;
+use crate::limits;
+use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
+use crate::repository::foreign;
+use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
+use crate::skill::taint::Taint;
+use crate::skill::{
+    Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, NOTHING_TO_COMMIT, SessionFiles,
+};
+use crate::text::clean_line;
+use crate::turn::{Observer, Step, Tools, until};
+
+impl Job {
+    pub(super) fn call_context(&self, packet: &Packet) -> Arc<CallContext> {
+        let seen = packet.digests.iter().cloned().collect();
+        self.call_context_with(SessionFiles {
+            seen,
+            ..SessionFiles::default()
+        })
+    }
+
+    pub(super) fn call_context_with(&self, files: SessionFiles) -> Arc<CallContext> {
+        let recorder = Arc::clone(&self.recorder);
+        let conversation = Arc::new(Conversation {
+            redactor: Arc::clone(&self.redactor),
+            taint: Taint::new(self.policy.is_untrusted()),
+            ..Conversation::default()
+        });
+        Arc::new(CallContext {
+            repository: Arc::clone(&self.repository),
+            policy: self.policy.clone(),
+            approver: Arc::clone(&self.approver) as _,
+            changes: Arc::clone(&self.recorder) as _,
+            files: Arc::new(Mutex::new(files)),
+            conversation,
+            locked: self.locked.clone(),
+            recorder: None,
+            cancel: self.cancel.child_token(),
+            environment: self.environment.clone(),
+            progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
+            turn: HeldTurn::default(),
+        })
+    }
+
+    /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
+    pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
+        self.call_with(context, name, move || arguments, |_| {}).await
+    }
+
+    /// The same with arguments that are made there, and with a last hand at the report: one thread less to wake for each
+    /// call.
+    async fn call_with(
+        &self,
+        context: &Arc<CallContext>,
+        name: &str,
+        arguments: impl FnOnce() -> OwnedArguments + Send + 'static,
+        finish: impl FnOnce(&mut CallReport) + Send + 'static,
+    ) -> CallReport {
+        // Nobody closes the semaphore: the other answer is the cancellation.
+        let permit = context.cancel.run_until_cancelled(self.calls.acquire()).await;
+        let Some(_permit) = permit else {
+            return never_ended(name);
+        };
+        let (engine, context) = (Arc::clone(&self.engine), Arc::clone(context));
+        let skill = name.to_owned();
+        let called = tokio::task::spawn_blocking(move || {
+            let mut report = match &arguments() {
+                OwnedArguments::Text(text) => engine.call(&context, &skill, Arguments::Text(text)),
+                OwnedArguments::Value(value) => engine.call(&context, &skill, Arguments::Value(value)),
+            };
+            finish(&mut report);
+            report
+        });
+        called.await.unwrap_or_else(|error| {
+            tracing::error!(skill = name, %error, "a skill call panicked in the host");
+            CallReport {
+                result: Err(CallError::Trap {
+                    skill: name.to_owned(),
+                    reason: "the host failed; this is a bug".to_owned(),
+                }),
+                receipt: None,
+                foreign: Vec::new(),
+                passed_tests: None,
+            }
+        })
+    }
+}
+
+pub(super) enum OwnedArguments {
+    Text(String),
+    Value(Value),
+}
+
+/// What the model may call, on behalf of one session, and who is told what happens.
+pub(super) struct SessionTools<'a> {
+    job: &'a Job,
+    context: Arc<CallContext>,
+    cancel: CancellationToken,
+    notes: Mutex<HashMap<String, Note>>,
+    missed: Mutex<Missed>,
+    /// Calls of the host, which name themselves.
+    own_calls: AtomicUsize,
+}
+
+/// What is known of a call between its start and its end.
+struct Note {
+    started: Timestamp,
+    clock: Instant,
+    end: Option<NoteEnd>,
+}
+
+struct NoteEnd {
+    verdict: String,
+    summary: String,
+    receipt: Option<Receipt>,
+}
+
+impl Tools for SessionTools<'_> {
+    fn specs(&self) -> Vec<ToolSpec> {
+        self.job.engine.specs()
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
+        Box::pin(async move {
+            let report = self.perform(&self.context, call).await;
+            if let Err(error) = &report.result {
+                self.note_denial(call, error);
+            }
+            ToolResult {
+                origin: self.origin(&report),
+                ..result_of(call, &report)
+            }
+        })
+    }
+
+    fn is_ordered(&self, name: &str) -> bool {
+        Kind::of(&self.effects(name)) != Kind::Reads
+    }
+
+    fn stop(&self) {
+        self.cancel.cancel();
+    }
+}
+
+impl<'a> SessionTools<'a> {
+    /// The tools of a session whose model has seen this packet.
+    pub(super) fn new(job: &'a Job, packet: &Packet) -> Self {
+        let tools = Self::of_context(job, job.call_context(packet));
+        let chosen = packet
+            .selected
+            .iter()
+            .filter_map(|file| foreign::find_place(&file.path));
+        let chosen: Vec<String> = chosen.map(|place| format!("`{}`", clean_line(place))).collect();
+        tools.context.conversation.taint.note(&chosen);
+        tools
+    }
+
+    /// The tools of a connection, whose model has seen nothing yet.
+    pub(super) fn of_connection(job: &'a Job) -> Self {
+        Self::of_context(job, job.call_context_with(SessionFiles::default()))
+    }
+
+    fn of_context(job: &'a Job, context: Arc<CallContext>) -> Self {
+        Self {
+            job,
+            cancel: context.cancel.clone(),
+            context,
+            notes: Mutex::default(),
+            missed: Mutex::default(),
+            own_calls: AtomicUsize::new(0),
+        }
+    }
+
+    /// What was refused or cut off so far.
+    pub(super) fn take_missed(&self) -> Missed {
+        std::mem::take(&mut *lock(&self.missed))
+    }
+
+    pub(super) fn effects(&self, skill: &str) -> Vec<String> {
+        self.job.engine.effects(skill).unwrap_or_default()
+    }
+
+    /// A call that no model asked for. It is stopped at the deadline.
+    pub(super) async fn call_for_host(&self, skill: &str, arguments: Value, deadline: Option<Deadline>) -> CallReport {
+        let number = self.own_calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let call = ToolCall {
+            id: format!("host-{number}"),
+            name: skill.to_owned(),
+            arguments: arguments.to_string(),
+        };
+        self.started(&call);
+        let report = {
+            let mut performed = std::pin::pin!(self.perform(&self.context, &call));
+            tokio::select! {
+                report = &mut performed => report,
+                () = until(deadline) => {
+                    self.stop();
+                    let patience = limits::seconds(limits::TOOLS_STOP_SECONDS_MAX);
+                    let stopped = tokio::time::timeout(patience, performed).await;
+                    stopped.unwrap_or_else(|_| never_ended(skill))
+                }
+            }
+        };
+        self.finished(&call, &result_of(&call, &report));
+        report
+    }
+
+    /// A call that another agent asked for: a call of a model, with surroundings of its own.
+    pub(super) async fn call_for_client(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
+        self.started(call);
+        let report = self.perform(context, call).await;
+        self.finished(call, &result_of(call, &report));
+        report
+    }
+
+    /// What one call works on: the session's, with somebody to ask, an end and a watcher of its own.
+    pub(super) fn context_of_call(&self, own: CallContext) -> Arc<CallContext> {
+        Arc::new(CallContext {
+            files: Arc::clone(&self.context.files),
+            conversation: Arc::clone(&self.context.conversation),
+            ..own
+        })
+    }
+
+    /// Whose words a report is.
+    fn origin(&self, report: &CallReport) -> Origin {
+        match (report.receipt.is_some(), report.foreign.is_empty()) {
+            (false, _) => Origin::Service,
+            (true, false) => Origin::Outside(report.foreign.clone()),
+            (true, true) if self.context.conversation.taint.is_untrusted() => Origin::Untrusted,
+            (true, true) => Origin::Repository,
+        }
+    }
+
+    /// Runs a call, and taints the conversation by its result: a call of the model, of a client, or of the host itself.
+    ///
+    /// The model knows keys as placeholders. They become keys again on the way in, as far as the files that the call
+    /// names hold them, and placeholders on the way back.
+    async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
+        let writes = Kind::of(&self.effects(&call.name)) == Kind::Writes;
+        let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
+        let (repository, cancel) = (Arc::clone(&self.job.repository), context.cancel.clone());
+        let about = Arc::new(OnceLock::new());
+        let (prepared, redacts) = (Arc::clone(&about), Arc::clone(&redactor));
+        let (shown, ends) = (Arc::clone(&repository), cancel.clone());
+        let restored = move || {
+            let (arguments, file) = Named::of(&arguments, &repository, &redactor, &cancel).arguments(writes);
+            // Set here and nowhere else.
+            let _ = prepared.set(file);
+            OwnedArguments::Text(arguments)
+        };
+        let redacted = move |report: &mut CallReport| {
+            let file: Option<&String> = about.get().and_then(Option::as_ref);
+            learn_shown(report, &shown, &redacts, &ends);
+            redact(report, &redacts, file.map(String::as_str));
+        };
+        let mut report = self.job.call_with(context, &call.name, restored, redacted).await;
+        show_passed_tests(&mut report);
+        context.conversation.taint.note(&report.foreign);
+        if let Some(receipt) = &mut report.receipt {
+            receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+        }
+        if let Ok(outcome) = &report.result {
+            let kind = Kind::of(&self.effects(&call.name));
+            lock(&self.missed).done(&call.name, kind, &call.arguments, &outcome.files_modified);
+        }
+        let end = NoteEnd {
+            verdict: verdict(&report),
+            summary: summary(&report.result),
+            receipt: report.receipt.clone(),
+        };
+        if let Some(note) = lock(&self.notes).get_mut(&call.id) {
+            note.end = Some(end);
+        }
+        report
+    }
+
+    fn note_denial(&self, call: &ToolCall, error: &CallError) {
+        let (code, message, hint) = match error {
+            CallError::Failure {
+                code, message, hint, ..
+            } => (code.as_str(), message.clone(), hint.clone()),
+            CallError::Trap { .. } | CallError::Limit { .. } | CallError::Busy { .. } => {
+                ("failed", error.to_string(), None)
+            }
+            _ => return,
+        };
+        let effects = self.effects(&call.name);
+        // What else fails is a mistake of the model's, or what it has found out.
+        let is_lost = match Kind::of(&effects) {
+            Kind::Writes => true,
+            Kind::Acts => {
+                effects.iter().any(|effect| effect == Effect::CommitGit.name())
+                    && !message.starts_with(NOTHING_TO_COMMIT)
+            }
+            Kind::Reads => false,
+        };
+        // What exceeds a bound, or cannot be done here at all, is no mistake that the model could see coming.
+        let has_failed = matches!(code, "failed" | "limit" | "unavailable") && is_lost;
+        if code != "denied" && !has_failed {
+            return;
+        }
+        let denial = Denial {
+            skill: call.name.clone(),
+            path: missed::path_of(&call.arguments),
+            message,
+            hint,
+            kind: Kind::of(&effects),
+            has_failed,
+            // No answer in time is no refusal.
+            by_user: error.is_a_users_no() && !self.job.approver.has_expired(),
+            is_made_good: false,
+        };
+        lock(&self.missed).deny(denial, &effects);
+    }
+
+    fn note_cut_off(&self, skill: &str, arguments: &str) {
+        if Kind::of(&self.effects(skill)) == Kind::Writes {
+            lock(&self.missed).cut_off(skill, arguments);
+        }
+    }
+
+    fn started(&self, call: &ToolCall) {
+        let note = Note {
+            started: api::now(),
+            clock: Instant::now(),
+            end: None,
+        };
+        lock(&self.notes).insert(call.id.clone(), note);
+        let args = serde_json::from_str(&call.arguments).unwrap_or_else(|_| match call.arguments.trim() {
+            "" => Value::Object(serde_json::Map::new()),
+            text => Value::String(text.to_owned()),
+        });
+        self.job.recorder.event(Event::Skill {
+            name: call.name.clone(),
+            args: cut_arguments(&args),
+        });
+    }
+
+    fn finished(&self, call: &ToolCall, result: &ToolResult) {
+        let note = lock(&self.notes).remove(&call.id);
+        let (started, duration_ms, end) = match note {
+            Some(note) => (note.started, elapsed_ms(note.clock), note.end),
+            None => (api::now(), 0, None),
+        };
+        // A call that never reached a skill has no note of its end: the loop answered it itself.
+        let end = end.unwrap_or_else(|| NoteEnd {
+            verdict: if result.is_error { "failed" } else { "ok" }.to_owned(),
+            summary: first_line(&result.text),
+            receipt: None,
+        });
+        self.job.recorder.record(Entry::Tool(ToolEntry {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: cut_text(&call.arguments, limits::JOURNAL_TOOL_BYTES_MAX),
+            result: cut_text(&result.text, limits::JOURNAL_TOOL_BYTES_MAX),
+            verdict: end.verdict.clone(),
+            started,
+            duration_ms,
+            receipt: end.receipt.map(|receipt| Box::new(cut_receipt(receipt))),
+        }));
+        self.job.recorder.event(Event::SkillResult {
+            name: call.name.clone(),
+            verdict: end.verdict,
+            summary: end.summary,
+            duration_ms,
+        });
+    }
+}
+
+impl Observer for SessionTools<'_> {
+    fn step(&self, step: Step<'_>) {
+        let recorder = &self.job.recorder;
+        match step {
+            Step::Text(text) => recorder.text(text),
+            Step::Reasoning(text) => recorder.reasoning(text),
+            Step::ToolStarted(call) => self.started(call),
+            Step::ToolFinished(call, result) => self.finished(call, result),
+            Step::Usage(usage) => recorder.event(Event::Usage {
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+                estimated: usage.estimated,
+                cost: usage.cost(),
+            }),
+            Step::CallCutOff { name, arguments } => self.note_cut_off(name, arguments),
+            Step::Notice(message) => recorder.notice(message, None),
+        }
+    }
+}
+
+/// A receipt fit for the journal, which keeps contents elsewhere.
+pub(super) fn cut_receipt(mut receipt: Receipt) -> Receipt {
+    receipt.arguments = cut_arguments(&receipt.arguments);
+    receipt
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn elapsed_ms(clock: Instant) -> u64 {
+    u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn first_line(text: &str) -> String {
+    cut_text(text.lines().next().unwrap_or_default(), limits::SUMMARY_BYTES_MAX)
+}
+
+/// `ok`, or why not, in one word.
+pub(super) fn verdict(report: &CallReport) -> String {
+    let verdict = report.result.as_ref().map_or_else(CallError::verdict, |_| "ok");
+    verdict.to_owned()
+}
+
+/// One line for people.
+pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
+    match result {
+        Ok(outcome) if !outcome.files_modified.is_empty() => cut_text(
+            &format!("changed {}", outcome.files_modified.join(", ")),
+            limits::SUMMARY_BYTES_MAX,
+        ),
+        Ok(outcome) => {
+            let lines = outcome.text.lines().count();
+            let more = if outcome.truncated { ", more is left" } else { "" };
+            format!("{lines} {}{more}", if lines == 1 { "line" } else { "lines" })
+        }
+        Err(error) => first_line(&error.to_string()),
+    }
+}
+
+/// Replaces a result by the host's own sentence about the test run, where there is one. No text of the run is left.
+fn show_passed_tests(report: &mut CallReport) {
+    let sentence = report.passed_tests.take();
+    if let (Some(sentence), Ok(outcome)) = (sentence, &mut report.result) {
+        report.foreign.clear();
+        *outcome = CallOutcome {
+            text: sentence,
+            truncated: false,
+            cursor: None,
+            files_modified: std::mem::take(&mut outcome.files_modified),
+        };
+    }
+}
+
+/// What is said of a call that did not heed its cancellation.
+fn never_ended(skill: &str) -> CallReport {
+    CallReport {
+        result: Err(CallError::Cancelled {
+            skill: skill.to_owned(),
+        }),
+        receipt: None,
+        foreign: Vec::new(),
+        passed_tests: None,
+    }
+}
+
+pub(super) fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        is_error: report.result.is_err(),
+        text: text_for_model(&report.result),
+        origin: Origin::Service,
+    }
+}
+
+/// What the model reads of a call's end.
+fn text_for_model(result: &Result<CallOutcome, CallError>) -> String {
+    match result {
+        Ok(CallOutcome {
+            text,
+            cursor: Some(cursor),
+            ..
+        }) => {
+            let cursor = Value::String(cursor.clone());
+            format!("{text}\n\n(There is more. Call again with the same arguments and \"cursor\": {cursor}.)")
+        }
+        Ok(CallOutcome {
+            text, truncated: true, ..
+        }) => format!("{text}\n\n(There is more. Narrow the call.)"),
+        Ok(outcome) => outcome.text.clone(),
+        Err(error) => match hint_of(error) {
+            Some(hint) => format!("{error}\n{hint}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+pub(super) fn hint_of(error: &CallError) -> Option<String> {
+    match error {
+        CallError::Failure { hint, .. } => hint.clone(),
+        CallError::Unknown {
+            nearest: Some(nearest), ..
+        } => Some(format!("Did you mean `{nearest}`?")),
+        _ => None,
+    }
+}

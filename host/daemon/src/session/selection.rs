@@ -1,0 +1,82 @@
+//! What a request points at and which files go along: the part that a session and `POST /context` share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{ContextResult, Operation, Problem, SelectedFile};
+use crate::context::Target;
+use crate::context::{self, BuildRequest, Indexes, Packet, Steer};
+use crate::operation;
+use crate::provider::estimated_tokens;
+use crate::redaction::Redactor;
+use crate::repository::Repository;
+
+/// A request for a selection, as it came but for the patterns, which are known to be right.
+pub(super) struct Selecting {
+    pub(super) operation: Operation,
+    pub(super) target: Option<String>,
+    pub(super) task: Option<String>,
+    pub(super) focus: Option<String>,
+    pub(super) working_directory: PathBuf,
+    pub(super) vault: Option<PathBuf>,
+    pub(super) steer: Arc<Steer>,
+    pub(super) indexes: Arc<Indexes>,
+    pub(super) redactor: Arc<Redactor>,
+    /// Most tokens of the packet.
+    pub(super) budget_tokens: u64,
+}
+
+impl Selecting {
+    /// Finds the target and builds the packet. Blocks.
+    pub(super) fn build(
+        &self,
+        repository: &Arc<Repository>,
+        cancel: &CancellationToken,
+    ) -> Result<(Target, Packet), Problem> {
+        let (target, task) = (self.target.as_deref(), self.task.as_deref());
+        let target = operation::resolve_target(
+            self.operation,
+            target,
+            task,
+            repository,
+            &self.working_directory,
+            cancel,
+        )?;
+        let request = BuildRequest {
+            repository,
+            indexes: &self.indexes,
+            operation: self.operation,
+            target: &target,
+            focus: self.focus.as_deref(),
+            steer: &self.steer,
+            vault: self.vault.as_deref(),
+            redactor: &self.redactor,
+            budget_tokens: self.budget_tokens,
+            cancel,
+        };
+        let mut packet = context::build(&request).map_err(Problem::from)?;
+        packet.selected.iter_mut().for_each(make_finite);
+        packet.near_misses.iter_mut().for_each(make_finite);
+        Ok((target, packet))
+    }
+}
+
+/// What is no number has no place in JSON.
+fn make_finite(file: &mut SelectedFile) {
+    file.score = if file.score.is_finite() { file.score } else { 0.0 };
+}
+
+/// The answer of `POST /context`.
+pub(super) fn describe_packet(packet: Packet) -> ContextResult {
+    ContextResult {
+        tokens: estimated_tokens(packet.context.len()),
+        selected_files: packet.selected,
+        files_loaded: packet.files_loaded as u64,
+        near_misses: packet.near_misses,
+        notes: packet.notes,
+        notices: packet.notices,
+        context: packet.context,
+    }
+}

@@ -1,0 +1,292 @@
+//! A scripted model and scripted skills, in place of the real ones.
+
+use std::collections::VecDeque;
+use std::fs;
+
+use futures_util::stream;
+use serde_json::json;
+
+use super::super::*;
+use crate::api::Effect;
+use crate::api::Receipt;
+use crate::config::ProviderSettings;
+use crate::provider::{
+    EventStream, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
+};
+use crate::session::engine::Variables;
+use crate::skill::policy::Decision;
+use crate::skill::{
+    Arguments, CallContext, CallError, CallOutcome, CallReport, FileChange, FileState, PreparedChange, Question,
+};
+
+/// What the scripted model does next.
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    Say(&'static str),
+    Pause(Duration),
+    Call(&'static str, serde_json::Value),
+    Hang,
+    Fail(Problem),
+    Panic,
+    /// Whatever a wire may say.
+    Event(ProviderEvent),
+    /// Instead of the reason that follows from the calls.
+    End(StopReason),
+}
+
+/// An engine whose model follows a script of rounds, and whose skills are those of [`FakeEngine::run`].
+pub(crate) struct FakeEngine {
+    rounds: Arc<Mutex<VecDeque<Vec<Act>>>>,
+    pub(super) asked: Asked,
+}
+
+/// The conversations that the model was sent.
+pub(super) type Asked = Arc<Mutex<Vec<Vec<Message>>>>;
+
+impl FakeEngine {
+    pub(crate) fn new(rounds: Vec<Vec<Act>>) -> Arc<Self> {
+        Arc::new(Self {
+            rounds: Arc::new(Mutex::new(rounds.into())),
+            asked: Asked::default(),
+        })
+    }
+
+    fn run(context: &CallContext, name: &str, arguments: &serde_json::Value) -> Result<CallOutcome, CallError> {
+        let failure = |code: &str, message: &str| CallError::Failure {
+            skill: name.to_owned(),
+            code: code.to_owned(),
+            message: message.to_owned(),
+            hint: None,
+        };
+        let text = |field: &str| arguments[field].as_str().unwrap_or_default().to_owned();
+        match name {
+            "read_file" => Ok(outcome("1  print()", &[])),
+            "write_file" => {
+                if context.policy.decide(Effect::WriteRepository, false) != Decision::Allow {
+                    return Err(failure("denied", "writing is not allowed"));
+                }
+                let path = text("path");
+                if path == "huge.txt" {
+                    return Err(failure("limit", "the proposal has more than 32 MiB"));
+                }
+                let place = context.repository.root().join(&path);
+                let state = |content: Vec<u8>| FileState { content, mode: 0o644 };
+                let change = PreparedChange {
+                    id: uuid::Uuid::new_v4().simple().to_string(),
+                    root: context.repository.root().to_owned(),
+                    files: vec![FileChange {
+                        path: path.clone(),
+                        before: fs::read(&place).ok().map(state),
+                        after: Some(state(text("content").into())),
+                    }],
+                    directories: Vec::new(),
+                };
+                context
+                    .changes
+                    .prepare(&change)
+                    .map_err(|error| failure("failed", &error.to_string()))?;
+                fs::write(&place, text("content")).expect("it can be written");
+                context.changes.committed(&change.id).expect("it can be noted");
+                Ok(outcome("written", &[&path]))
+            }
+            // What it says stands in a file, which a script may change.
+            "run_tests" => match fs::read_to_string(context.repository.root().join("verdict.txt")) {
+                Ok(verdict) if verdict == "hang" => Self::run(context, "wait", arguments),
+                Ok(verdict) => Ok(outcome(&verdict, &[])),
+                Err(_) => Err(failure("not-found", "no test suite found")),
+            },
+            "commit" => {
+                let question = Question {
+                    effect: Effect::CommitGit,
+                    title: "Commit".into(),
+                    detail: "+x".into(),
+                };
+                match context.approver.ask(&question, &context.cancel) {
+                    true => Ok(outcome("committed", &[])),
+                    false => Err(failure("denied", "nobody said yes")),
+                }
+            }
+            "wait" => {
+                while !context.cancel.is_cancelled() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(CallError::Cancelled { skill: name.to_owned() })
+            }
+            "panic" => panic!("as it was told"),
+            // Nothing ends it before its time.
+            "deaf" => {
+                std::thread::sleep(Duration::from_secs(4));
+                Ok(outcome("late", &[]))
+            }
+            _ => Err(CallError::Unknown {
+                name: name.to_owned(),
+                nearest: None,
+            }),
+        }
+    }
+}
+
+fn outcome(text: &str, files: &[&str]) -> CallOutcome {
+    CallOutcome {
+        text: text.to_owned(),
+        truncated: false,
+        cursor: None,
+        files_modified: files.iter().map(|&path| path.to_owned()).collect(),
+    }
+}
+
+impl Engine for FakeEngine {
+    fn connect(&self, settings: &ProviderSettings, _: &Variables) -> Result<Arc<dyn Provider>, Problem> {
+        Ok(Arc::new(FakeProvider {
+            model: settings.model.clone(),
+            rounds: Arc::clone(&self.rounds),
+            asked: Arc::clone(&self.asked),
+        }))
+    }
+
+    fn entries(&self) -> Vec<SkillEntry> {
+        let entry = |name: &str, effect: &str| SkillEntry {
+            name: name.into(),
+            version: "1.0.0".into(),
+            description: String::new(),
+            effects: vec![effect.into()],
+            digest: String::new(),
+            origin: "builtin".into(),
+            state: "ready".into(),
+            reason: None,
+            signature: None,
+            parameters: json!({}),
+        };
+        vec![
+            entry("read_file", "read-repository"),
+            entry("write_file", "write-repository"),
+            entry("commit", "commit-git"),
+            entry("run_tests", "run-process"),
+            entry("wait", "read-repository"),
+            entry("panic", "read-repository"),
+            entry("deaf", "read-repository"),
+        ]
+    }
+
+    fn effects(&self, name: &str) -> Option<Vec<String>> {
+        let mut entries = self.entries().into_iter();
+        entries.find(|entry| entry.name == name).map(|entry| entry.effects)
+    }
+
+    fn specs(&self) -> Vec<ToolSpec> {
+        let spec = |entry: SkillEntry| ToolSpec {
+            name: entry.name,
+            description: entry.description,
+            parameters: json!({"type": "object"}),
+        };
+        self.entries().into_iter().map(spec).collect()
+    }
+
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+        let arguments = match arguments {
+            Arguments::Text(text) => serde_json::from_str(text).unwrap_or_default(),
+            Arguments::Value(value) => value.clone(),
+        };
+        let result = Self::run(context, name, &arguments);
+        let receipt = Receipt {
+            skill: name.to_owned(),
+            digest: "d".to_owned(),
+            arguments,
+            grants: Vec::new(),
+            wall_us: 1,
+            peak_memory_bytes: 1,
+            bytes_in: 0,
+            bytes_out: 0,
+            files_proposed: Vec::new(),
+            verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
+        };
+        CallReport {
+            result,
+            receipt: Some(receipt),
+            foreign: Vec::new(),
+            passed_tests: None,
+        }
+    }
+}
+
+struct FakeProvider {
+    model: String,
+    rounds: Arc<Mutex<VecDeque<Vec<Act>>>>,
+    asked: Asked,
+}
+
+impl Provider for FakeProvider {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+        self.asked.lock().expect("no panic").push(request.messages.to_vec());
+        let acts = self.rounds.lock().expect("no panic").pop_front().unwrap_or_default();
+        let calls = acts.iter().any(|act| matches!(act, Act::Call(..)));
+        let given = acts.iter().find_map(|act| match act {
+            Act::End(reason) => Some(*reason),
+            _ => None,
+        });
+        let reason = given.unwrap_or(if calls {
+            StopReason::ToolUse
+        } else {
+            StopReason::EndTurn
+        });
+        let counts = acts
+            .iter()
+            .any(|act| matches!(act, Act::Event(ProviderEvent::Usage(_))));
+        let acts: VecDeque<Option<Act>> = acts.into_iter().map(Some).chain([None]).collect();
+        Box::pin(stream::unfold(
+            (acts, cancel, 0),
+            move |(mut acts, cancel, count)| async move {
+                loop {
+                    let event = match acts.pop_front()? {
+                        Some(Act::Say(text)) => Ok(ProviderEvent::Text(text.to_owned())),
+                        Some(Act::Pause(time)) => {
+                            tokio::time::sleep(time).await;
+                            continue;
+                        }
+                        Some(Act::Call(name, arguments)) => Ok(ProviderEvent::ToolCall(ToolCall {
+                            id: format!("call_{count}"),
+                            name: name.to_owned(),
+                            arguments: arguments.to_string(),
+                        })),
+                        Some(Act::Hang) => {
+                            cancel.cancelled().await;
+                            acts.clear();
+                            Err(ProviderError::Cancelled)
+                        }
+                        Some(Act::Fail(problem)) => {
+                            acts.clear();
+                            Err(ProviderError::Failed(problem))
+                        }
+                        Some(Act::Panic) => panic!("as it was told"),
+                        Some(Act::Event(event)) => Ok(event),
+                        Some(Act::End(_)) => continue,
+                        None if acts.is_empty() && count >= 0 && !counts => {
+                            acts.clear();
+                            return Some((
+                                Ok(ProviderEvent::Usage(Usage {
+                                    input_tokens: 10,
+                                    output_tokens: 3,
+                                    ..Usage::default()
+                                })),
+                                (VecDeque::from([None]), cancel, -1),
+                            ));
+                        }
+                        None => Ok(ProviderEvent::Stop {
+                            reason,
+                            opaque: serde_json::Value::Null,
+                        }),
+                    };
+                    return Some((event, (acts, cancel, if count < 0 { count } else { count + 1 })));
+                }
+            },
+        ))
+    }
+}

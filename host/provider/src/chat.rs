@@ -1,0 +1,621 @@
+//! The Chat Completions wire: `local`, `router`, and `hosted` with `api = "chat"`.
+//!
+//! A request becomes JSON, the frames of the answer become events. Everything that servers of this wire do in their
+//! own way is settled here, so that the loop sees one form: calls come out whole and only after a proper end, thinking
+//! is told from text, and what was cut off is said to be cut off. No sockets, no time.
+
+mod calls;
+mod plain;
+mod text;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Map, Value, json};
+
+use self::calls::Calls;
+use self::text::{Sorted, TextSorter, occurs_in, printed_calls};
+use super::failure::{Class, Failure, is_template_complaint};
+use super::ids::{self, calls_of};
+use super::sse::Frame;
+use super::wire::{Decoder, Progress, Wire, completed, count};
+use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
+use tool_config::ProviderSettings;
+use tool_core::api::ProviderName;
+
+/// Ids of calls that were printed as text start so; the others are native.
+pub(super) const PRINTED_ID: &str = "printed_";
+
+/// How much of an answer's beginning is kept, to tell a server's complaint from a model's words.
+const BEGINNING_BYTES: usize = 200;
+
+/// The wire, bound to a model, with what was learned about the server so far.
+pub(super) struct ChatWire {
+    model: String,
+    text_calls: bool,
+    /// False once the server has refused the field.
+    stream_options: AtomicBool,
+    /// True where the bound of the output is called `max_completion_tokens`.
+    completion_tokens: AtomicBool,
+}
+
+impl ChatWire {
+    pub(super) fn new(settings: &ProviderSettings) -> Self {
+        Self {
+            model: settings.model.clone(),
+            text_calls: settings.text_calls,
+            stream_options: AtomicBool::new(true),
+            completion_tokens: AtomicBool::new(settings.name == ProviderName::Hosted),
+        }
+    }
+}
+
+impl Wire for ChatWire {
+    fn path(&self) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/models"
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        key.map(|key| ("authorization", format!("Bearer {key}")))
+            .into_iter()
+            .collect()
+    }
+
+    fn body(&self, request: &Request<'_>) -> Value {
+        let mut body = json!({
+            "model": self.model,
+            "messages": messages(request),
+            "stream": true,
+        });
+        if self.stream_options.load(Ordering::Relaxed) {
+            body["stream_options"] = json!({"include_usage": true});
+        }
+        if !request.tools.is_empty() {
+            body["tools"] = request.tools.iter().map(tool).collect();
+        }
+        if let Some(bound) = request.max_tokens {
+            let field = match self.completion_tokens.load(Ordering::Relaxed) {
+                true => "max_completion_tokens",
+                false => "max_tokens",
+            };
+            body[field] = json!(bound);
+        }
+        body
+    }
+
+    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+        Box::new(ChatDecoder::new(request, self.text_calls))
+    }
+
+    fn adapt(&self, failure: &Failure) -> bool {
+        if !matches!(failure.status, Some(400 | 422)) {
+            return false;
+        }
+        let said = failure.said.to_lowercase();
+        if said.contains("stream_options") || said.contains("include_usage") {
+            return self.stream_options.swap(false, Ordering::Relaxed);
+        }
+        let names_bound = said.contains("max_tokens") || said.contains("max_completion_tokens");
+        let refuses = [
+            "unsupported",
+            "not supported",
+            "unrecognized",
+            "unknown",
+            "extra",
+            "instead",
+        ];
+        if names_bound && refuses.iter().any(|word| said.contains(word)) {
+            // The other name; the transport bounds how often a request is changed.
+            self.completion_tokens.fetch_xor(true, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+}
+
+fn tool(spec: &super::ToolSpec) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": schema::parameters(&spec.parameters),
+        },
+    })
+}
+
+fn messages(request: &Request<'_>) -> Vec<Value> {
+    let system = match request.tools.is_empty() {
+        true => request.system.to_owned(),
+        false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
+    };
+    let mut messages = vec![json!({"role": "system", "content": system})];
+    for message in request.messages {
+        match message {
+            Message::User { text } => push_user(&mut messages, text),
+            Message::Assistant {
+                text,
+                tool_calls,
+                opaque,
+            } => messages.extend(assistant(text, tool_calls, opaque)),
+            Message::ToolResults { results } => {
+                messages.extend(results.iter().map(
+                    |result| json!({"role": "tool", "tool_call_id": result.call_id, "content": result.labelled(request.mark)}),
+                ))
+            }
+        }
+    }
+    messages
+}
+
+/// Many chat templates refuse two user messages in a row.
+fn push_user(messages: &mut Vec<Value>, text: &str) {
+    let last = messages.last_mut().filter(|last| last["role"] == "user");
+    match last.and_then(|last| last.get_mut("content")) {
+        Some(Value::String(content)) => *content = format!("{content}\n\n{text}"),
+        _ => messages.push(json!({"role": "user", "content": text})),
+    }
+}
+
+/// An empty answer is left out: servers refuse an assistant without content and without calls.
+fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Option<Value> {
+    if text.is_empty() && calls.is_empty() {
+        return None;
+    }
+    let content = if text.is_empty() { Value::Null } else { json!(text) };
+    let mut message = json!({"role": "assistant", "content": content});
+    if !calls.is_empty() {
+        let calls = calls.iter().map(|call| {
+            let arguments = if call.arguments.is_empty() {
+                "{}"
+            } else {
+                &call.arguments
+            };
+            json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+        });
+        message["tool_calls"] = calls.collect();
+    }
+    for (key, value) in opaque.as_object().into_iter().flatten() {
+        message[key] = value.clone();
+    }
+    Some(message)
+}
+
+/// Why the server says that it stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finish {
+    Stop,
+    Length,
+    Refusal,
+}
+
+/// The state of one answer.
+struct ChatDecoder<'a> {
+    request: Request<'a>,
+    text_calls: bool,
+    text: TextSorter,
+    calls: Calls,
+    finish: Option<Finish>,
+    done_mark: bool,
+    /// True once a chunk held any part of an answer.
+    spoke: bool,
+    usage: Option<Usage>,
+    reasoning_content: String,
+    reasoning_details: Vec<Value>,
+    /// What came of the answer, thinking and arguments included.
+    output_bytes: usize,
+    /// The beginning of the answer's text.
+    beginning: String,
+    /// See [`Decoder::kept_bytes`].
+    kept_bytes: usize,
+    /// Empty between two pieces of content.
+    sorted: Vec<Sorted>,
+}
+
+impl<'a> ChatDecoder<'a> {
+    fn new(request: Request<'a>, text_calls: bool) -> Self {
+        Self {
+            request,
+            text_calls,
+            text: TextSorter::new(!request.tools.is_empty()),
+            calls: Calls::default(),
+            finish: None,
+            done_mark: false,
+            spoke: false,
+            usage: None,
+            reasoning_content: String::new(),
+            reasoning_details: Vec::new(),
+            output_bytes: 0,
+            beginning: String::new(),
+            kept_bytes: 0,
+            sorted: Vec::new(),
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        const USAGE: [&str; 3] = ["/usage", "/x_groq/usage", "/choices/0/usage"];
+        let usage = USAGE.iter().find_map(|pointer| read_usage(chunk.pointer(pointer)?));
+        let usage = usage.or_else(|| read_timings(chunk.get("timings")?));
+        self.usage = usage.or(self.usage);
+        let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
+        // One answer was asked for; a server that gives several is read as far as that.
+        for choice in choices.filter(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0) {
+            // A server that ignores `stream` answers with one `message`.
+            if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
+                self.delta(delta, events)?;
+            }
+            if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
+                self.take_finish(reason)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        self.spoke |= delta.as_object().is_some_and(|fields| !fields.is_empty());
+        self.reasoning(delta, events);
+        match delta.get("content") {
+            Some(Value::String(text)) => self.content(text, events),
+            Some(Value::Array(parts)) => parts.iter().for_each(|part| self.part(part, events)),
+            _ => {}
+        }
+        if let Some(text) = delta
+            .get("refusal")
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+        {
+            self.content(text, events);
+            self.finish = Some(Finish::Refusal);
+        }
+        match (delta.get("tool_calls"), delta.get("function_call")) {
+            (Some(Value::Array(entries)), _) => self.calls.take(entries),
+            (_, Some(call @ Value::Object(_))) => self.calls.take(std::slice::from_ref(call)),
+            _ => Ok(()),
+        }
+    }
+
+    fn content(&mut self, text: &str, events: &mut Vec<ProviderEvent>) {
+        self.output_bytes += text.len();
+        if self.beginning.len() < BEGINNING_BYTES {
+            self.beginning.push_str(text);
+        }
+        self.text.take(text, &mut self.sorted);
+        events.extend(self.sorted.drain(..).map(into_event));
+    }
+
+    /// Content as a list of parts, among them thinking.
+    fn part(&mut self, part: &Value, events: &mut Vec<ProviderEvent>) {
+        if let Some(text) = part.get("text").and_then(Value::as_str) {
+            self.content(text, events);
+        }
+        for thought in part.get("thinking").and_then(Value::as_array).into_iter().flatten() {
+            events.extend(
+                thought["text"]
+                    .as_str()
+                    .map(|text| ProviderEvent::Reasoning(text.to_owned())),
+            );
+        }
+    }
+
+    fn reasoning(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) {
+        let field = |key: &str| delta.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(text) = field("reasoning_content") {
+            self.reasoning_content.push_str(text);
+        }
+
+        let details = delta.get("reasoning_details").and_then(Value::as_array);
+        let details = details.map(Vec::as_slice).unwrap_or_default();
+        // The same thinking comes in more than one field of one chunk; it is shown once.
+        let shown = field("reasoning_content").or(field("reasoning")).map(str::to_owned);
+        let shown = shown.or_else(|| {
+            let texts = details
+                .iter()
+                .filter_map(|detail| detail.get("text").or(detail.get("summary"))?.as_str());
+            Some(texts.collect::<String>()).filter(|text| !text.is_empty())
+        });
+        self.output_bytes += shown.as_ref().map_or(0, String::len);
+        events.extend(shown.map(ProviderEvent::Reasoning));
+        details.iter().for_each(|detail| self.keep_detail(detail));
+    }
+
+    /// Details come in pieces of one block; the block goes back as a whole, its fields as they came.
+    fn keep_detail(&mut self, detail: &Value) {
+        let is_joined = self
+            .reasoning_details
+            .last_mut()
+            .is_some_and(|last| join_details(last, detail));
+        if !is_joined {
+            self.reasoning_details.push(detail.clone());
+        }
+    }
+
+    fn take_finish(&mut self, reason: &str) -> Result<(), Failure> {
+        self.finish = Some(match reason {
+            // Some servers send an empty reason with every chunk.
+            "" => return Ok(()),
+            "length" | "max_tokens" | "model_length" => Finish::Length,
+            "content_filter" | "refusal" | "safety" => Finish::Refusal,
+            "error" | "abort" | "cancelled" => {
+                return Err(Failure::new(
+                    Class::Protocol,
+                    format!("the server ended it with `{reason}`"),
+                ));
+            }
+            _ if self.finish == Some(Finish::Refusal) => Finish::Refusal,
+            _ => Finish::Stop,
+        });
+        Ok(())
+    }
+
+    fn check_end(&self) -> Result<Finish, Failure> {
+        if self.calls.is_empty() && is_template_complaint(&self.beginning) {
+            return Err(Failure::from_stream_text(&self.beginning));
+        }
+        if let Some(finish) = self.finish {
+            let silent = !self.spoke && self.usage.is_none_or(|usage| usage.output_tokens == 0);
+            return match silent && finish == Finish::Stop {
+                true => Err(Failure::new(Class::Empty, "no delta")),
+                false => Ok(finish),
+            };
+        }
+        if !self.spoke {
+            return Err(Failure::new(Class::Empty, "no delta"));
+        }
+        // `[DONE]` ends a text, but tools run only when the server says what the round was.
+        match self.done_mark && self.calls.is_empty() {
+            true => Ok(Finish::Stop),
+            false => Err(Failure::new(Class::Protocol, "the stream ended before the answer did")),
+        }
+    }
+
+    /// Calls that were printed as text, where they count; else the sign that the model needs a hint.
+    fn printed(&self, held: &str) -> Printed {
+        let known = |name: &str| self.request.tools.iter().any(|tool| tool.name == name);
+        let calls = printed_calls(held, known);
+        if calls.is_empty() {
+            return Printed::No;
+        }
+        let accepted = self.text_calls
+            && self.text.held_is_whole()
+            && !native_call_seen(self.request.messages)
+            && !occurs_in(held, texts_from_elsewhere(self.request.messages));
+        if accepted { Printed::Calls(calls) } else { Printed::Hint }
+    }
+
+    fn opaque(&mut self, with_calls: bool) -> Value {
+        let mut fields = Map::new();
+        if !self.reasoning_details.is_empty() {
+            fields.insert(
+                "reasoning_details".into(),
+                std::mem::take(&mut self.reasoning_details).into(),
+            );
+        } else if with_calls && !self.reasoning_content.is_empty() {
+            // Servers that think between calls refuse the next round without their own thinking.
+            fields.insert(
+                "reasoning_content".into(),
+                std::mem::take(&mut self.reasoning_content).into(),
+            );
+        }
+        if fields.is_empty() {
+            Value::Null
+        } else {
+            Value::Object(fields)
+        }
+    }
+}
+
+enum Printed {
+    Calls(Vec<(String, String)>),
+    Hint,
+    No,
+}
+
+impl Decoder for ChatDecoder<'_> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let data = frame.data.trim();
+        if data == "[DONE]" {
+            self.done_mark = true;
+            return Ok(());
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        if let ("" | "message", Some(text)) = (frame.event.as_str(), plain::text(data)) {
+            self.kept_bytes += text.len();
+            self.spoke = true;
+            self.content(&text, events);
+            return Ok(());
+        }
+        self.kept_bytes += data.len();
+        let chunk: Value = match serde_json::from_str(data) {
+            Ok(chunk) => chunk,
+            // An event of another type may hold anything.
+            Err(_) if !matches!(frame.event.as_str(), "" | "message" | "error") => return Ok(()),
+            Err(_) => return Err(Failure::from_stream_text(data)),
+        };
+        let is_error = frame.event == "error"
+            || chunk.get("error").is_some_and(|error| !error.is_null())
+            || chunk.get("object").is_some_and(|object| object == "error");
+        if is_error {
+            return Err(Failure::from_value(None, &chunk));
+        }
+        self.chunk(&chunk, events)
+    }
+
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let mut sorted = Vec::new();
+        let held = self.text.finish(&mut sorted);
+        events.extend(sorted.into_iter().map(into_event));
+        let finish = match self.check_end() {
+            Ok(finish) => finish,
+            Err(failure) => {
+                events.extend((!held.is_empty()).then_some(ProviderEvent::Text(held)));
+                return Err(failure);
+            }
+        };
+        let calls = std::mem::take(&mut self.calls);
+        let arguments_bytes = calls.bytes();
+        let opaque = self.opaque(!calls.is_empty());
+        let round = self.request.messages.len();
+        let mut reason = match finish {
+            Finish::Stop => StopReason::EndTurn,
+            Finish::Length => StopReason::MaxTokens,
+            Finish::Refusal => StopReason::Refusal,
+        };
+        let mut text = Some(held).filter(|held| !held.is_empty()).map(ProviderEvent::Text);
+        if finish == Finish::Length {
+            events.extend(text.take());
+            events.extend(
+                calls
+                    .into_cut_off()
+                    .map(|(name, arguments)| ProviderEvent::CutOffCall { name, arguments }),
+            );
+        } else if !calls.is_empty() {
+            events.extend(text.take());
+            let used = ids::used(self.request.messages);
+            events.extend(
+                calls
+                    .into_tool_calls(used, round)
+                    .into_iter()
+                    .map(ProviderEvent::ToolCall),
+            );
+            reason = StopReason::ToolUse;
+        } else if let Some(ProviderEvent::Text(held)) = text.take() {
+            match self.printed(&held) {
+                Printed::Calls(calls) => {
+                    events.extend(printed_tool_calls(calls, round));
+                    reason = StopReason::ToolUse;
+                }
+                Printed::Hint => events.push(ProviderEvent::TextCall { held }),
+                Printed::No => events.push(ProviderEvent::Text(held)),
+            }
+        }
+        if let Some(usage) = self.usage {
+            let usage = completed(usage, &self.request, self.output_bytes + arguments_bytes);
+            events.push(ProviderEvent::Usage(usage));
+        }
+        events.push(ProviderEvent::Stop { reason, opaque });
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        match (self.finish.is_some(), self.done_mark) {
+            (true, true) => Progress::Done,
+            (false, false) => Progress::Open,
+            _ => Progress::Closing,
+        }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+}
+
+fn into_event(sorted: Sorted) -> ProviderEvent {
+    match sorted {
+        Sorted::Answer(text) => ProviderEvent::Text(text),
+        Sorted::Reasoning(text) => ProviderEvent::Reasoning(text),
+    }
+}
+
+fn printed_tool_calls(calls: Vec<(String, String)>, round: usize) -> impl Iterator<Item = ProviderEvent> {
+    calls.into_iter().enumerate().map(move |(number, (name, arguments))| {
+        ProviderEvent::ToolCall(ToolCall {
+            id: format!("{PRINTED_ID}{round}_{number}"),
+            name,
+            arguments,
+        })
+    })
+}
+
+fn native_call_seen(messages: &[Message]) -> bool {
+    calls_of(messages).any(|call| !call.id.starts_with(PRINTED_ID))
+}
+
+/// Every text that the model may merely quote.
+fn texts_from_elsewhere(messages: &[Message]) -> impl Iterator<Item = &str> {
+    messages.iter().flat_map(|message| match message {
+        Message::User { text } => vec![text.as_str()],
+        Message::ToolResults { results } => results.iter().map(|result| result.text.as_str()).collect(),
+        Message::Assistant { .. } => Vec::new(),
+    })
+}
+
+/// The counts of a report, by whatever names. A report of zeros is what servers send that do not count.
+fn read_usage(value: &Value) -> Option<Usage> {
+    let number = |pointers: &[&str]| pointers.iter().find_map(|pointer| count(value.pointer(pointer)?));
+    let total = number(&["/total_tokens"]).unwrap_or(0);
+    let output = number(&["/completion_tokens", "/output_tokens"]);
+    let input = number(&["/prompt_tokens", "/input_tokens"]);
+    let usage = Usage {
+        input_tokens: input.unwrap_or(total.saturating_sub(output.unwrap_or(0))),
+        cached_tokens: number(&[
+            "/prompt_tokens_details/cached_tokens",
+            "/input_tokens_details/cached_tokens",
+            "/prompt_cache_hit_tokens",
+            "/cached_tokens",
+        ])
+        .unwrap_or(0),
+        output_tokens: output.unwrap_or(total.saturating_sub(input.unwrap_or(total))),
+        estimated: false,
+        cost_nanos: read_cost(value),
+    };
+    (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
+}
+
+/// A router's price of the request in US dollars; where it only passed the user's own key on, what the vendor takes.
+fn read_cost(usage: &Value) -> Option<u64> {
+    let dollars = |pointer: &str| usage.pointer(pointer).and_then(Value::as_f64);
+    let own_key = usage.get("is_byok").and_then(Value::as_bool).unwrap_or(false);
+    let upstream = dollars("/cost_details/upstream_inference_cost").filter(|_| own_key);
+    let cost = dollars("/cost")? + upstream.unwrap_or(0.0);
+    (cost.is_finite() && cost >= 0.0).then(|| (cost * 1e9).round() as u64)
+}
+
+/// One kind of local server counts in its timings only, what it had in its cache apart.
+fn read_timings(timings: &Value) -> Option<Usage> {
+    let number = |key: &str| timings.get(key).and_then(count).unwrap_or(0);
+    let usage = Usage {
+        input_tokens: number("prompt_n") + number("cache_n"),
+        cached_tokens: number("cache_n"),
+        output_tokens: number("predicted_n"),
+        ..Usage::default()
+    };
+    (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
+}
+
+/// Adds a piece of a reasoning block to what there is of it. False, and nothing is changed, where they are two blocks.
+fn join_details(left: &mut Value, right: &Value) -> bool {
+    const GROWING: [&str; 3] = ["text", "summary", "data"];
+    let (Some(left), Some(right)) = (left.as_object_mut(), right.as_object()) else {
+        return false;
+    };
+    // Only a stream numbers its pieces; a list without numbers is whole.
+    if !left.contains_key("index") || right.get("index") != left.get("index") || left.get("type") != right.get("type") {
+        return false;
+    }
+    let grows = |key: &str, old: &Value, new: &Value| GROWING.contains(&key) && old.is_string() && new.is_string();
+    let fits = |(key, new): (&String, &Value)| match left.get(key) {
+        None | Some(Value::Null) => true,
+        Some(old) => new.is_null() || old == new || grows(key, old, new),
+    };
+    if !right.iter().all(fits) {
+        return false;
+    }
+    for (key, value) in right {
+        match (left.get_mut(key), value) {
+            (Some(Value::String(text)), Value::String(more)) if GROWING.contains(&key.as_str()) => text.push_str(more),
+            (None | Some(Value::Null), value) => {
+                left.insert(key.clone(), value.clone());
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

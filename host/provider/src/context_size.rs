@@ -1,0 +1,224 @@
+//! How much the model can read at once: asked of the server before, compared with what it counted after.
+//!
+//! Local servers load a model with a context that is mostly far smaller than the model's own, and some cut the front
+//! of a longer prompt without a word, instructions and tools first. Nothing here changes a request: whoever builds one
+//! is told the size, and the user is told when the numbers do not fit together.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::failure::Class;
+use super::http::{HttpProvider, fetch};
+use super::{Options, Usage, over_http};
+use crate::limits::{PROVIDER_CONTEXT_SECONDS_MAX, TRUNCATION_ALARM_TOKENS_MIN};
+use tool_config::{Api, ProviderSettings};
+use tool_core::api::ProviderName;
+
+/// Numbers outside of this are no size of a context.
+const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
+
+/// Asks the provider's server how many tokens of context the model has there, for at most 2 seconds. Nothing where it
+/// does not tell, or is not there.
+pub async fn context_size(settings: &ProviderSettings) -> Option<u64> {
+    if settings.api == Api::Analyst {
+        return None;
+    }
+    discover(&over_http(settings, &Options::default()).ok()?).await
+}
+
+/// See [`context_size`].
+pub(super) async fn discover(provider: &HttpProvider) -> Option<u64> {
+    let bound = Duration::from_secs(PROVIDER_CONTEXT_SECONDS_MAX);
+    timeout(bound, ask(provider, bound)).await.ok().flatten()
+}
+
+async fn ask(provider: &HttpProvider, bound: Duration) -> Option<u64> {
+    let settings = provider.settings();
+    let (base, root) = (settings.url.trim_end_matches('/'), origin(&settings.url)?);
+    // The usual list first; then what the known kinds of local servers tell elsewhere.
+    let places = match settings.name {
+        ProviderName::Hosted => vec![],
+        ProviderName::Router => vec![(format!("{base}/models"), Naming::Exact)],
+        ProviderName::Local => vec![
+            (format!("{base}/models"), Naming::OrOnly),
+            (format!("{root}/api/v1/models"), Naming::OrOnly),
+            (format!("{root}/props"), Naming::OrOnly),
+            (format!("{root}/api/ps"), Naming::Exact),
+        ],
+    };
+    for (place, naming) in places {
+        let builder = provider.request_to(Method::GET, &place).ok()?;
+        match fetch(builder, bound).await {
+            Ok(body) => {
+                let told = size_in(
+                    &serde_json::from_str(&body).unwrap_or_default(),
+                    &settings.model,
+                    naming,
+                );
+                if told.is_some() {
+                    return told;
+                }
+            }
+            Err(failure)
+                if matches!(
+                    failure.class,
+                    Class::Refused | Class::Unreachable | Class::OtherUser | Class::Timeout
+                ) =>
+            {
+                return None;
+            }
+            Err(_) => {}
+        }
+    }
+    None
+}
+
+/// Scheme, host and port of a URL.
+fn origin(url: &str) -> Option<String> {
+    let parsed = reqwest::Url::parse(url).ok()?;
+    Some(parsed.origin().ascii_serialization())
+}
+
+/// Which entry of a list is the model's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// The one of its name.
+    Exact,
+    /// That, or the only one there is: such a server serves one model under whatever name.
+    OrOnly,
+}
+
+/// The size that an answer tells for a model, in every form that is known.
+fn size_in(answer: &Value, model: &str, naming: Naming) -> Option<u64> {
+    let lists = [Some(answer), answer.get("data"), answer.get("models")];
+    let size = match lists.into_iter().flatten().find_map(Value::as_array) {
+        Some(entries) => size_of(entry_of(entries, model, naming)?),
+        None => ["/default_generation_settings/n_ctx", "/n_ctx"]
+            .iter()
+            .find_map(|pointer| number(answer.pointer(pointer)?)),
+    };
+    size.filter(|size| PLAUSIBLE.contains(size))
+}
+
+fn entry_of<'v>(entries: &'v [Value], model: &str, naming: Naming) -> Option<&'v Value> {
+    let is_named = |entry: &Value| {
+        let instances = entry.get("loaded_instances").and_then(Value::as_array);
+        let mut names = ["id", "key", "name", "model"]
+            .into_iter()
+            .filter_map(|key| entry.get(key)?.as_str());
+        let mut loaded = instances
+            .into_iter()
+            .flatten()
+            .filter_map(|instance| instance.get("id")?.as_str());
+        names.any(|name| name == model) || loaded.any(|name| name == model)
+    };
+    let named = entries.iter().find(|entry| is_named(entry));
+    named.or(match entries {
+        [only] if naming == Naming::OrOnly => Some(only),
+        _ => None,
+    })
+}
+
+/// What is loaded counts before what the model could take.
+fn size_of(entry: &Value) -> Option<u64> {
+    let at = |pointer: &str| entry.pointer(pointer).and_then(number);
+    let instances = entry.get("loaded_instances").and_then(Value::as_array);
+    let loaded = instances.into_iter().flatten();
+    let loaded = loaded.filter_map(|instance| number(instance.pointer("/config/context_length")?));
+    let told = loaded.min().or_else(|| at("/loaded_context_length"));
+    let told = told.or_else(|| at("/meta/n_ctx")).or_else(|| at("/max_model_len"));
+    told.or_else(|| {
+        // A router's list names the model's own size and that of the vendor who serves it.
+        let sizes = [at("/context_length"), at("/top_provider/context_length")];
+        sizes.into_iter().flatten().min()
+    })
+}
+
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+/// The sentence for a request that is longer than the context.
+pub(super) fn too_long(estimate: u64, context: u64) -> Option<String> {
+    (estimate > context).then(|| {
+        format!(
+            "About {estimate} tokens are sent, and the model was loaded with a context of {context}: its front may be \
+             cut off. Load the model with a larger context, or target fewer or smaller files."
+        )
+    })
+}
+
+/// The sentence for an answer whose server counted far fewer tokens than we sent.
+pub(super) fn cut_in_silence(estimate: u64, usage: &Usage) -> Option<String> {
+    // More from the cache than altogether: this server leaves the cache out of its count.
+    let counted = match usage.cached_tokens > usage.input_tokens {
+        true => usage.input_tokens.saturating_add(usage.cached_tokens),
+        false => usage.input_tokens,
+    };
+    let counts = !usage.estimated && usage.input_tokens > 0;
+    let suspicious = counts && estimate > TRUNCATION_ALARM_TOKENS_MIN && counted < estimate / 2;
+    suspicious.then(|| {
+        format!(
+            "The server read {} tokens of a prompt of about {estimate}: it may have cut the front in silence, \
+             instructions and tools first. Load the model with a larger context, or target fewer or smaller files.",
+            usage.input_tokens
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn local_21_the_size_is_read_in_every_form() {
+        for (answer, expected) in [
+            (
+                json!({"data": [{"id": "m", "meta": {"n_ctx": 4096, "n_ctx_train": 131_072}}]}),
+                Some(4096),
+            ),
+            (json!({"data": [{"id": "m", "meta": {"n_ctx_train": 131_072}}]}), None),
+            (json!({"data": [{"id": "m", "max_model_len": 32_768}]}), Some(32_768)),
+            (
+                json!({"data": [{"id": "m", "loaded_context_length": 8192, "max_context_length": 131_072}]}),
+                Some(8192),
+            ),
+            (json!({"data": [{"id": "m", "max_context_length": 131_072}]}), None),
+            (
+                json!({"data": [{"id": "m", "context_length": 200_000, "top_provider": {"context_length": 64_000}}]}),
+                Some(64_000),
+            ),
+            (json!({"data": [{"id": "m", "context_length": "8192"}]}), Some(8192)),
+            (
+                json!({"data": [{"id": "a", "max_model_len": 1}, {"id": "m", "max_model_len": 512}]}),
+                Some(512),
+            ),
+            (json!({"data": [{"id": "a", "max_model_len": 512}, {"id": "b"}]}), None),
+            (json!([{"id": "other", "max_model_len": 512}]), Some(512)),
+            (json!({"n_ctx": 1024}), Some(1024)),
+            (json!({"data": [{"id": "m", "max_model_len": 0}]}), None),
+            (json!({"data": [{"id": "m", "max_model_len": -1}]}), None),
+            (json!({"data": []}), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(size_in(&answer, "m", Naming::OrOnly), expected, "{answer}");
+        }
+        let other = json!({"models": [{"name": "other", "context_length": 512}]});
+        assert_eq!(size_in(&other, "m", Naming::Exact), None);
+    }
+
+    #[test]
+    fn local_21_a_short_prompt_raises_no_alarm() {
+        let counted = Usage {
+            input_tokens: 10,
+            ..Usage::default()
+        };
+        assert_eq!(cut_in_silence(TRUNCATION_ALARM_TOKENS_MIN, &counted), None);
+        assert!(cut_in_silence(TRUNCATION_ALARM_TOKENS_MIN + 1, &counted).is_some());
+    }
+}

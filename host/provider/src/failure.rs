@@ -1,0 +1,708 @@
+//! What a provider answers instead of an answer, and the one sentence that the user reads about it.
+//!
+//! Classification looks at status and wording together, because servers disagree about both. A [`Failure`] may hold a
+//! provider's own words; [`Failure::problem`] is the way out, and it removes the key that we sent.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::redact::scrubbed;
+use super::{body, retry};
+use crate::limits::{ERROR_NESTING_MAX, PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
+use tool_config::ProviderSettings;
+use tool_core::api::Problem;
+use tool_core::api::ProviderName;
+
+/// Codes of the problems that providers cause.
+pub mod codes {
+    /// The key was refused.
+    pub const AUTHENTICATION: &str = "authentication-failed";
+    /// Credits or quota are used up.
+    pub const PAYMENT: &str = "provider-credits";
+    /// Too many requests, also after waiting.
+    pub const RATE_LIMIT: &str = "rate-limited";
+    /// The conversation is longer than the model's context.
+    pub const CONTEXT_LENGTH: &str = "context-length-exceeded";
+    /// No such model.
+    pub const MODEL_NOT_FOUND: &str = "model-not-found";
+    /// Nobody listens.
+    pub const CONNECTION_REFUSED: &str = "connection-refused";
+    /// The host cannot be reached.
+    pub const UNREACHABLE: &str = "provider-unreachable";
+    /// The server on this machine belongs to another user.
+    pub const OTHER_USER: &str = "provider-other-user";
+    /// Somebody answers, but no model server.
+    pub const NOT_A_MODEL_SERVER: &str = "not-a-model-server";
+    /// The model or server cannot call tools.
+    pub const TOOLS_UNSUPPORTED: &str = "tools-unsupported";
+    /// The answer stopped coming.
+    pub const TIMEOUT: &str = "provider-timeout";
+    /// The answer broke off, or was no answer.
+    pub const STREAM: &str = "provider-stream";
+    /// The model said nothing.
+    pub const EMPTY: &str = "provider-empty-answer";
+    /// The provider is out of order.
+    pub const SERVER: &str = "provider-unavailable";
+    /// The provider refuses the request.
+    pub const REJECTED: &str = "provider-rejected";
+    /// The settings make no request possible.
+    pub const SETTINGS: &str = "invalid-provider";
+}
+
+/// Kinds of failure that lead to different sentences or different retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    Authentication,
+    Payment,
+    RateLimit,
+    Overflow,
+    UnknownModel,
+    NoTools,
+    Template,
+    NotAServer,
+    Redirect,
+    Refused,
+    Unreachable,
+    OtherUser,
+    Broken,
+    Timeout,
+    Protocol,
+    Empty,
+    Server,
+    Rejected,
+}
+
+/// A failed request, before it is put into words for the user.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failure {
+    pub(super) class: Class,
+    /// Of the HTTP answer, or as an error within a stream names it.
+    pub(super) status: Option<u16>,
+    /// One line: the provider's own words, or ours where it has none.
+    pub(super) said: String,
+    /// How long it asks to wait.
+    pub(super) retry_after: Option<Duration>,
+    /// The context's size, where it says so.
+    pub(super) context_tokens: Option<u64>,
+}
+
+impl Failure {
+    /// A failure that was not read from an answer.
+    pub(super) fn new(class: Class, said: impl Into<String>) -> Self {
+        Self {
+            class,
+            status: None,
+            said: said.into(),
+            retry_after: None,
+            context_tokens: None,
+        }
+    }
+
+    /// From an HTTP answer that is no success.
+    pub(super) fn from_answer(status: u16, body: &str, retry_after: Option<Duration>) -> Self {
+        let failure = match serde_json::from_str::<Value>(body) {
+            Ok(value) => Self::from_value(Some(status), &value),
+            Err(_) => Self::from_text(status, body),
+        };
+        Self {
+            retry_after: failure.retry_after.or(retry_after),
+            ..failure
+        }
+    }
+
+    /// From the JSON of an error, in a body or within a stream.
+    pub(super) fn from_value(status: Option<u16>, value: &Value) -> Self {
+        let mut texts = Vec::new();
+        collect_texts(value, ERROR_NESTING_MAX, &mut texts);
+        let wording = texts.join("\n").to_lowercase();
+        // A gateway may answer 200 and name its upstream's status within.
+        let status = status
+            .filter(|status| *status >= 400)
+            .or_else(|| status_of(value, ERROR_NESTING_MAX))
+            .or(status_by_type(&wording));
+        Self {
+            class: classify(status, &wording),
+            status,
+            said: one_line(&innermost_message(value, ERROR_NESTING_MAX).unwrap_or_else(|| "no reason given".into())),
+            retry_after: retry_after_of(value),
+            context_tokens: context_tokens_of(value, &wording),
+        }
+    }
+
+    fn from_text(status: u16, body: &str) -> Self {
+        let wording = body.to_lowercase();
+        let said = match html_title(body) {
+            Some(title) => format!("an HTML page, \"{title}\""),
+            None if body.trim().is_empty() => "an empty answer".to_owned(),
+            None => one_line(body),
+        };
+        let class = match classify(Some(status), &wording) {
+            // A model server words its refusals as JSON; a bare 404 or 405 is somebody else's.
+            Class::Rejected | Class::Server if matches!(status, 404 | 405 | 501) => Class::NotAServer,
+            class => class,
+        };
+        Self {
+            status: Some(status),
+            context_tokens: context_tokens_of(&Value::Null, &wording),
+            ..Self::new(class, said)
+        }
+    }
+
+    /// From text where an event of a stream should be: a server that could not go on, and says so in words.
+    pub(super) fn from_stream_text(text: &str) -> Self {
+        let class = match classify(None, &text.to_lowercase()) {
+            Class::Rejected => Class::Protocol,
+            class => class,
+        };
+        let said = match class {
+            Class::Protocol => format!("an event is not JSON: {}", one_line(text)),
+            _ => one_line(text),
+        };
+        Self::new(class, said)
+    }
+
+    /// From a whole body that is no stream and no JSON object, though the status promises one.
+    pub(super) fn not_a_stream(status: u16, text: &str) -> Self {
+        let class = match classify(None, &text.to_lowercase()) {
+            class @ (Class::Template | Class::NoTools | Class::Overflow) if html_title(text).is_none() => class,
+            _ => Class::NotAServer,
+        };
+        Self {
+            status: Some(status),
+            ..Self::new(class, body::describe(text))
+        }
+    }
+
+    /// An answer holds too many tool calls.
+    pub(super) fn too_many_calls() -> Self {
+        Self::new(
+            Class::Protocol,
+            format!("it holds more than {PROVIDER_CALLS_MAX} tool calls"),
+        )
+    }
+
+    /// True where the same request may work a little later, provided that nothing was answered yet.
+    pub(super) fn is_retryable(&self) -> bool {
+        match self.class {
+            // Some servers word a rate limit as 413: waiting does not make that request smaller.
+            Class::RateLimit => self.status.is_none_or(|status| matches!(status, 429 | 500..)),
+            Class::Server | Class::Broken | Class::Unreachable => true,
+            _ => false,
+        }
+    }
+
+    /// The sentence for the user. `estimate` is our own count of the request's tokens.
+    pub(super) fn problem(&self, settings: &ProviderSettings, estimate: u64) -> Problem {
+        let (code, message, hint) = self.words(settings, estimate);
+        let scrub = |text: String| scrubbed(&text, settings);
+        Problem::new(code, scrub(message)).with_hint(scrub(hint))
+    }
+
+    /// Why the request is tried again, as half a sentence.
+    pub(super) fn reason(&self, settings: &ProviderSettings) -> String {
+        let reason = match (self.class, self.status) {
+            (Class::RateLimit, _) => self.rate_limit(),
+            (_, Some(status)) => format!("The provider answered {}", status_line(status)),
+            (Class::Broken, None) => "The connection broke off".to_owned(),
+            _ => format!("The connection failed ({})", self.said),
+        };
+        scrubbed(&reason, settings)
+    }
+
+    fn rate_limit(&self) -> String {
+        format!("Rate limit exceeded: {}", status_line(self.status.unwrap_or(429)))
+    }
+
+    fn words(&self, settings: &ProviderSettings, estimate: u64) -> (&'static str, String, String) {
+        let said = &self.said;
+        let quoted = format!("the provider says: {said}");
+        let (model, url, peer) = (&settings.model, without_credentials(&settings.url), peer(&settings.url));
+        match self.class {
+            Class::Authentication => (
+                codes::AUTHENTICATION,
+                "Authentication failed: Invalid API key".to_owned(),
+                key_advice(settings),
+            ),
+            Class::Payment => (
+                codes::PAYMENT,
+                "The provider's credits or quota are used up".to_owned(),
+                format!("check the plan and billing of the account; {quoted}"),
+            ),
+            Class::RateLimit => (
+                codes::RATE_LIMIT,
+                self.rate_limit(),
+                format!("wait 60 seconds or change the plan; {quoted}"),
+            ),
+            Class::Overflow => (
+                codes::CONTEXT_LENGTH,
+                match self.context_tokens {
+                    Some(tokens) => format!("Context length exceeded: {tokens} tokens"),
+                    None => format!("Context length exceeded: about {estimate} tokens were sent"),
+                },
+                self.overflow_hint(settings),
+            ),
+            Class::UnknownModel => (
+                codes::MODEL_NOT_FOUND,
+                format!("Model not found: {model}"),
+                format!("set `model` to an identifier that {peer} offers (`tool init`, or `--model`); {quoted}"),
+            ),
+            Class::NoTools => (
+                codes::TOOLS_UNSUPPORTED,
+                format!("The model `{model}` cannot call tools here: {said}"),
+                "choose a model with tool support; a llama.cpp server needs `--jinja`, a vLLM server \
+                 `--enable-auto-tool-choice --tool-call-parser NAME`"
+                    .to_owned(),
+            ),
+            Class::Template => (
+                codes::TOOLS_UNSUPPORTED,
+                format!("The model's chat template failed: {said}"),
+                "load a model whose template knows tools, or start the server with another template \
+                 (llama.cpp: `--jinja --chat-template-file FILE`)"
+                    .to_owned(),
+            ),
+            Class::NotAServer => (
+                codes::NOT_A_MODEL_SERVER,
+                format!("No model server at {url}: it answered {}", self.what_came()),
+                match (self.status, settings.name) {
+                    // Some servers know no other answer to a model that they do not have.
+                    (Some(404), ProviderName::Local | ProviderName::Router) => {
+                        "check `url` and `model`: the path that is appended to `url` must exist there (most end in \
+                         `/v1`), and the server must have the model"
+                    }
+                    _ => "check `url`: the path that is appended to it must exist there (most end in `/v1`)",
+                }
+                .to_owned(),
+            ),
+            Class::Redirect => (
+                codes::NOT_A_MODEL_SERVER,
+                format!("The provider at {url} redirects elsewhere: {said}"),
+                "set `url` to the final address; a redirect is never followed, because it would carry the key along"
+                    .to_owned(),
+            ),
+            Class::Refused => (
+                codes::CONNECTION_REFUSED,
+                format!("Connection refused: {peer}"),
+                match settings.name {
+                    ProviderName::Local => "start the local model server, or set its `url` with `tool init`",
+                    _ => "check the network and `url`",
+                }
+                .to_owned(),
+            ),
+            Class::Unreachable => (
+                codes::UNREACHABLE,
+                format!("Could not reach {peer}: {said}"),
+                "check the network, the proxy settings and `url`".to_owned(),
+            ),
+            Class::OtherUser => (
+                codes::OTHER_USER,
+                format!("Nothing was sent: the server at {said}"),
+                format!(
+                    "start your own server there, or set its `url`; if you trust that user, set `trust_loopback_user` to \
+                     that user's name or number in [providers.{}] of config.toml",
+                    settings.name
+                ),
+            ),
+            Class::Timeout => (
+                codes::TIMEOUT,
+                format!("The provider at {peer} stopped answering: {said}"),
+                "a large model may need longer to load; try again, or use a smaller one".to_owned(),
+            ),
+            Class::Broken | Class::Protocol => (
+                codes::STREAM,
+                format!("The provider's answer is incomplete: {said}"),
+                "run the operation again; no tool ran for the answer that broke off".to_owned(),
+            ),
+            Class::Empty => (
+                codes::EMPTY,
+                format!("The model server at {peer} sent an empty answer"),
+                format!(
+                    "about {estimate} tokens were sent, perhaps more than the context the model was loaded with: load \
+                     it with a larger one, or target fewer or smaller files"
+                ),
+            ),
+            Class::Server => (
+                codes::SERVER,
+                format!("The provider is not available: it answered {}", self.what_came()),
+                "try again in a few minutes".to_owned(),
+            ),
+            Class::Rejected => (
+                codes::REJECTED,
+                format!("The provider refused the request: {}", self.what_came()),
+                format!("check `model` and `url` of the provider {}", settings.name.name()),
+            ),
+        }
+    }
+
+    fn overflow_hint(&self, settings: &ProviderSettings) -> String {
+        let local = match settings.name {
+            ProviderName::Local => ", or load the model with a larger context",
+            _ => "",
+        };
+        format!("target fewer or smaller files{local}; the provider says: {}", self.said)
+    }
+
+    fn what_came(&self) -> String {
+        match self.status {
+            Some(status) => format!("{} ({})", status_line(status), self.said),
+            None => self.said.clone(),
+        }
+    }
+}
+
+/// Names the place of a failure by status and lower-case wording.
+fn classify(status: Option<u16>, wording: &str) -> Class {
+    let says = |words: &[&str]| words.iter().any(|word| wording.contains(word));
+    match status {
+        Some(401 | 403) => return Class::Authentication,
+        Some(402) => return Class::Payment,
+        _ => {}
+    }
+    if says(&[
+        "insufficient_quota",
+        "credit balance",
+        "insufficient credits",
+        "billing_error",
+    ]) {
+        return Class::Payment;
+    }
+    // Before the overflow class: "too many tokens per minute" is not a prompt that is too long.
+    let rate_limited = [
+        "rate limit",
+        "rate_limit",
+        "ratelimit",
+        "too many requests",
+        "per minute",
+        "resource_exhausted",
+    ];
+    if status == Some(429) || says(&rate_limited) {
+        return Class::RateLimit;
+    }
+    if status == Some(413) || says(&OVERFLOW_WORDING) {
+        return Class::Overflow;
+    }
+    if says(&[
+        "invalid_api_key",
+        "invalid api key",
+        "incorrect api key",
+        "api_key_invalid",
+        "api key not valid",
+        "api key expired",
+    ]) {
+        return Class::Authentication;
+    }
+    if says(&NO_TOOLS_WORDING) {
+        return Class::NoTools;
+    }
+    if matches!(status, None | Some(400 | 404 | 422)) && is_unknown_model(wording) {
+        return Class::UnknownModel;
+    }
+    if says(&TEMPLATE_WORDING) {
+        return Class::Template;
+    }
+    match status {
+        Some(408 | 500..) => Class::Server,
+        Some(404 | 405) => Class::NotAServer,
+        _ => Class::Rejected,
+    }
+}
+
+const OVERFLOW_WORDING: [&str; 14] = [
+    "context_length_exceeded",
+    "context length",
+    "context size",
+    "context window",
+    "context_window",
+    "exceed_context_size_error",
+    "maximum context",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "input token count",
+    "request_too_large",
+    "n_keep >= n_ctx",
+    "number of tokens to keep from the initial prompt is greater",
+];
+
+const NO_TOOLS_WORDING: [&str; 6] = [
+    "does not support tool",
+    "support tool use",
+    "enable-auto-tool-choice",
+    "tools param requires",
+    "does not support function",
+    "tool calling is not supported",
+];
+
+const TEMPLATE_WORDING: [&str; 5] = [
+    "jinja",
+    "chat template",
+    "chat_template",
+    "error rendering prompt",
+    "failed to apply template",
+];
+
+/// A server's complaint about its template where the answer should be. A model's own words may mention one, but do not
+/// begin so.
+pub(super) fn is_template_complaint(answer: &str) -> bool {
+    const BEGINNINGS: [&str; 4] = [
+        "error rendering prompt",
+        "jinja exception",
+        "failed to apply template",
+        "error: jinja",
+    ];
+    let answer = answer
+        .trim_start()
+        .trim_start_matches("[ERROR]")
+        .trim_start()
+        .to_lowercase();
+    BEGINNINGS.iter().any(|beginning| answer.starts_with(beginning))
+}
+
+fn is_unknown_model(wording: &str) -> bool {
+    let missing = [
+        "not found",
+        "not exist",
+        "not a valid model",
+        "no such model",
+        "unknown model",
+        "no endpoints found",
+        "model_not_found",
+        "is not supported for generatecontent",
+        "failed to load model",
+    ];
+    (wording.contains("model") || wording.contains("no endpoints found"))
+        && missing.iter().any(|word| wording.contains(word))
+}
+
+/// `429 Too Many Requests`.
+fn status_line(status: u16) -> String {
+    let reason = match status {
+        529 => Some("Overloaded"),
+        _ => axum::http::StatusCode::from_u16(status)
+            .ok()
+            .and_then(|status| status.canonical_reason()),
+    };
+    match reason {
+        Some(reason) => format!("{status} {reason}"),
+        None => status.to_string(),
+    }
+}
+
+/// A text that may itself be JSON, perhaps after some words of introduction.
+fn unfolded(text: &str) -> Option<Value> {
+    let start = text.find(['{', '['])?;
+    let value = serde_json::Deserializer::from_str(&text[start..])
+        .into_iter::<Value>()
+        .next()?
+        .ok()?;
+    (value.is_object() || value.is_array()).then_some(value)
+}
+
+fn collect_texts(value: &Value, depth: usize, texts: &mut Vec<String>) {
+    if depth == 0 {
+        return;
+    }
+    match value {
+        Value::String(text) => {
+            if let Some(inner) = unfolded(text) {
+                collect_texts(&inner, depth - 1, texts);
+            }
+            texts.push(text.clone());
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, depth - 1, texts)),
+        Value::Object(fields) => fields.values().for_each(|item| collect_texts(item, depth - 1, texts)),
+        _ => {}
+    }
+}
+
+/// The words of the one who knew the reason: the innermost message of errors within errors.
+fn innermost_message(value: &Value, depth: usize) -> Option<String> {
+    if depth == 0 {
+        return None;
+    }
+    match value {
+        Value::String(text) => unfolded(text)
+            .and_then(|inner| innermost_message(&inner, depth - 1))
+            .or_else(|| (!text.trim().is_empty()).then(|| text.clone())),
+        Value::Array(items) => items.iter().find_map(|item| innermost_message(item, depth - 1)),
+        Value::Object(fields) => [
+            "metadata", "raw", "error", "errors", "message", "detail", "msg", "title",
+        ]
+        .iter()
+        .filter_map(|key| fields.get(*key))
+        .find_map(|inner| innermost_message(inner, depth - 1)),
+        _ => None,
+    }
+}
+
+/// `code` or `status` of an error, as a number or its digits.
+fn status_of(value: &Value, depth: usize) -> Option<u16> {
+    if depth == 0 {
+        return None;
+    }
+    let fields = match value {
+        Value::Array(items) => items.first()?.as_object()?,
+        value => value.as_object()?,
+    };
+    let own = ["code", "status", "status_code"]
+        .iter()
+        .find_map(|key| match fields.get(*key)? {
+            Value::Number(number) => number.as_u64().and_then(|number| u16::try_from(number).ok()),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        });
+    own.filter(|status| (400..600).contains(status))
+        .or_else(|| fields.get("error").and_then(|error| status_of(error, depth - 1)))
+}
+
+/// The status that a named type of error stands for, where a stream tells no number.
+fn status_by_type(wording: &str) -> Option<u16> {
+    const TYPES: [(&str, u16); 12] = [
+        ("overloaded_error", 529),
+        ("rate_limit_error", 429),
+        ("authentication_error", 401),
+        ("permission_error", 403),
+        ("billing_error", 402),
+        ("not_found_error", 404),
+        ("timeout_error", 408),
+        ("invalid_request_error", 400),
+        ("request_too_large", 413),
+        ("api_error", 500),
+        ("server_error", 500),
+        ("overloaded", 529),
+    ];
+    TYPES
+        .iter()
+        .find(|(name, _)| wording.contains(name))
+        .map(|(_, status)| *status)
+}
+
+/// How long an error asks to wait: a router in `metadata`, another vendor among `details`, as `"34.5s"`.
+fn retry_after_of(value: &Value) -> Option<Duration> {
+    let value = value.get(0).unwrap_or(value);
+    let error = value.get("error").unwrap_or(value);
+    let metadata = error
+        .get("metadata")
+        .and_then(|metadata| metadata.get("retry_after_seconds"));
+    let mut details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    let seconds = metadata.or_else(|| details.find_map(|detail| detail.get("retryDelay")))?;
+    let seconds = seconds.as_f64().or_else(|| {
+        let text = seconds.as_str()?.trim();
+        text.strip_suffix('s').unwrap_or(text).parse().ok()
+    })?;
+    Some(retry::clamped(seconds))
+}
+
+/// The size of the context: a field of its own, or the number that the sentence names as the maximum.
+fn context_tokens_of(value: &Value, wording: &str) -> Option<u64> {
+    let field = ["/error/n_ctx", "/n_ctx", "/error/context_length"]
+        .iter()
+        .find_map(|pointer| value.pointer(pointer)?.as_u64());
+    field.or_else(|| {
+        const AFTER: [&str; 7] = [
+            "context length is ",
+            "context length of ",
+            "context length of only ",
+            "context size (",
+            "context window of ",
+            "number of tokens allowed (",
+            "> ",
+        ];
+        AFTER.iter().find_map(|lead| {
+            let rest = &wording[wording.find(lead)? + lead.len()..];
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..digits].parse().ok()
+        })
+    })
+}
+
+/// The title of a page, where a text is one.
+pub(super) fn html_title(body: &str) -> Option<String> {
+    let start = body.trim_start().get(..256).unwrap_or(body.trim_start()).to_lowercase();
+    if !(start.starts_with("<!doctype html") || start.starts_with("<html") || start.contains("<html")) {
+        return None;
+    }
+    // ASCII lower case keeps every byte where it was.
+    let lower = body.to_ascii_lowercase();
+    let title = lower.find("<title>").and_then(|open| {
+        let from = open + "<title>".len();
+        let to = from + lower[from..].find("</title>")?;
+        Some(one_line(&body[from..to]))
+    });
+    Some(title.unwrap_or_else(|| "untitled".to_owned()))
+}
+
+/// A provider's words made fit for a message: one line, without control characters, of bounded length.
+pub(super) fn one_line(text: &str) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let words: Vec<&str> = clean.split_whitespace().collect();
+    let line = words.join(" ");
+    if line.chars().count() <= PROVIDER_QUOTE_CHARS_MAX {
+        return line.trim_end_matches('.').to_owned();
+    }
+    let cut: String = line.chars().take(PROVIDER_QUOTE_CHARS_MAX).collect();
+    format!("{cut}…")
+}
+
+/// `host:port` of a base URL.
+pub(super) fn peer(url: &str) -> String {
+    let Ok(parsed) = reqwest::Url::parse(url) else {
+        return without_credentials(url);
+    };
+    match (parsed.host_str(), parsed.port_or_known_default()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        _ => without_credentials(url),
+    }
+}
+
+/// A URL as it may be shown: without a user name and a password in it, and without a query.
+pub(super) fn without_credentials(url: &str) -> String {
+    let Ok(mut parsed) = reqwest::Url::parse(url) else {
+        return "the configured `url`".to_owned();
+    };
+    // These fail only for URLs that can hold neither.
+    let _ = parsed.set_username("");
+    let _ = parsed.set_password(None);
+    parsed.set_query(None);
+    parsed.as_str().trim_end_matches('/').to_owned()
+}
+
+/// What mends a refused key, or one that is missing.
+fn key_advice(settings: &ProviderSettings) -> String {
+    let place = key_place(settings);
+    match (settings.name, &settings.api_key) {
+        // Most local servers want none, and this one was sent none.
+        (ProviderName::Local, None) => format!("this server wants a key: set {place}"),
+        _ => format!("run `tool init` again, or set {place}"),
+    }
+}
+
+fn key_place(settings: &ProviderSettings) -> String {
+    use tool_config::Api;
+    let variable = match (settings.name, settings.api) {
+        (ProviderName::Router, _) => "ROUTER_API_KEY",
+        (ProviderName::Local, _) => return "`api_key` under `[providers.local]` in ~/.tool/config.toml".to_owned(),
+        (ProviderName::Hosted, Api::Chat) => "VENDOR_B_API_KEY",
+        (ProviderName::Hosted, Api::GenerateContent) => "VENDOR_C_API_KEY",
+        (ProviderName::Hosted, _) => "HOSTED_API_KEY",
+    };
+    format!("{variable} in the environment")
+}
+
+#[cfg(test)]
+mod unit {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_within_errors_are_unfolded_up_to_a_bound() {
+        let nested =
+            |levels: usize| (0..levels).fold(json!({"message": "the innermost"}), |inner, _| json!({"error": inner}));
+        assert_eq!(Failure::from_value(Some(400), &nested(3)).said, "the innermost");
+        assert_ne!(
+            Failure::from_value(Some(400), &nested(4 * ERROR_NESTING_MAX)).said,
+            "the innermost"
+        );
+    }
+}

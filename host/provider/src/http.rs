@@ -1,0 +1,613 @@
+//! The transport: the only place of the engine that opens outbound connections.
+//!
+//! It owns sockets, time and retries, for every wire alike, and nothing of a wire's form. A request is tried again
+//! only before its first output. Cancellation drops the connection at once, wherever the exchange stands. Redirects
+//! are never followed, loopback is never reached through a proxy, and the key goes into one header and nowhere else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::error::Error as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::stream;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use reqwest::{Client, Method, NoProxy, Proxy, RequestBuilder, Response, Url};
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::body::{Body, Tap};
+use super::context_size::{cut_in_silence, discover, too_long};
+use super::failure::{Class, Failure, codes, one_line, without_credentials};
+use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
+use super::redact::{Shield, scrubbed};
+use super::wire::{Progress, Wire};
+use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry};
+use crate::limits;
+use tool_config::ProviderSettings;
+use tool_core::api::Problem;
+
+/// How often one request may be changed to what the server accepts.
+const ADAPTATIONS_MAX: u32 = 3;
+
+/// A provider that is reached over HTTP.
+pub(super) struct HttpProvider {
+    settings: ProviderSettings,
+    options: Options,
+    wire: Box<dyn Wire>,
+    client: Client,
+    check: ReceiverCheck,
+    /// See [`Provider::context_tokens`].
+    context: OnceCell<Option<u64>>,
+    /// Set by a probe.
+    tap: Option<Tap>,
+    /// True once the user was told that prompt and context do not fit together.
+    alarmed: AtomicBool,
+}
+
+impl HttpProvider {
+    pub(super) fn new(
+        settings: &ProviderSettings,
+        options: &Options,
+        wire: Box<dyn Wire>,
+        check: ReceiverCheck,
+    ) -> Result<Self, Problem> {
+        let provider = Self {
+            client: client(settings, &options.environment, &check)?,
+            check,
+            settings: settings.clone(),
+            options: Options {
+                first_byte: settings.patience.first_byte.unwrap_or(options.first_byte),
+                idle: settings.patience.idle.unwrap_or(options.idle),
+                ..options.clone()
+            },
+            wire,
+            context: OnceCell::new(),
+            tap: None,
+            alarmed: AtomicBool::new(false),
+        };
+        // Better now than at the first request.
+        provider.headers()?;
+        Ok(provider)
+    }
+
+    /// A request to a path below the base URL, with the key.
+    pub(super) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Problem> {
+        self.request_to(method, &format!("{}{path}", self.settings.url.trim_end_matches('/')))
+    }
+
+    /// A request to an address of the same server, with the key.
+    pub(super) fn request_to(&self, method: Method, url: &str) -> Result<RequestBuilder, Problem> {
+        Ok(self.client.request(method, url).headers(self.headers()?))
+    }
+
+    pub(super) fn wire(&self) -> &dyn Wire {
+        self.wire.as_ref()
+    }
+
+    pub(super) fn settings(&self) -> &ProviderSettings {
+        &self.settings
+    }
+
+    /// True once something was sent to a server on this machine without knowing which user receives it.
+    pub(super) fn receiver_is_unknown(&self) -> bool {
+        self.check.is_unknown()
+    }
+
+    /// This provider, its answers' frames kept where a probe looks at them.
+    pub(super) fn tapped(self, tap: Tap) -> Self {
+        Self { tap: Some(tap), ..self }
+    }
+
+    /// The sentence as a notice, unless the user was told already.
+    fn alarm(&self, sentence: Option<String>) -> Option<ProviderEvent> {
+        let sentence = sentence?;
+        let first = !self.alarmed.swap(true, Ordering::Relaxed);
+        first.then_some(ProviderEvent::Notice(sentence))
+    }
+
+    fn headers(&self) -> Result<HeaderMap, Problem> {
+        let key = self.settings.api_key.as_ref().map(|key| key.expose().trim());
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.wire.headers(key.filter(|key| !key.is_empty())) {
+            let mut value = HeaderValue::from_str(&value).map_err(|_| unusable_key(&self.settings))?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("tool/", env!("CARGO_PKG_VERSION"))),
+        );
+        Ok(headers)
+    }
+}
+
+impl Provider for HttpProvider {
+    fn name(&self) -> &'static str {
+        self.settings.name.name()
+    }
+
+    fn model(&self) -> &str {
+        &self.settings.model
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+        let mut exchange = Exchange {
+            provider: self,
+            request,
+            cancel,
+            ready: VecDeque::new(),
+            shield: Shield::new(&self.settings),
+            phase: Phase::Send,
+            attempt: 1,
+            adaptations: 0,
+            put_out: false,
+        };
+        if let Some(context) = self.context.get().copied().flatten() {
+            let notice = self.alarm(too_long(request.estimated_tokens(), context));
+            exchange.ready.extend(notice.map(Ok));
+        }
+        Box::pin(stream::unfold(exchange, |mut exchange| async move {
+            let item = exchange.next().await?;
+            Some((item, exchange))
+        }))
+    }
+
+    fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
+        Box::pin(async { *self.context.get_or_init(|| discover(self)).await })
+    }
+}
+
+/// One request with all its attempts.
+struct Exchange<'a> {
+    provider: &'a HttpProvider,
+    request: Request<'a>,
+    cancel: CancellationToken,
+    ready: VecDeque<Result<ProviderEvent, ProviderError>>,
+    shield: Shield,
+    phase: Phase<'a>,
+    /// From 1.
+    attempt: u32,
+    adaptations: u32,
+    /// True once anything of the answer went out: from then on nothing is tried again.
+    put_out: bool,
+}
+
+enum Phase<'a> {
+    Send,
+    Wait(Duration),
+    Read(Box<Reading<'a>>),
+    Over,
+}
+
+/// An answer that is being read.
+struct Reading<'a> {
+    response: Response,
+    body: Body<'a>,
+    first_byte_until: Instant,
+    last_frame: Instant,
+}
+
+impl Exchange<'_> {
+    async fn next(&mut self) -> Option<Result<ProviderEvent, ProviderError>> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Some(item);
+            }
+            if matches!(self.phase, Phase::Over) {
+                return None;
+            }
+            let cancel = self.cancel.clone();
+            let step = tokio::select! {
+                biased;
+                () = cancel.cancelled() => {
+                    // Drops the response, and with it the connection.
+                    self.phase = Phase::Over;
+                    return Some(Err(ProviderError::Cancelled));
+                }
+                step = self.step() => step,
+            };
+            if let Err(failure) = step {
+                self.fail(&failure);
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), Failure> {
+        match &mut self.phase {
+            Phase::Send => {
+                let reading = send(self.provider, self.request).await?;
+                self.phase = Phase::Read(Box::new(reading));
+            }
+            Phase::Wait(wait) => {
+                sleep(*wait).await;
+                self.phase = Phase::Send;
+            }
+            Phase::Read(reading) => {
+                let mut events = Vec::new();
+                let result = reading.advance(&mut events, self.provider.options.idle).await;
+                if result.is_err() && (self.put_out || !events.is_empty()) {
+                    reading.body.salvage(&mut events);
+                }
+                self.put_out |= !events.is_empty();
+                self.ready_with_alarm(events);
+                if result? {
+                    self.phase = Phase::Over;
+                }
+            }
+            Phase::Over => {}
+        }
+        Ok(())
+    }
+
+    fn ready_with_alarm(&mut self, events: Vec<ProviderEvent>) {
+        for event in joined(events) {
+            let event = match event {
+                ProviderEvent::Notice(said) => ProviderEvent::Notice(scrubbed(&said, &self.provider.settings)),
+                event => event,
+            };
+            let sentence = match &event {
+                ProviderEvent::Usage(usage) => cut_in_silence(self.request.estimated_tokens(), usage),
+                _ => None,
+            };
+            self.ready.extend(self.shield.pass(event).into_iter().map(Ok));
+            self.ready.extend(self.provider.alarm(sentence).map(Ok));
+        }
+    }
+
+    /// Decides what follows a failure: the request again, later or changed, or its end.
+    fn fail(&mut self, failure: &Failure) {
+        let settings = &self.provider.settings;
+        if !self.put_out && self.adaptations < ADAPTATIONS_MAX && self.provider.wire.adapt(failure) {
+            self.adaptations += 1;
+            self.phase = Phase::Send;
+            return;
+        }
+        let wait = retry::delay(failure, self.attempt, self.provider.options.retry_base, jitter());
+        match wait.filter(|_| !self.put_out) {
+            Some(wait) => {
+                self.attempt += 1;
+                self.ready.push_back(Ok(ProviderEvent::Waiting {
+                    reason: format!(
+                        "{}; trying again in {} (attempt {} of {})",
+                        failure.reason(settings),
+                        seconds(wait),
+                        self.attempt,
+                        limits::PROVIDER_ATTEMPTS_MAX
+                    ),
+                }));
+                self.phase = Phase::Wait(wait);
+            }
+            None => {
+                let problem = failure.problem(settings, self.request.estimated_tokens());
+                tracing::debug!(code = problem.code, message = problem.message, "a request failed");
+                self.ready.extend(self.shield.end().into_iter().map(Ok));
+                self.ready.push_back(Err(ProviderError::Failed(problem)));
+                self.phase = Phase::Over;
+            }
+        }
+    }
+}
+
+/// Pieces of text that came together as one, so that what each costs further on is paid once.
+fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
+    let mut joined: Vec<ProviderEvent> = Vec::new();
+    for event in events {
+        match (joined.last_mut(), event) {
+            (Some(ProviderEvent::Text(text)), ProviderEvent::Text(more))
+            | (Some(ProviderEvent::Reasoning(text)), ProviderEvent::Reasoning(more)) => text.push_str(&more),
+            (_, event) => joined.push(event),
+        }
+    }
+    joined
+}
+
+/// Sends a request and reads the head of the answer.
+async fn send<'a>(provider: &'a HttpProvider, request: Request<'a>) -> Result<Reading<'a>, Failure> {
+    let first_byte_until = Instant::now() + provider.options.first_byte;
+    let builder = provider
+        .request(Method::POST, &provider.wire.path())
+        .map_err(|problem| Failure::new(Class::Rejected, problem.message))?
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "text/event-stream")
+        .body(provider.wire.body(&request).to_string());
+    let response = match timeout_at(first_byte_until, builder.send()).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return Err(from_transport(&error)),
+        Err(_) => return Err(silence("no answer", provider.options.first_byte)),
+    };
+    let response = refuse_failures(response).await?;
+    let media_type = header(&response, CONTENT_TYPE.as_str())
+        .unwrap_or_default()
+        .to_lowercase();
+    if media_type.starts_with("text/html") {
+        return Err(not_events(response).await);
+    }
+    Ok(Reading {
+        response,
+        body: Body::new(provider.wire.decoder(request), &media_type, provider.tap.clone()),
+        first_byte_until,
+        last_frame: Instant::now(),
+    })
+}
+
+impl Reading<'_> {
+    /// Reads on. True where the answer is over.
+    async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, Failure> {
+        let closing = self.body.progress() == Progress::Closing;
+        let until = match self.body.bytes() {
+            _ if closing => self.last_frame + limits::seconds(limits::PROVIDER_CLOSING_SECONDS_MAX),
+            0 => self.first_byte_until,
+            _ => Instant::now() + idle,
+        };
+        match timeout_at(until, self.response.chunk()).await {
+            Ok(Ok(Some(chunk))) => {
+                let frames = self.body.frames();
+                let over = self.body.take(&chunk, events)?;
+                if self.body.frames() > frames {
+                    self.last_frame = Instant::now();
+                }
+                Ok(over)
+            }
+            Ok(Ok(None)) => self.body.finish(events).map(|()| true),
+            // It has ended by its own account; how the connection ends says nothing any more.
+            _ if closing => self.body.finish(events).map(|()| true),
+            Ok(Err(error)) => Err(from_transport(&error)),
+            Err(_) => Err(silence("silence within the answer", idle)),
+        }
+    }
+}
+
+async fn not_events(response: Response) -> Failure {
+    let status = response.status().as_u16();
+    Failure::not_a_stream(status, &capped_body(response).await)
+}
+
+/// Passes an answer with success on; everything else is a failure, its body read up to a bound.
+async fn refuse_failures(response: Response) -> Result<Response, Failure> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    if status.is_redirection() {
+        let to = header(&response, LOCATION.as_str()).unwrap_or_default();
+        return Err(Failure {
+            status: Some(status.as_u16()),
+            ..Failure::new(Class::Redirect, format!("to {}", without_credentials(&one_line(&to))))
+        });
+    }
+    let wait = retry::retry_after(
+        header(&response, "retry-after").as_deref(),
+        header(&response, "retry-after-ms").as_deref(),
+        chrono::Utc::now(),
+    );
+    let body = capped_body(response).await;
+    Err(Failure::from_answer(status.as_u16(), &body, wait))
+}
+
+/// As much of a body as an error needs, and no longer than that takes.
+pub(super) async fn capped_body(mut response: Response) -> String {
+    let mut body = Vec::new();
+    let until = Instant::now() + limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX);
+    while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
+        let room = limits::PROVIDER_ERROR_BYTES_MAX - body.len();
+        body.extend_from_slice(&chunk[..room.min(chunk.len())]);
+        if body.len() == limits::PROVIDER_ERROR_BYTES_MAX {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+fn header(response: &Response, name: &str) -> Option<String> {
+    let value = response.headers().get(name)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+fn silence(what: &str, bound: Duration) -> Failure {
+    Failure::new(Class::Timeout, format!("{what} for {}", seconds(bound)))
+}
+
+fn seconds(wait: Duration) -> String {
+    match wait.as_millis() {
+        milliseconds if milliseconds % 1000 == 0 => format!("{} s", milliseconds / 1000),
+        _ => format!("{:.1} s", wait.as_secs_f64()),
+    }
+}
+
+/// What went wrong below HTTP. The URL is taken out of the words, since it may hold a password.
+pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
+    let mut causes = Vec::new();
+    let mut refused = false;
+    let mut next = error.source();
+    while let Some(cause) = next {
+        if let Some(other) = cause.downcast_ref::<OtherUser>() {
+            return Failure::new(Class::OtherUser, other.to_string());
+        }
+        if cause.is::<BrokenConnection>() {
+            return Failure::new(Class::Broken, BrokenConnection.to_string());
+        }
+        refused |= cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    let said = one_line(causes.last().map_or("no reason given", String::as_str));
+    let class = if refused {
+        Class::Refused
+    } else if error.is_connect() {
+        Class::Unreachable
+    } else if causes.iter().any(|cause| cause.contains("invalid HTTP")) {
+        return Failure::new(Class::NotAServer, "something that is not HTTP");
+    } else {
+        // The words are those of a library about its own workings: for the log, not for the user.
+        tracing::debug!(said, "the connection to the provider broke off");
+        return Failure::new(Class::Broken, "the connection broke off");
+    };
+    Failure::new(class, said)
+}
+
+fn unusable_key(settings: &ProviderSettings) -> Problem {
+    Problem::new(
+        codes::SETTINGS,
+        format!(
+            "The API key of the provider {} holds characters that no key has",
+            settings.name.name()
+        ),
+    )
+    .with_hint("run `tool init` again, and paste the key without line breaks")
+}
+
+/// Anything in 0 to 1; nothing secret hangs on it.
+fn jitter() -> f64 {
+    use std::hash::{BuildHasher, Hasher};
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+}
+
+/// Makes TLS possible in this process. Every client needs it before it is made.
+pub fn use_crypto() {
+    static CRYPTO: Once = Once::new();
+    // Fails only where somebody has installed one already, which serves as well.
+    CRYPTO.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+fn client(
+    settings: &ProviderSettings,
+    environment: &BTreeMap<String, String>,
+    check: &ReceiverCheck,
+) -> Result<Client, Problem> {
+    use_crypto();
+    let invalid = |reason: String| {
+        Problem::new(
+            codes::SETTINGS,
+            format!("The provider {} cannot be used: {reason}", settings.name.name()),
+        )
+        .with_hint("set `url` to an address such as http://127.0.0.1:1234/v1")
+    };
+    let url = Url::parse(&settings.url).map_err(|error| invalid(format!("its `url` is not valid ({error})")))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(invalid("its `url` must start with http:// or https://".to_owned()));
+    }
+    let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .connector_layer(ReceiverLayer(check.clone()))
+        .connect_timeout(limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX));
+    if is_loopback(&url) && url.scheme() == "http" {
+        // A new connection costs 0.1 ms here. On a kept one many a small server lets each answer wait for 40 ms: it
+        // holds the body back until the head is confirmed, which the system puts off on a connection that talks.
+        builder = builder.pool_max_idle_per_host(0);
+    }
+    if !is_loopback(&url) {
+        for proxy in proxies(environment).map_err(invalid)? {
+            builder = builder.proxy(proxy);
+        }
+    }
+    if url.scheme() == "http" && environment_proxy(environment, &["http_proxy", "all_proxy"]).is_none() {
+        // No TLS will be spoken, so a machine without certificates is fine.
+        builder = builder.tls_certs_only([]);
+    }
+    builder
+        .build()
+        .map_err(|error| invalid(one_line(&error.without_url().to_string())))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// The value of the first of some variables, lower case first, as curl does it.
+fn environment_proxy<'e>(environment: &'e BTreeMap<String, String>, names: &[&str]) -> Option<&'e str> {
+    let spelled = names.iter().flat_map(|name| [(*name).to_owned(), name.to_uppercase()]);
+    spelled
+        .filter_map(|name| environment.get(&name))
+        .map(|value| value.trim())
+        .find(|value| !value.is_empty())
+}
+
+fn proxies(environment: &BTreeMap<String, String>) -> Result<Vec<Proxy>, String> {
+    let except = environment_proxy(environment, &["no_proxy"]).and_then(NoProxy::from_string);
+    let mut proxies = Vec::new();
+    if let Some(url) = environment_proxy(environment, &["http_proxy", "all_proxy"]) {
+        proxies.push(Proxy::http(url));
+    }
+    if let Some(url) = environment_proxy(environment, &["https_proxy", "all_proxy"]) {
+        proxies.push(Proxy::https(url));
+    }
+    proxies
+        .into_iter()
+        .map(|proxy| match proxy {
+            Ok(proxy) => Ok(proxy.no_proxy(except.clone())),
+            Err(_) => Err("a proxy of the environment is not a valid address".to_owned()),
+        })
+        .collect()
+}
+
+/// Sends a request that is answered at once and whole, within `bound`.
+pub(super) async fn fetch(builder: RequestBuilder, bound: Duration) -> Result<String, Failure> {
+    let exchange = async {
+        let response = builder.send().await.map_err(|error| from_transport(&error))?;
+        let mut response = refuse_failures(response).await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| from_transport(&error))? {
+            body.extend_from_slice(&chunk);
+            if body.len() > limits::SSE_FRAME_BYTES_MAX {
+                return Err(Failure::new(Class::Protocol, "the list is too long"));
+            }
+        }
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    };
+    match timeout(bound, exchange).await {
+        Ok(result) => result,
+        Err(_) => Err(silence("no answer", bound)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn loopback_is_recognised_in_every_spelling() {
+        for (url, expected) in [
+            ("http://127.0.0.1:1234/v1", true),
+            ("http://127.8.9.1", true),
+            ("http://[::1]:1234", true),
+            ("http://localhost:1234/v1", true),
+            ("http://model.localhost", true),
+            ("http://192.168.1.4", false),
+            ("https://localhost.example.com", false),
+        ] {
+            assert_eq!(
+                is_loopback(&Url::parse(url).expect("the URL is valid")),
+                expected,
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn proxies_come_from_the_given_environment_only() {
+        let count = |pairs: &[(&str, &str)]| proxies(&environment(pairs)).map(|proxies| proxies.len());
+        assert_eq!(count(&[]), Ok(0));
+        assert_eq!(count(&[("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", "x")]), Ok(1));
+        assert_eq!(count(&[("all_proxy", "http://proxy:3128")]), Ok(2));
+        assert!(count(&[("https_proxy", "http://[")]).is_err());
+    }
+}

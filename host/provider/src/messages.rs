@@ -1,0 +1,518 @@
+//! The Messages wire: `hosted` by default.
+//!
+//! Content comes in numbered blocks; they go back in the next request as they came, thinking and its signatures byte
+//! for byte. The parts of a request that stay the same are marked for the provider's cache. No sockets, no time.
+
+mod plain;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+
+use self::plain::Piece;
+use super::failure::{Class, Failure};
+use super::sse::Frame;
+use super::wire::{Decoder, Progress, Wire, completed, count};
+use super::{DATA_RULE, LabelMark, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
+use crate::limits::{MESSAGES_OUTPUT_TOKENS, PROVIDER_CALLS_MAX};
+use tool_config::ProviderSettings;
+
+/// The version of the wire that this module speaks.
+const VERSION: &str = "2023-06-01";
+
+/// The wire, bound to a model.
+pub(super) struct MessagesWire {
+    model: String,
+    /// The most output tokens that the model takes, as far as it has said.
+    output_tokens: AtomicU32,
+}
+
+impl MessagesWire {
+    pub(super) fn new(settings: &ProviderSettings) -> Self {
+        Self {
+            model: settings.model.clone(),
+            output_tokens: AtomicU32::new(u32::MAX),
+        }
+    }
+}
+
+impl Wire for MessagesWire {
+    fn path(&self) -> String {
+        "/v1/messages".to_owned()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/v1/models?limit=1000"
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        let mut headers = vec![("anthropic-version", VERSION.to_owned())];
+        headers.extend(key.map(|key| ("x-api-key", key.to_owned())));
+        headers
+    }
+
+    fn body(&self, request: &Request<'_>) -> Value {
+        let wanted = request.max_tokens.unwrap_or(MESSAGES_OUTPUT_TOKENS);
+        let mut body = json!({
+            "model": self.model,
+            "max_tokens": wanted.min(self.output_tokens.load(Ordering::Relaxed)),
+            "stream": true,
+            "system": system(request),
+            "messages": messages(request.messages, request.mark),
+        });
+        if !request.tools.is_empty() {
+            body["tools"] = tools(request);
+        }
+        body
+    }
+
+    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+        Box::new(MessagesDecoder::new(request))
+    }
+
+    /// An older model says `max_tokens: 32000 > 8192, which is the maximum`.
+    fn adapt(&self, failure: &Failure) -> bool {
+        let Some((_, rest)) = failure.said.split_once("max_tokens: ") else {
+            return false;
+        };
+        let maximum = rest.split_once("> ").map(|(_, rest)| {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..digits].parse()
+        });
+        match maximum {
+            Some(Ok(maximum)) => self.output_tokens.swap(maximum, Ordering::Relaxed) != maximum,
+            _ => false,
+        }
+    }
+}
+
+/// At most four marks are allowed: one each for tools and instructions, two for the conversation.
+fn cache_until(block: &mut Value) {
+    block["cache_control"] = json!({"type": "ephemeral"});
+}
+
+fn system(request: &Request<'_>) -> Value {
+    let text = match request.tools.is_empty() {
+        true => request.system.to_owned(),
+        false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
+    };
+    // The wire refuses an empty text.
+    if text.trim().is_empty() {
+        return json!([]);
+    }
+    let mut block = json!({"type": "text", "text": text});
+    cache_until(&mut block);
+    json!([block])
+}
+
+fn tools(request: &Request<'_>) -> Value {
+    let specs = request.tools.iter().map(|spec| {
+        json!({
+            "name": spec.name,
+            "description": spec.description,
+            "input_schema": schema::parameters(&spec.parameters),
+        })
+    });
+    let mut tools: Vec<Value> = specs.collect();
+    tools.last_mut().into_iter().for_each(cache_until);
+    tools.into()
+}
+
+fn messages(messages: &[Message], mark: LabelMark) -> Value {
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in messages {
+        let (role, blocks) = match message {
+            Message::User { text } => ("user", text_block(text)),
+            Message::Assistant {
+                text,
+                tool_calls,
+                opaque,
+            } => ("assistant", assistant(text, tool_calls, opaque)),
+            Message::ToolResults { results } => {
+                let blocks = results.iter().map(|result| {
+                    json!({
+                        "type": "tool_result",
+                        "tool_use_id": result.call_id,
+                        "content": result.labelled(mark),
+                        "is_error": result.is_error,
+                    })
+                });
+                ("user", blocks.collect())
+            }
+        };
+        match turns.last_mut() {
+            _ if blocks.is_empty() => {}
+            // Roles alternate: results and what the user says after them are one message.
+            Some((last, content)) if *last == role => content.extend(blocks),
+            _ => turns.push((role, blocks)),
+        }
+    }
+    if let Some(("assistant", blocks)) = turns.last_mut().map(|(role, blocks)| (*role, blocks)) {
+        trim_end(blocks);
+    }
+    // The end of this request is the beginning of the next; the one before is found from there.
+    let from_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2);
+    from_user
+        .filter_map(|(_, blocks)| blocks.last_mut())
+        .for_each(cache_until);
+    let turns = turns
+        .into_iter()
+        .map(|(role, content)| json!({"role": role, "content": content}));
+    turns.collect()
+}
+
+/// What the model is to go on with must not end in white space, which the wire refuses.
+fn trim_end(blocks: &mut Vec<Value>) {
+    let Some(text) = blocks
+        .last()
+        .filter(|last| last["type"] == "text")
+        .and_then(|last| last["text"].as_str())
+    else {
+        return;
+    };
+    match text.trim_end().to_owned() {
+        text if text.is_empty() => drop(blocks.pop()),
+        text => {
+            let last = blocks.last_mut().expect("its text was just read");
+            last["text"] = text.into();
+        }
+    }
+}
+
+fn text_block(text: &str) -> Vec<Value> {
+    match text.trim().is_empty() {
+        true => Vec::new(),
+        false => vec![json!({"type": "text", "text": text})],
+    }
+}
+
+/// The blocks as they came, where they did; else what the conversation says.
+fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
+    if let Some(blocks) = opaque["content"].as_array() {
+        return blocks.clone();
+    }
+    let uses = calls.iter().map(|call| {
+        let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": object_or_empty(input)})
+    });
+    text_block(text).into_iter().chain(uses).collect()
+}
+
+/// The wire takes back nothing but an object, whatever the model wrote; the tool's answer says what was wrong.
+fn object_or_empty(input: Value) -> Value {
+    if input.is_object() { input } else { json!({}) }
+}
+
+/// The state of one answer.
+struct MessagesDecoder<'a> {
+    request: Request<'a>,
+    /// In the order in which they began.
+    blocks: Vec<Block>,
+    /// Where the block of an index stands; a proxy may use an index again once its block has ended.
+    at: BTreeMap<u64, usize>,
+    /// Tool calls among the blocks.
+    calls: usize,
+    stop: Option<StopReason>,
+    ended: bool,
+    input_tokens: u64,
+    cache_read: u64,
+    cache_creation: u64,
+    output_tokens: u64,
+    counted: bool,
+    /// What came of the answer, thinking and arguments included.
+    output_bytes: usize,
+    /// See [`Decoder::kept_bytes`].
+    kept_bytes: usize,
+}
+
+/// A block as it goes back, and its arguments as far as they came.
+#[derive(Debug, Default)]
+struct Block {
+    value: Value,
+    arguments: String,
+}
+
+impl Block {
+    fn is(&self, kind: &str) -> bool {
+        self.value["type"] == kind
+    }
+
+    fn text(&self, key: &str) -> String {
+        self.value[key].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn append(&mut self, key: &str, more: &str) {
+        // In place: a text that is copied with each of its pieces costs the square of its length.
+        match &mut self.value[key] {
+            Value::String(text) => text.push_str(more),
+            other => *other = more.into(),
+        }
+    }
+
+    fn arguments(&self) -> String {
+        // Where no piece came, the input stands in the block's start; mostly it is `{}`.
+        match self.arguments.trim() {
+            "" => object_or_empty(self.value["input"].clone()).to_string(),
+            _ => self.arguments.clone(),
+        }
+    }
+
+    fn call(&self) -> ToolCall {
+        ToolCall {
+            id: self.text("id"),
+            name: self.text("name"),
+            arguments: self.arguments(),
+        }
+    }
+
+    /// What goes back: nothing for an empty text, which the wire refuses.
+    fn into_value(mut self) -> Option<Value> {
+        if self.is("text") && self.text("text").trim().is_empty() {
+            return None;
+        }
+        if self.is("tool_use") {
+            let input = serde_json::from_str(&self.arguments()).unwrap_or_default();
+            self.value["input"] = object_or_empty(input);
+        }
+        Some(self.value)
+    }
+}
+
+impl<'a> MessagesDecoder<'a> {
+    fn new(request: Request<'a>) -> Self {
+        Self {
+            request,
+            blocks: Vec::new(),
+            at: BTreeMap::new(),
+            calls: 0,
+            stop: None,
+            ended: false,
+            input_tokens: 0,
+            cache_read: 0,
+            cache_creation: 0,
+            output_tokens: 0,
+            counted: false,
+            output_bytes: 0,
+            kept_bytes: 0,
+        }
+    }
+
+    /// Counts are cumulative: a later one replaces an earlier one, and one that is left out or null changes nothing.
+    fn usage(&mut self, usage: &Value) {
+        let set = |field: &mut u64, key: &str| *field = usage.get(key).and_then(count).unwrap_or(*field);
+        self.counted |= usage.is_object();
+        set(&mut self.input_tokens, "input_tokens");
+        set(&mut self.cache_read, "cache_read_input_tokens");
+        set(&mut self.cache_creation, "cache_creation_input_tokens");
+        set(&mut self.output_tokens, "output_tokens");
+    }
+
+    fn begin(&mut self, index: u64, value: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let text = |key: &str| some_text(value[key].as_str().unwrap_or_default());
+        events.extend(text("thinking").map(ProviderEvent::Reasoning));
+        events.extend(text("text").map(ProviderEvent::Text));
+        self.at.insert(index, self.blocks.len());
+        self.blocks.push(Block {
+            // Only an object can grow.
+            value: if value.is_object() { value.clone() } else { json!({}) },
+            arguments: String::new(),
+        });
+        self.calls += usize::from(value["type"] == "tool_use");
+        match self.calls > PROVIDER_CALLS_MAX {
+            true => Err(Failure::too_many_calls()),
+            false => Ok(()),
+        }
+    }
+
+    fn delta(&mut self, index: u64, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let block = self.block(index)?;
+        let text = |key: &str| delta[key].as_str().unwrap_or_default();
+        let bytes = text("text").len() + text("thinking").len() + text("partial_json").len();
+        match delta["type"].as_str().unwrap_or_default() {
+            "text_delta" => {
+                block.append("text", text("text"));
+                events.extend(some_text(text("text")).map(ProviderEvent::Text));
+            }
+            "thinking_delta" => {
+                block.append("thinking", text("thinking"));
+                events.extend(some_text(text("thinking")).map(ProviderEvent::Reasoning));
+            }
+            "signature_delta" => block.append("signature", text("signature")),
+            "input_json_delta" => block.arguments.push_str(text("partial_json")),
+            _ => {}
+        }
+        self.output_bytes += bytes;
+        Ok(())
+    }
+
+    fn block(&mut self, index: u64) -> Result<&mut Block, Failure> {
+        let block = self.at.get(&index).and_then(|at| self.blocks.get_mut(*at));
+        block.ok_or_else(|| {
+            let said = format!("a piece of block {index}, which never began");
+            Failure::new(Class::Protocol, said)
+        })
+    }
+
+    /// The same as [`Self::delta`], for the usual piece.
+    fn piece(&mut self, piece: &Piece<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        self.block(piece.index)?.append("text", piece.text());
+        self.output_bytes += piece.text().len();
+        self.kept_bytes += piece.text().len();
+        events.extend(some_text(piece.text()).map(ProviderEvent::Text));
+        Ok(())
+    }
+
+    /// A server that does not stream sends the message whole.
+    fn whole(&mut self, message: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        for (index, block) in message["content"].as_array().into_iter().flatten().enumerate() {
+            self.output_bytes += block.to_string().len();
+            self.begin(index as u64, block, events)?;
+        }
+        self.usage(&message["usage"]);
+        self.take_stop(message["stop_reason"].as_str().unwrap_or_default());
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Gives every call an identifier that the wire takes back, in the call and in the block that goes back.
+    fn settle_ids(&mut self) {
+        let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
+        let calls = self.blocks.iter_mut().filter(|block| block.is("tool_use"));
+        for (number, block) in calls.enumerate() {
+            block.value["id"] = ids::unique(&block.text("id"), &mut used, round, number).into();
+        }
+    }
+
+    fn take_stop(&mut self, reason: &str) {
+        self.stop = Some(match reason {
+            "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+            "tool_use" => StopReason::ToolUse,
+            "pause_turn" => StopReason::Pause,
+            "refusal" => StopReason::Refusal,
+            _ => StopReason::EndTurn,
+        });
+    }
+}
+
+/// The events of the wire that hold JSON.
+fn is_known(event: &str) -> bool {
+    const KNOWN: [&str; 9] = [
+        "",
+        "message",
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    ];
+    KNOWN.contains(&event)
+}
+
+fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl Decoder for MessagesDecoder<'_> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let data = frame.data.trim();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(());
+        }
+        if let Some(piece) = Piece::read(data) {
+            return self.piece(&piece, events);
+        }
+        self.kept_bytes += data.len();
+        let event: Value = match serde_json::from_str(data) {
+            Ok(event) => event,
+            // An event of another type may hold anything.
+            Err(_) if !is_known(&frame.event) => return Ok(()),
+            Err(_) => return Err(Failure::from_stream_text(data)),
+        };
+        let index = event["index"].as_u64().unwrap_or_default();
+        match event["type"].as_str().unwrap_or(&frame.event) {
+            "message_start" => self.usage(&event["message"]["usage"]),
+            "message" => self.whole(&event, events)?,
+            "content_block_start" => self.begin(index, &event["content_block"], events)?,
+            "content_block_delta" => self.delta(index, &event["delta"], events)?,
+            "message_delta" => {
+                self.usage(&event["usage"]);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    self.take_stop(reason);
+                }
+            }
+            "message_stop" => self.ended = true,
+            "error" => return Err(Failure::from_value(None, &event)),
+            _ if event.get("error").is_some_and(Value::is_object) => return Err(Failure::from_value(None, &event)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        let (true, Some(stop)) = (self.ended, self.stop) else {
+            let class = if self.blocks.is_empty() && !self.counted {
+                Class::Empty
+            } else {
+                Class::Protocol
+            };
+            return Err(Failure::new(class, "the stream ended before the answer did"));
+        };
+        self.settle_ids();
+        let blocks = std::mem::take(&mut self.blocks);
+        let calls: Vec<ToolCall> = blocks
+            .iter()
+            .filter(|block| block.is("tool_use"))
+            .map(Block::call)
+            .collect();
+        let reason = match (stop, calls.is_empty()) {
+            (StopReason::ToolUse, true) => StopReason::EndTurn,
+            (StopReason::EndTurn, false) => StopReason::ToolUse,
+            (stop, _) => stop,
+        };
+        if reason == StopReason::ToolUse {
+            events.extend(calls.into_iter().map(ProviderEvent::ToolCall));
+        } else {
+            // Calls of an answer that was cut off, refused or paused are not whole.
+            events.extend(
+                calls
+                    .into_iter()
+                    .map(|ToolCall { name, arguments, .. }| ProviderEvent::CutOffCall { name, arguments }),
+            );
+        }
+        if self.counted {
+            let usage = Usage {
+                input_tokens: self.input_tokens + self.cache_read + self.cache_creation,
+                cached_tokens: self.cache_read,
+                output_tokens: self.output_tokens,
+                ..Usage::default()
+            };
+            let usage = completed(usage, &self.request, self.output_bytes);
+            events.push(ProviderEvent::Usage(usage));
+        }
+        let content: Vec<Value> = blocks.into_iter().filter_map(Block::into_value).collect();
+        let opaque = if content.is_empty() {
+            Value::Null
+        } else {
+            json!({"content": content})
+        };
+        events.push(ProviderEvent::Stop { reason, opaque });
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        match (self.ended, self.stop) {
+            (true, _) => Progress::Done,
+            _ => Progress::Open,
+        }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

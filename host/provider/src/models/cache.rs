@@ -1,0 +1,173 @@
+//! Remembers model lists for a few minutes, so that whoever asks often costs the provider nothing.
+//!
+//! A list belongs to an address and a key; of the key only a fingerprint is kept. A provider that cannot be asked has
+//! an empty list, and is asked again soon.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::models_with;
+use crate::Options;
+use crate::limits::{MODEL_CACHE_ENTRIES_MAX, MODEL_CACHE_FAILURE_SECONDS, MODEL_CACHE_SECONDS};
+use tool_config::{Api, ProviderSettings, Secret};
+
+/// The lists of some providers.
+#[derive(Debug, Default)]
+pub struct ModelCache {
+    slots: Mutex<HashMap<Key, Slot>>,
+    hasher: RandomState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    url: String,
+    api: Api,
+    fingerprint: u64,
+}
+
+/// One provider's list. Its lock is held while the provider is asked, so that many who ask at once ask it once.
+type Slot = Arc<tokio::sync::Mutex<Option<Entry>>>;
+
+#[derive(Debug, Clone)]
+struct Entry {
+    models: Vec<String>,
+    until: Instant,
+}
+
+impl ModelCache {
+    /// The models that the provider offers: discovered within 2 seconds, or remembered; none where it cannot be asked.
+    pub async fn of(&self, settings: &ProviderSettings) -> Vec<String> {
+        self.of_with(settings, &Options::default()).await
+    }
+
+    /// The same by way of a proxy, where the options name one.
+    pub async fn of_with(&self, settings: &ProviderSettings, options: &Options) -> Vec<String> {
+        let slot = self.slot(self.key(settings));
+        let mut entry = slot.lock().await;
+        if let Some(entry) = entry.as_ref().filter(|entry| Instant::now() < entry.until) {
+            return entry.models.clone();
+        }
+        let (models, seconds) = match models_with(settings, options).await {
+            Ok(models) => (models, MODEL_CACHE_SECONDS),
+            Err(problem) => {
+                tracing::debug!(code = problem.code, message = problem.message, "no model list");
+                (Vec::new(), MODEL_CACHE_FAILURE_SECONDS)
+            }
+        };
+        *entry = Some(Entry {
+            models: models.clone(),
+            until: Instant::now() + Duration::from_secs(seconds),
+        });
+        models
+    }
+
+    fn key(&self, settings: &ProviderSettings) -> Key {
+        Key {
+            url: settings.url.clone(),
+            api: settings.api,
+            fingerprint: self.hasher.hash_one(settings.api_key.as_ref().map(Secret::expose)),
+        }
+    }
+
+    fn slot(&self, key: Key) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if !slots.contains_key(&key) && slots.len() >= MODEL_CACHE_ENTRIES_MAX {
+            // Whoever waits on one of them keeps it until it has answered. Nobody has so many but by changing keys.
+            slots.clear();
+        }
+        Arc::clone(slots.entry(key).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{ModelServer, Script};
+    use tool_core::api::ProviderName;
+
+    fn settings(url: &str, key: &str) -> ProviderSettings {
+        ProviderSettings {
+            name: ProviderName::Local,
+            api: Api::Chat,
+            url: url.into(),
+            model: "tiny".into(),
+            api_key: Some(Secret::new(key)),
+            text_calls: false,
+            patience: tool_config::Patience::default(),
+            trust_loopback_user: None,
+        }
+    }
+
+    fn server() -> ModelServer {
+        let script = Script {
+            models: vec!["tiny".into(), "large".into()],
+            ..Script::new([])
+        };
+        ModelServer::start(script).expect("loopback has a free port")
+    }
+
+    /// Lets remembered lists grow old.
+    async fn age(cache: &ModelCache, seconds: u64) {
+        let slots: Vec<Slot> = {
+            let slots = cache.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.values().cloned().collect()
+        };
+        for slot in slots {
+            if let Some(entry) = slot.lock().await.as_mut() {
+                entry.until -= Duration::from_secs(seconds);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn models_are_asked_once_for_all_who_ask_and_again_after_minutes() {
+        let (server, cache) = (server(), ModelCache::default());
+        let settings = settings(&server.url(), "a-key-of-some-length");
+        let all = futures_util::future::join_all((0..5).map(|_| cache.of(&settings))).await;
+        assert!(all.iter().all(|models| models == &["tiny", "large"]), "{all:?}");
+        assert_eq!(server.lists().len(), 1);
+        age(&cache, MODEL_CACHE_SECONDS - 1).await;
+        cache.of(&settings).await;
+        assert_eq!(server.lists().len(), 1);
+        age(&cache, 1).await;
+        cache.of(&settings).await;
+        assert_eq!(server.lists().len(), 2);
+        assert!(!format!("{cache:?}").contains("a-key-of-some-length"));
+    }
+
+    #[tokio::test]
+    async fn models_of_another_key_are_another_list() {
+        let (server, cache) = (server(), ModelCache::default());
+        cache.of(&settings(&server.url(), "one")).await;
+        cache.of(&settings(&server.url(), "two")).await;
+        assert_eq!(server.lists().len(), 2);
+        for number in 0..2 * MODEL_CACHE_ENTRIES_MAX {
+            cache.of(&settings("http://127.0.0.1:1/v1", &number.to_string())).await;
+        }
+        let slots = cache.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(slots.len() <= MODEL_CACHE_ENTRIES_MAX);
+    }
+
+    #[tokio::test]
+    async fn models_of_an_absent_server_are_none_and_it_is_asked_again_soon() {
+        let server = server();
+        let address = server.address();
+        drop(server);
+        let cache = ModelCache::default();
+        let settings = settings(&format!("http://{address}/v1"), "");
+        assert_eq!(cache.of(&settings).await, Vec::<String>::new());
+        let script = Script {
+            models: vec!["tiny".into()],
+            ..Script::new([])
+        };
+        let server = ModelServer::start_on(address, script).expect("the port is free again");
+        assert_eq!(cache.of(&settings).await, Vec::<String>::new());
+        age(&cache, MODEL_CACHE_FAILURE_SECONDS).await;
+        assert_eq!(cache.of(&settings).await, ["tiny"]);
+        assert_eq!(server.lists().len(), 1);
+    }
+}

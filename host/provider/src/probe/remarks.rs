@@ -1,0 +1,143 @@
+//! What is unusual about the frames of an answer that was read all the same. Pure, and wide awake: it looks at what
+//! the decoders quietly put right.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::sse::Frame;
+use tool_config::Api;
+
+/// For calls that were read out of text, because the configuration allows it.
+pub(super) const PRINTED: &str = "the model prints its calls as text; they are read out of it (`text_calls`)";
+
+/// The remarks on how an answer came, in no words of the server's.
+pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
+    let chunks = chunks(frames);
+    let whole = match api {
+        Api::Chat => choices(&chunks).any(|choice| choice.get("message").is_some()),
+        Api::Messages => chunks.iter().any(|chunk| chunk["type"] == "message"),
+        Api::GenerateContent | Api::Analyst => false,
+    };
+    let mut said = Vec::new();
+    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
+    note(whole, "it does not stream");
+    note(!chunks.iter().any(counts), "no token counts: they are estimated");
+    if api == Api::Chat {
+        let marked = frames.iter().any(|frame| frame.data.trim() == "[DONE]");
+        note(!marked && !whole, "no end mark: the finish reason ends the answer");
+        note(finish_reason(&chunks).is_none(), "no finish reason");
+    }
+    said
+}
+
+/// The remarks on the calls of an answer. Calls of generateContent come whole, and without identifiers by right.
+pub(super) fn of_calls(api: Api, frames: &[Frame]) -> Vec<&'static str> {
+    let chunks = chunks(frames);
+    match api {
+        Api::Chat => chat_calls(&chunks),
+        Api::Messages => messages_calls(&chunks),
+        Api::GenerateContent | Api::Analyst => vec![],
+    }
+}
+
+fn chunks(frames: &[Frame]) -> Vec<Value> {
+    let values = frames.iter().filter_map(|frame| serde_json::from_str(&frame.data).ok());
+    values.collect()
+}
+
+fn choices(chunks: &[Value]) -> impl Iterator<Item = &Value> {
+    chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0"))
+}
+
+fn finish_reason(chunks: &[Value]) -> Option<&str> {
+    choices(chunks)
+        .filter_map(|choice| choice["finish_reason"].as_str())
+        .last()
+}
+
+fn chat_calls(chunks: &[Value]) -> Vec<&'static str> {
+    let entries: Vec<&Value> = choices(chunks).flat_map(entries).collect();
+    let mut said = Vec::new();
+    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
+    note(
+        finish_reason(chunks) != Some("tool_calls"),
+        "calls under another finish reason",
+    );
+    let named: Vec<&Value> = entries
+        .iter()
+        .filter(|entry| has_text(&entry["function"]["name"]))
+        .copied()
+        .collect();
+    let ids: Vec<&str> = named
+        .iter()
+        .filter_map(|entry| entry["id"].as_str())
+        .filter(|id| !id.is_empty())
+        .collect();
+    note(ids.len() < named.len(), "calls without an identifier: one is made");
+    note(
+        ids.iter().collect::<HashSet<_>>().len() < ids.len(),
+        "calls that share an identifier",
+    );
+    let indices: HashSet<u64> = named.iter().filter_map(|entry| entry["index"].as_u64()).collect();
+    note(
+        indices.len() < named.len(),
+        "calls that their index does not tell apart",
+    );
+    let arguments: Vec<&Value> = entries.iter().map(|entry| &entry["function"]["arguments"]).collect();
+    let objects = arguments.iter().any(|value| value.is_object());
+    note(objects, "arguments as an object instead of its text");
+    note(
+        !objects && !arguments.iter().any(|value| has_text(value)),
+        "empty arguments: read as `{}`",
+    );
+    let text: String = arguments.iter().filter_map(|value| value.as_str()).collect();
+    note(
+        matches!(serde_json::from_str(&text), Ok(Value::String(_))),
+        "arguments encoded twice",
+    );
+    said
+}
+
+fn messages_calls(chunks: &[Value]) -> Vec<&'static str> {
+    let starts: Vec<&Value> = chunks
+        .iter()
+        .filter(|chunk| chunk["type"] == "content_block_start")
+        .collect();
+    let indices: HashSet<Option<u64>> = starts.iter().map(|start| start["index"].as_u64()).collect();
+    let mut calls = starts
+        .iter()
+        .filter(|start| start["content_block"]["type"] == "tool_use");
+    let mut said = Vec::new();
+    let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
+    note(indices.len() < starts.len(), "blocks that share an index");
+    let unnamed = calls.any(|start| !has_text(&start["content_block"]["id"]));
+    note(unnamed, "calls without an identifier: one is made");
+    said
+}
+
+fn entries(choice: &Value) -> Vec<&Value> {
+    let delta = choice.get("delta").or_else(|| choice.get("message"));
+    let calls = delta
+        .and_then(|delta| delta.get("tool_calls"))
+        .and_then(Value::as_array);
+    calls.into_iter().flatten().collect()
+}
+
+fn counts(chunk: &Value) -> bool {
+    let places = [
+        "/usage",
+        "/x_groq/usage",
+        "/choices/0/usage",
+        "/timings",
+        "/message/usage",
+        "/usageMetadata",
+    ];
+    places
+        .iter()
+        .any(|place| chunk.pointer(place).is_some_and(Value::is_object))
+}
+
+fn has_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.trim().is_empty())
+}

@@ -1,0 +1,439 @@
+//! The server behind a script: loopback HTTP on a thread of its own, so that tests of either kind can use it.
+//!
+//! It finds out which wire a request speaks, records it, and hands it to that wire's dialect; what an answer looks like
+//! is not its business.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
+use axum::serve::ListenerExt;
+use chrono::{TimeDelta, Utc};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::chat::Chat;
+use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
+use super::generate_content::GenerateContent;
+use super::messages::Messages;
+use super::{RetryAfter, Round, Script, ScriptedStatus, Step, play};
+use crate::estimated_tokens;
+
+/// Largest request that a scripted server reads: more than any context holds.
+const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// One request as it arrived.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// `GET` or `POST`.
+    pub method: String,
+    /// Path without a query.
+    pub path: String,
+    /// What follows the `?`; empty where nothing does.
+    pub query: String,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The body; null where it is no JSON.
+    pub body: Value,
+}
+
+/// A running server. It ends when this is dropped.
+#[derive(Debug)]
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Is told of each request and of what it gets.
+type Observer = Box<dyn Fn(&Recorded, &str) + Send + Sync>;
+
+struct Shared {
+    script: Script,
+    observer: Observer,
+    served: Mutex<usize>,
+    requests: Mutex<Vec<Recorded>>,
+    gates: Mutex<HashMap<String, CancellationToken>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shared")
+            .field("script", &self.script)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ModelServer {
+    /// Starts on a free port of loopback.
+    pub fn start(script: Script) -> io::Result<Self> {
+        Self::start_on(SocketAddr::from(([127, 0, 0, 1], 0)), script)
+    }
+
+    /// Starts on an address.
+    pub fn start_on(address: SocketAddr, script: Script) -> io::Result<Self> {
+        Self::start_observed(address, script, |_, _| {})
+    }
+
+    /// Starts on an address. `observer` is told of each request, and in a few words of what it gets.
+    pub fn start_observed(
+        address: SocketAddr,
+        script: Script,
+        observer: impl Fn(&Recorded, &str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let shared = Arc::new(Shared {
+            script,
+            observer: Box::new(observer),
+            served: Mutex::new(0),
+            requests: Mutex::default(),
+            gates: Mutex::default(),
+        });
+        let stop = CancellationToken::new();
+        let (state, stopped) = (Arc::clone(&shared), stop.clone());
+        let thread = std::thread::Builder::new().name("model-server".into()).spawn(move || {
+            // Dropping the runtime at the end closes what is still open, stalled answers included.
+            runtime.block_on(async {
+                tokio::select! {
+                    () = stopped.cancelled() => {}
+                    () = serve(listener, state) => {}
+                }
+            });
+        })?;
+        Ok(Self {
+            address,
+            shared,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Base URL of the Chat Completions wire.
+    pub fn url(&self) -> String {
+        format!("{}/v1", self.root())
+    }
+
+    /// Base URL of the Messages and the generateContent wire.
+    pub fn root(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests for an answer so far.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.recorded("POST")
+    }
+
+    /// The requests for a list or a property of the server so far: clients look for the context's size before they
+    /// send anything.
+    pub fn lists(&self) -> Vec<Recorded> {
+        self.recorded("GET")
+    }
+
+    fn recorded(&self, method: &str) -> Vec<Recorded> {
+        let requests = locked(&self.shared.requests);
+        requests
+            .iter()
+            .filter(|request| request.method == method)
+            .cloned()
+            .collect()
+    }
+
+    /// Opens a gate, for now and for ever.
+    pub fn release(&self, gate: &str) {
+        self.shared.gate(gate).cancel();
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the server has shown itself in the client's failure already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn gate(&self, name: &str) -> CancellationToken {
+        locked(&self.gates).entry(name.to_owned()).or_default().clone()
+    }
+
+    /// The number of the round that a request gets.
+    fn number(&self, request: &Recorded) -> usize {
+        match self.script.per_conversation {
+            true => answers_in(&request.body),
+            false => *locked(&self.served),
+        }
+    }
+
+    /// The next round with its number; nothing where the script is over.
+    fn next_round(&self, request: &Recorded) -> Option<(usize, Round)> {
+        let number = self.number(request);
+        let length = self.script.rounds.len();
+        let mut served = locked(&self.served);
+        let at = if self.script.repeat && length > 0 {
+            number % length
+        } else {
+            number
+        };
+        let round = self.script.rounds.get(at)?.clone();
+        *served += 1;
+        Some((number, round))
+    }
+}
+
+/// How many answers of the model a conversation holds.
+fn answers_in(body: &Value) -> usize {
+    let messages = body["messages"].as_array().or_else(|| body["contents"].as_array());
+    let is_answer = |message: &&Value| matches!(message["role"].as_str(), Some("assistant" | "model"));
+    messages.into_iter().flatten().filter(is_answer).count()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let app = Router::new()
+        .fallback(answer)
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(shared);
+    let served = match tokio::net::TcpListener::from_std(listener) {
+        // Pieces of an answer are small, and a real server does not let one wait for the receipt of the one before.
+        Ok(listener) => axum::serve(listener.tap_io(|stream| drop(stream.set_nodelay(true))), app).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = served {
+        tracing::error!(%error, "the scripted model server ended");
+    }
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let recorded = Recorded {
+        method: method.to_string(),
+        path: uri.path().to_owned(),
+        query: uri.query().unwrap_or_default().to_owned(),
+        headers: headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect(),
+        body,
+    };
+    locked(&shared.requests).push(recorded.clone());
+    let (response, told) = respond(&shared, &method, &recorded);
+    (shared.observer)(&recorded, &told);
+    response
+}
+
+impl HasHeader for Recorded {
+    fn has_header(&self, name: &str) -> bool {
+        self.headers.contains_key(name)
+    }
+}
+
+/// What a request asks for.
+enum Ask<'r> {
+    Models,
+    Model(&'r str),
+    Answer { model: &'r str, stream: bool },
+}
+
+/// Which wire a request speaks, and what it asks for. Two wires have their model list at the same path; a header of
+/// the one tells them apart.
+fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dialect, Ask<'r>)> {
+    let path = request.path.as_str();
+    if *method == Method::GET {
+        let (before, id) = path.split_once("/models")?;
+        let dialect: &dyn Dialect = match before {
+            "/v1beta" => &GenerateContent,
+            "/v1" if request.has_header("anthropic-version") => &Messages,
+            "" | "/v1" => &Chat,
+            _ => return None,
+        };
+        return match id.strip_prefix('/') {
+            None if id.is_empty() => Some((dialect, Ask::Models)),
+            None => None,
+            Some(id) => Some((dialect, Ask::Model(id))),
+        };
+    }
+    if *method != Method::POST {
+        return None;
+    }
+    let model = request.body["model"].as_str().unwrap_or_default();
+    let stream = request.body["stream"] == true;
+    if path.ends_with("/chat/completions") {
+        return Some((&Chat, Ask::Answer { model, stream }));
+    }
+    if path.ends_with("/v1/messages") {
+        return Some((&Messages, Ask::Answer { model, stream }));
+    }
+    let (_, called) = path.split_once("/models/")?;
+    let (model, action) = called.rsplit_once(':')?;
+    let stream = match action {
+        "streamGenerateContent" => true,
+        "generateContent" => false,
+        _ => return None,
+    };
+    Some((&GenerateContent, Ask::Answer { model, stream }))
+}
+
+/// The answer to a request, and a few words about it.
+fn respond(shared: &Arc<Shared>, method: &Method, request: &Recorded) -> (Response<Body>, String) {
+    let script = &shared.script;
+    if let Some(body) = script.get.get(&request.path).filter(|_| *method == Method::GET) {
+        return (json(200, body), "an entry of `get`".to_owned());
+    }
+    let Some((dialect, ask)) = route(method, request) else {
+        return refusal(&Chat, 404, &format!("{method} {} is not served here", request.path));
+    };
+    match ask {
+        Ask::Models => (json(200, &dialect.models(&script.models)), "the model list".to_owned()),
+        Ask::Model(id) => match script.models.iter().find(|model| *model == id) {
+            Some(id) => (json(200, &dialect.model(id)), "a model".to_owned()),
+            None => refusal(dialect, 404, &format!("model `{id}` not found")),
+        },
+        Ask::Answer { model, stream } => tell(shared, dialect, request, model, stream),
+    }
+}
+
+fn tell(
+    shared: &Arc<Shared>,
+    dialect: &'static dyn Dialect,
+    request: &Recorded,
+    model: &str,
+    stream: bool,
+) -> (Response<Body>, String) {
+    let script = &shared.script;
+    let incoming = Incoming {
+        body: &request.body,
+        query: &request.query,
+        streams: stream,
+        header: request,
+    };
+    if script.strict
+        && let Err(reason) = dialect.check(incoming, script, shared.number(request))
+    {
+        return refusal(dialect, 400, &reason);
+    }
+    let Some((number, round)) = shared.next_round(request) else {
+        let length = script.rounds.len();
+        return refusal(dialect, 400, &format!("the script is over: it has {length} rounds"));
+    };
+    let told = format!("round {} of {}", number % script.rounds.len() + 1, script.rounds.len());
+    if let Some(Step::Status(status)) = round.steps.first() {
+        return (http_answer(status, dialect), format!("{told}, status {}", status.code));
+    }
+    let telling = Telling {
+        round: &round,
+        number,
+        model,
+        request_tokens: estimated_tokens(request.body.to_string().len()),
+    };
+    let (actions, usual_type) = match stream {
+        true => (dialect::stream(dialect, telling), "text/event-stream"),
+        false => (dialect::whole(dialect, telling), "application/json"),
+    };
+    let gates = Arc::clone(shared);
+    let body = play::body(actions, round.split_bytes, move |name| gates.gate(name));
+    let content_type = round.content_type.as_deref().unwrap_or(usual_type);
+    (
+        response(200, &[("content-type", content_type)], Body::from_stream(body)),
+        told,
+    )
+}
+
+fn refusal(dialect: &dyn Dialect, code: u16, reason: &str) -> (Response<Body>, String) {
+    let body = dialect.error(Mishap {
+        code,
+        message: Some(reason),
+        retry_after_seconds: None,
+    });
+    (json(code, &body), format!("{code}: {reason}"))
+}
+
+fn json(code: u16, body: &Value) -> Response<Body> {
+    response(
+        code,
+        &[("content-type", "application/json")],
+        Body::from(body.to_string()),
+    )
+}
+
+/// The HTTP answer of a script, with the wire's own error object where the script gives no body.
+fn http_answer(status: &ScriptedStatus, dialect: &dyn Dialect) -> Response<Body> {
+    let (kind, body) = match &status.body {
+        Value::String(text) if text.trim_start().starts_with('<') => ("text/html", text.clone()),
+        Value::String(text) => ("text/plain", text.clone()),
+        Value::Null => {
+            let mishap = Mishap {
+                code: status.code,
+                message: status.message.as_deref(),
+                retry_after_seconds: match status.retry_after {
+                    Some(RetryAfter::Body(seconds)) => Some(seconds),
+                    _ => None,
+                },
+            };
+            ("application/json", dialect.error(mishap).to_string())
+        }
+        value => ("application/json", value.to_string()),
+    };
+    let wait = status.retry_after.as_ref().and_then(retry_after_header);
+    let mut headers = vec![("content-type", kind)];
+    headers.extend(wait.as_ref().map(|(name, value)| (*name, value.as_str())));
+    let own = status.headers.iter();
+    headers.extend(own.map(|(name, value)| (name.as_str(), value.as_str())));
+    response(status.code, &headers, Body::from(body))
+}
+
+fn retry_after_header(wait: &RetryAfter) -> Option<(&'static str, String)> {
+    const NAME: &str = "retry-after";
+    Some(match wait {
+        RetryAfter::Seconds(seconds) => (NAME, seconds.to_string()),
+        RetryAfter::Ms(milliseconds) => ("retry-after-ms", milliseconds.to_string()),
+        RetryAfter::DateIn(seconds) => {
+            let seconds = i64::try_from(*seconds).ok().and_then(TimeDelta::try_seconds)?;
+            let date = Utc::now().checked_add_signed(seconds)?;
+            (NAME, date.format("%a, %d %b %Y %H:%M:%S GMT").to_string())
+        }
+        RetryAfter::Header(text) => (NAME, text.clone()),
+        RetryAfter::Body(_) => return None,
+    })
+}
+
+/// A script may name what is no status or header; that is answered, not a panic.
+fn response(code: u16, headers: &[(&str, &str)], body: Body) -> Response<Body> {
+    let mut builder = Response::builder().status(code);
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
+    }
+    builder.body(body).unwrap_or_else(|error| {
+        let mut response = Response::new(Body::from(format!("the script cannot be sent: {error}")));
+        *response.status_mut() = StatusCode::NOT_IMPLEMENTED;
+        response
+    })
+}

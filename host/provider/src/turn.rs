@@ -1,0 +1,655 @@
+//! The tool-call loop: ask the provider, run what it asks for, answer, until it has nothing more to ask.
+//!
+//! The loop knows neither HTTP nor sessions nor wasmtime: it is given a provider, something that runs tools, and
+//! something that is told what happens, which is how it is tested. Its promises: a call runs at most once, and only
+//! after the answer that asked for it has properly ended; each call is answered once, in order; every way of ending
+//! early is told apart from completion; what was written until then is kept.
+
+mod calls;
+mod conversation;
+mod end;
+mod running;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+use crate::{
+    LabelMark, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec,
+    Usage, codes, estimated_tokens,
+};
+use tool_core::api::Problem;
+
+pub use calls::bounded_text;
+pub use end::{Budget, TurnEnd, TurnReport};
+
+/// What runs the tools.
+pub trait Tools: Send + Sync {
+    /// What the model is offered.
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Runs one call. Never fails: what went wrong is a result with `is_error`.
+    fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>>;
+
+    /// Whether calls of this tool run one after the other, in the order in which the model made them: true for what
+    /// changes something, where the second of two calls builds on the first.
+    fn is_ordered(&self, _name: &str) -> bool {
+        false
+    }
+
+    /// The turn ends early, cancelled or out of time: whatever still runs should end now. It is waited for a moment.
+    fn stop(&self) {}
+}
+
+/// What is told what happens, in order. Must not block.
+pub trait Observer: Send + Sync {
+    /// One step.
+    fn step(&self, step: Step<'_>);
+}
+
+/// All that can happen in a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step<'a> {
+    /// A piece of answer text.
+    Text(&'a str),
+    /// A piece of thinking.
+    Reasoning(&'a str),
+    /// A tool call starts.
+    ToolStarted(&'a ToolCall),
+    /// A tool call ended.
+    ToolFinished(&'a ToolCall, &'a ToolResult),
+    /// A call was cut off, or cannot be read, and did not run.
+    CallCutOff {
+        /// The tool's name, as far as it came.
+        name: &'a str,
+        /// Its arguments, as far as they came.
+        arguments: &'a str,
+    },
+    /// Token counts so far, over all rounds.
+    Usage(Usage),
+    /// Something that the user should know: waiting before a retry, a truncation.
+    Notice(&'a str),
+}
+
+/// One turn: a conversation that ends with a user's message, and the bounds of its answer.
+pub struct Turn<'a> {
+    /// Who answers.
+    pub provider: &'a dyn Provider,
+    /// What it may call.
+    pub tools: &'a dyn Tools,
+    /// Who is told.
+    pub observer: &'a dyn Observer,
+    /// Instructions; never text from the repository.
+    pub system: &'a str,
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// Requests that may ask for tools. When they are spent, one more is made for a closing answer.
+    pub steps_max: u32,
+    /// Input and output tokens of all requests together; no request is made past it.
+    pub tokens_max: Option<u64>,
+    /// Output tokens of each request; absent leaves it to the provider.
+    pub output_tokens_max: Option<u32>,
+    /// Tokens of the model's context. Old tool results are dropped before a request fills it.
+    pub context_tokens: u64,
+    /// When the turn must have ended, tools included.
+    pub deadline: Option<Instant>,
+    /// Requests that earlier turns of the same conversation have made; they count.
+    pub steps: u32,
+    /// Tokens that earlier turns of the same conversation have used; they count, too.
+    pub usage: Usage,
+    /// The mark in the labels of tool results. All turns of one conversation share it.
+    pub mark: LabelMark,
+    /// Ends the turn at once.
+    pub cancel: CancellationToken,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn with the usual bounds.
+    pub fn new(
+        provider: &'a dyn Provider,
+        tools: &'a dyn Tools,
+        observer: &'a dyn Observer,
+        system: &'a str,
+        messages: Vec<Message>,
+    ) -> Self {
+        Self {
+            provider,
+            tools,
+            observer,
+            system,
+            messages,
+            steps_max: limits::TURN_STEPS_MAX,
+            tokens_max: None,
+            output_tokens_max: None,
+            context_tokens: limits::CONTEXT_TOKENS,
+            deadline: None,
+            steps: 0,
+            usage: Usage::default(),
+            mark: LabelMark::random(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+/// Runs a turn to its end.
+pub async fn run(turn: Turn<'_>) -> TurnReport {
+    let mut state = State::new(turn);
+    let end = match state.drive().await {
+        Ok(end) => Ok(end),
+        Err(Stop::Exhausted(budget)) => Ok(TurnEnd::Exhausted(budget)),
+        Err(Stop::Failed(error)) => Err(error),
+    };
+    TurnReport {
+        messages: state.turn.messages,
+        last: state.last,
+        text: Arc::new(state.text),
+        usage: state.usage,
+        steps: state.steps,
+        undone: state.undone,
+        end,
+    }
+}
+
+/// What ends a turn from within a round.
+enum Stop {
+    Exhausted(Budget),
+    Failed(ProviderError),
+}
+
+impl From<ProviderError> for Stop {
+    fn from(error: ProviderError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+struct State<'a> {
+    turn: Turn<'a>,
+    specs: Vec<ToolSpec>,
+    /// The answers of all rounds, as the observer was told them: the only copy of what may be long.
+    text: String,
+    /// Where in it the answer begins that ends the conversation so far and is no message of it yet.
+    last: Option<usize>,
+    /// Bytes of text and thinking of all rounds.
+    said: usize,
+    usage: Usage,
+    steps: u32,
+    repeats: HashMap<u64, usize>,
+    cut_offs: u32,
+    undone: Vec<String>,
+    hinted: bool,
+    nudged: bool,
+}
+
+/// A call that the output limit cut off.
+struct CutOff {
+    name: String,
+    arguments: String,
+}
+
+/// One answer of the model.
+#[derive(Default)]
+struct Round {
+    /// Where its text begins in that of the turn, which ends with it.
+    from: usize,
+    calls: Vec<ToolCall>,
+    cut_off: Vec<CutOff>,
+    broken_call: Option<String>,
+    printed_call: Option<String>,
+    usage: Option<Usage>,
+    stop: Option<StopReason>,
+    opaque: Value,
+    /// Bytes of its text and thinking.
+    said: usize,
+    /// The output bound of its request was what the tokens of the turn left, and no model's own.
+    is_lowered: bool,
+}
+
+impl Round {
+    /// The bound that an answer reached which was cut off.
+    fn cut_by(&self) -> Budget {
+        match self.is_lowered {
+            true => Budget::Tokens { needed: 0 },
+            false => Budget::Output,
+        }
+    }
+
+    /// How much of a request its calls take.
+    fn call_bytes(&self) -> usize {
+        let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len());
+        calls.sum()
+    }
+}
+
+impl<'a> State<'a> {
+    fn new(turn: Turn<'a>) -> Self {
+        Self {
+            specs: turn.tools.specs(),
+            usage: turn.usage,
+            steps: turn.steps,
+            turn,
+            text: String::new(),
+            last: None,
+            said: 0,
+            repeats: HashMap::new(),
+            cut_offs: 0,
+            undone: Vec::new(),
+            hinted: false,
+            nudged: false,
+        }
+    }
+
+    async fn drive(&mut self) -> Result<TurnEnd, Stop> {
+        loop {
+            let round = self.ask().await?;
+            if let Some(end) = self.follow(round).await? {
+                return Ok(end);
+            }
+            if self.steps >= self.turn.steps_max {
+                return Err(Stop::Exhausted(Budget::Steps));
+            }
+        }
+    }
+
+    /// Does what an answer asks for. Gives the end, where it is one.
+    async fn follow(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+        let stop = round.stop.unwrap_or(StopReason::EndTurn);
+        if stop == StopReason::MaxTokens {
+            // Whatever a wire says: calls of an answer that was cut off do not run.
+            let calls = round.calls.drain(..);
+            round
+                .cut_off
+                .extend(calls.map(|ToolCall { name, arguments, .. }| CutOff { name, arguments }));
+        }
+        if !round.cut_off.is_empty() {
+            return self.tell_cut_off(round);
+        }
+        if let Some(said) = round.broken_call.take() {
+            return self.tell_broken(&round, &said);
+        }
+        if !round.calls.is_empty() {
+            return self.answer_calls(round).await;
+        }
+        match stop {
+            StopReason::MaxTokens => {
+                self.keep(&round);
+                Err(Stop::Exhausted(round.cut_by()))
+            }
+            StopReason::Refusal => {
+                self.keep(&round);
+                Ok(Some(TurnEnd::Refused))
+            }
+            StopReason::Pause => {
+                self.add(&mut round);
+                Ok(None)
+            }
+            StopReason::EndTurn | StopReason::ToolUse => self.end_turn(round),
+        }
+    }
+
+    fn end_turn(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+        if let Some(held) = round.printed_call.take() {
+            if !std::mem::replace(&mut self.hinted, true) {
+                let text = self.said_in(&round).to_owned() + &held;
+                self.turn.messages.push(Message::said(text));
+                self.say(PRINTED_CALL_HINT.to_owned());
+                return Ok(None);
+            }
+            // Told once, it did so again: then it is what it wants to say.
+            self.put_out(&mut round, &held);
+        }
+        if self.said_in(&round).trim().is_empty() {
+            if !std::mem::replace(&mut self.nudged, true) {
+                self.say(EMPTY_HINT.to_owned());
+                return Ok(None);
+            }
+            if self.text.trim().is_empty() {
+                let problem = Problem::new(codes::EMPTY, "The model ended without an answer")
+                    .with_hint("run the operation again, or choose another model");
+                return Err(Stop::Failed(problem.into()));
+            }
+        }
+        self.keep(&round);
+        Ok(Some(TurnEnd::Complete))
+    }
+
+    /// A call that was cut off is never completed by guessing: half a file would replace the whole one.
+    fn tell_cut_off(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
+        for CutOff { name, arguments } in &round.cut_off {
+            self.turn.observer.step(Step::CallCutOff { name, arguments });
+        }
+        let cut_off: Vec<String> = round.cut_off.iter().map(|call| call.name.clone()).collect();
+        let names = calls::list(&cut_off);
+        self.keep(&round);
+        self.cut_offs += 1;
+        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.is_lowered {
+            let budget = round.cut_by();
+            self.undone = cut_off;
+            return Err(Stop::Exhausted(budget));
+        }
+        let notice = format!("The output limit cut off a call of {names}; it was not run.");
+        self.turn.observer.step(Step::Notice(&notice));
+        self.say(format!(
+            "Your last answer reached the output limit while you wrote a call of {names}. The call was cut off, and \
+             nothing of that answer was run. Go on in smaller steps: write less in one call, for example by changing a \
+             file with edits, or in several calls."
+        ));
+        Ok(None)
+    }
+
+    /// A call that nobody could read is asked for again, like one that was cut off.
+    fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
+        self.keep(round);
+        self.cut_offs += 1;
+        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
+            let message = format!("The model's tool calls cannot be read: {said}");
+            let problem =
+                Problem::new(codes::STREAM, message).with_hint("run the operation again, or choose another model");
+            return Err(Stop::Failed(problem.into()));
+        }
+        let notice = format!("A tool call of the model could not be read ({said}); it was not run.");
+        self.turn.observer.step(Step::Notice(&notice));
+        self.say(
+            "Your last tool call could not be read, and nothing of that answer was run. Make the call again: one of \
+             the tools you were given, its arguments as one JSON object."
+                .to_owned(),
+        );
+        Ok(None)
+    }
+
+    async fn answer_calls(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+        self.cut_offs = 0;
+        self.add(&mut round);
+        if self.steps >= self.turn.steps_max {
+            let results = round
+                .calls
+                .iter()
+                .map(|call| calls::refused(call, "Not run: the limit of rounds is reached."));
+            let results = results.collect();
+            self.turn.messages.push(Message::ToolResults { results });
+            self.undone = calls::names(&round.calls);
+            return self.close(Budget::Steps).await;
+        }
+        let ran = self.run_calls(&round.calls).await;
+        let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &ran.results);
+        self.turn.messages.push(Message::ToolResults { results: ran.results });
+        if let Some(stop) = ran.interrupted {
+            self.undone = ran.unfinished;
+            return Err(stop);
+        }
+        if let Some(again) = repeated {
+            self.undone = calls::names(std::slice::from_ref(again));
+            return self.close(Budget::Repetition).await;
+        }
+        Ok(None)
+    }
+
+    /// One last request without tools, so that what was found out is not lost.
+    async fn close(&mut self, budget: Budget) -> Result<Option<TurnEnd>, Stop> {
+        let notice = format!("No more tools can be used: {budget}. The model is asked for a closing answer.");
+        self.turn.observer.step(Step::Notice(&notice));
+        self.say(format!(
+            "No more tools can be used: {budget}. Write your final answer now from what you know, and say what you \
+             could not find out or do."
+        ));
+        match self.ask().await {
+            Ok(round) => self.keep(&round),
+            Err(Stop::Failed(ProviderError::Cancelled)) => return Err(ProviderError::Cancelled.into()),
+            // The bound is what ended the turn, whatever became of the closing words.
+            Err(_) => {}
+        }
+        Err(Stop::Exhausted(budget))
+    }
+
+    fn say(&mut self, text: String) {
+        self.take_in_last();
+        self.turn.messages.push(Message::User { text });
+    }
+
+    /// What the latest round has said so far.
+    fn said_in(&self, round: &Round) -> &str {
+        &self.text[round.from..]
+    }
+
+    /// Adds the message of a round to the conversation, with its calls.
+    fn add(&mut self, round: &mut Round) {
+        self.turn.messages.push(Message::Assistant {
+            text: self.said_in(round).to_owned(),
+            tool_calls: round.calls.clone(),
+            opaque: std::mem::take(&mut round.opaque),
+        });
+    }
+
+    /// Keeps the text of an answer whose calls do not count. It becomes a message when the conversation goes on: the last
+    /// answer may be long, and mostly nobody asks after it.
+    fn keep(&mut self, round: &Round) {
+        if !self.said_in(round).is_empty() {
+            self.last = Some(round.from);
+        }
+    }
+
+    fn take_in_last(&mut self) {
+        if let Some(from) = self.last.take() {
+            self.turn.messages.push(Message::said(&self.text[from..]));
+        }
+    }
+
+    fn put_out(&mut self, round: &mut Round, piece: &str) {
+        // Two rounds of text are two paragraphs.
+        if self.said_in(round).is_empty() && !self.text.trim().is_empty() && !self.text.ends_with('\n') {
+            self.text.push_str("\n\n");
+            round.from = self.text.len();
+            self.turn.observer.step(Step::Text("\n\n"));
+        }
+        self.text.push_str(piece);
+        self.turn.observer.step(Step::Text(piece));
+    }
+
+    /// One request, tried once more with a shorter conversation where the provider says that it is too long.
+    async fn ask(&mut self) -> Result<Round, Stop> {
+        self.shorten(self.conversation_tokens_max());
+        let needed = self.next_request().estimated_tokens();
+        if needed > self.conversation_tokens_max() {
+            return Err(Stop::Failed(conversation::too_long(self.turn.context_tokens).into()));
+        }
+        if self
+            .tokens_left()
+            .is_some_and(|left| left < needed + limits::OUTPUT_TOKENS_MIN)
+        {
+            return Err(Stop::Exhausted(Budget::Tokens { needed }));
+        }
+        match self.request().await {
+            Err(Stop::Failed(ProviderError::Failed(problem)))
+                if problem.code == codes::CONTEXT_LENGTH && self.shorten(0) =>
+            {
+                self.request().await
+            }
+            result => result,
+        }
+    }
+
+    fn conversation_tokens_max(&self) -> u64 {
+        limits::conversation_tokens(self.turn.context_tokens)
+    }
+
+    /// What the turn may still use; nothing where it may use any number.
+    fn tokens_left(&self) -> Option<u64> {
+        let used = self.usage.input_tokens + self.usage.output_tokens;
+        self.turn.tokens_max.map(|max| max.saturating_sub(used))
+    }
+
+    /// The output bound of a request with so many tokens of input, and whether that is less than a model's own.
+    fn output_bound(&self, input: u64) -> (Option<u32>, bool) {
+        let usual = self.turn.output_tokens_max;
+        let left = self.tokens_left().map(|left| left.saturating_sub(input));
+        let left = left.filter(|left| *left < limits::OUTPUT_TOKENS_LOWERED);
+        match left.map(|left| u32::try_from(left).unwrap_or(u32::MAX)) {
+            Some(left) if usual.is_none_or(|usual| left < usual) => (Some(left), true),
+            _ => (usual, false),
+        }
+    }
+
+    fn next_request(&self) -> Request<'_> {
+        Request {
+            system: self.turn.system,
+            messages: &self.turn.messages,
+            tools: &self.specs,
+            max_tokens: None,
+            mark: self.turn.mark,
+        }
+    }
+
+    /// Drops old tool results until the conversation fits. True where any was dropped.
+    fn shorten(&mut self, tokens_max: u64) -> bool {
+        let request = Request {
+            system: self.turn.system,
+            messages: &[],
+            tools: &self.specs,
+            max_tokens: None,
+            mark: self.turn.mark,
+        };
+        let room = tokens_max.saturating_sub(request.estimated_tokens());
+        let dropped = conversation::shorten(&mut self.turn.messages, room);
+        if dropped > 0 {
+            let notice = format!("The conversation grew long: {dropped} old tool results were dropped from it.");
+            self.turn.observer.step(Step::Notice(&notice));
+        }
+        dropped > 0
+    }
+
+    async fn request(&mut self) -> Result<Round, Stop> {
+        self.take_in_last();
+        self.steps += 1;
+        let (max_tokens, is_lowered) = self.output_bound(self.next_request().estimated_tokens());
+        let mut round = Round {
+            from: self.text.len(),
+            is_lowered,
+            ..Round::default()
+        };
+        // Taken out for the time of the request, which borrows it while the rest of the state changes.
+        let messages = std::mem::take(&mut self.turn.messages);
+        let specs = std::mem::take(&mut self.specs);
+        let request = Request {
+            system: self.turn.system,
+            messages: &messages,
+            tools: &specs,
+            max_tokens,
+            mark: self.turn.mark,
+        };
+        let ended = self.read_answer(request, &mut round).await;
+        self.count_usage(&request, &round);
+        self.turn.messages = messages;
+        self.specs = specs;
+        match ended {
+            Ok(()) => Ok(round),
+            Err(stop) => {
+                self.keep(&round);
+                Err(stop)
+            }
+        }
+    }
+
+    async fn read_answer(&mut self, request: Request<'_>, round: &mut Round) -> Result<(), Stop> {
+        let provider = self.turn.provider;
+        let cancel = self.turn.cancel.clone();
+        let mut events = provider.stream(request, cancel.clone());
+        while round.stop.is_none() {
+            let event = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(ProviderError::Cancelled.into()),
+                () = until(self.turn.deadline) => return Err(Stop::Exhausted(Budget::Time)),
+                event = events.next() => event,
+            };
+            match event {
+                Some(event) => self.take(event?, round)?,
+                None => {
+                    let problem = Problem::new(codes::STREAM, "The provider's answer is incomplete: it has no end")
+                        .with_hint("run the operation again; no tool ran for the answer that broke off");
+                    return Err(Stop::Failed(problem.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: ProviderEvent, round: &mut Round) -> Result<(), Stop> {
+        let observer = self.turn.observer;
+        if let ProviderEvent::Text(text) | ProviderEvent::Reasoning(text) = &event {
+            self.hear(round, text.len())?;
+        }
+        match event {
+            ProviderEvent::Text(text) => self.put_out(round, &text),
+            ProviderEvent::Reasoning(text) => observer.step(Step::Reasoning(&text)),
+            ProviderEvent::ToolCall(call) => round.calls.push(call),
+            ProviderEvent::CutOffCall { name, arguments } => round.cut_off.push(CutOff { name, arguments }),
+            ProviderEvent::BrokenCall { said } => round.broken_call = Some(said),
+            ProviderEvent::TextCall { held } => round.printed_call = Some(held),
+            ProviderEvent::Usage(usage) => round.usage = Some(usage),
+            ProviderEvent::Waiting { reason } => observer.step(Step::Notice(&reason)),
+            ProviderEvent::Notice(text) => observer.step(Step::Notice(&text)),
+            ProviderEvent::Stop { reason, opaque } => {
+                round.stop = Some(reason);
+                round.opaque = opaque;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what the model says and thinks, which is kept in memory and on the disk.
+    fn hear(&mut self, round: &mut Round, bytes: usize) -> Result<(), Stop> {
+        round.said += bytes;
+        self.said += bytes;
+        let (what, bytes_max) = match (round.said, self.said) {
+            (said, _) if said > limits::ROUND_SAID_BYTES_MAX => ("one answer", limits::ROUND_SAID_BYTES_MAX),
+            (_, said) if said > limits::TURN_SAID_BYTES_MAX => ("its answers", limits::TURN_SAID_BYTES_MAX),
+            _ => return Ok(()),
+        };
+        let megabytes = bytes_max / (1024 * 1024);
+        let message = format!("The provider sent more than {megabytes} MiB of text and thinking in {what}");
+        let problem = Problem::new(codes::STREAM, message)
+            .with_hint("no model writes as much: look at what answers there, or ask another model (`--model MODEL`)");
+        Err(Stop::Failed(problem.into()))
+    }
+
+    /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
+    fn count_usage(&mut self, request: &Request<'_>, round: &Round) {
+        let text_bytes = self.said_in(round).len();
+        let spoke = round.stop.is_some() || text_bytes > 0;
+        let usage = round.usage.or_else(|| {
+            spoke.then(|| Usage {
+                input_tokens: request.estimated_tokens(),
+                output_tokens: estimated_tokens(text_bytes + round.call_bytes()),
+                estimated: true,
+                ..Usage::default()
+            })
+        });
+        let Some(usage) = usage else { return };
+        self.usage = self.usage.plus(usage);
+        self.turn.observer.step(Step::Usage(self.usage));
+    }
+}
+
+const PRINTED_CALL_HINT: &str = "Your last message has the form of a tool call, printed as text. Nothing was run. If \
+    you want to use a tool, call it through the tool interface. If that text was meant as your answer, write the \
+    answer again in your own words.";
+
+const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
+
+/// Returns at the deadline, and never where there is none.
+pub async fn until(deadline: Option<Instant>) {
+    match deadline {
+        // A timer takes a moment even for what is over, in which a quick answer would still get through.
+        Some(deadline) if deadline <= Instant::now() => {}
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

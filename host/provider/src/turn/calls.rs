@@ -1,0 +1,144 @@
+//! What the loop itself has to say about a call: objections before it runs, bounds on its result, repetitions.
+//!
+//! Schemas are not checked here; whoever runs the tool does that.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::Value;
+
+use crate::limits;
+use crate::{Origin, ToolCall, ToolResult, ToolSpec};
+
+/// Why a call cannot run at all, in words for the model. `at` is its place in the round.
+pub(super) fn objection(call: &ToolCall, at: usize, specs: &[ToolSpec]) -> Option<String> {
+    if at >= limits::TOOL_CALLS_PER_ROUND_MAX {
+        let max = limits::TOOL_CALLS_PER_ROUND_MAX;
+        return Some(format!(
+            "Not run: at most {max} calls may be made at once. Make the rest in the next message."
+        ));
+    }
+    if !specs.iter().any(|spec| spec.name == call.name) {
+        return Some(unknown(&call.name, specs));
+    }
+    let got = match serde_json::from_str::<Value>(&call.arguments) {
+        _ if call.arguments.trim().is_empty() => return None,
+        Ok(Value::Object(_)) => return None,
+        Ok(value) => kind(&value).to_owned(),
+        Err(error) => format!("text that is not JSON ({error})"),
+    };
+    let name = &call.name;
+    Some(format!(
+        "Invalid arguments for `{name}`: at ``: expected a JSON object, got {got}."
+    ))
+}
+
+/// True for arguments that break off, or are no JSON for another reason.
+pub(super) fn is_unreadable(call: &ToolCall) -> bool {
+    !call.arguments.trim().is_empty() && serde_json::from_str::<Value>(&call.arguments).is_err()
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn unknown(name: &str, specs: &[ToolSpec]) -> String {
+    let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+    let suggestion = match nearest(name, &names) {
+        Some(nearest) => format!(" Did you mean `{nearest}`?"),
+        None => String::new(),
+    };
+    format!(
+        "There is no tool named `{name}`.{suggestion} The tools are {}.",
+        list(&names)
+    )
+}
+
+fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
+    let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
+    let best = names
+        .iter()
+        .max_by(|left, right| likeness(left).total_cmp(&likeness(right)))?;
+    // Below that, two names have little more than a letter in common.
+    (likeness(best) > 0.75).then_some(best)
+}
+
+/// Names for a sentence.
+pub(super) fn list(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// The answer to a call that did not run.
+pub(super) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        text: reason.to_owned(),
+        is_error: true,
+        origin: Origin::Service,
+    }
+}
+
+/// A result that answers this call and no other, of bounded length.
+pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
+    let text = bounded_text(result.text);
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        text,
+        is_error: result.is_error,
+        origin: result.origin,
+    }
+}
+
+/// What a model reads of a result, of bounded length.
+pub fn bounded_text(mut text: String) -> String {
+    if text.len() > limits::TOOL_RESULT_BYTES_MAX {
+        let total = text.len();
+        text.truncate(text.floor_char_boundary(limits::TOOL_RESULT_BYTES_MAX));
+        text.push_str(&format!(
+            "\n[cut here: the result has {total} bytes; ask for less at once]"
+        ));
+    }
+    text
+}
+
+/// Counts calls that were made before with the same arguments and had the same result. Gives the call that has now
+/// been made too often, if one has.
+pub(super) fn count_repeats<'c>(
+    seen: &mut HashMap<u64, usize>,
+    calls: &'c [ToolCall],
+    results: &[ToolResult],
+) -> Option<&'c ToolCall> {
+    let mut too_often = None;
+    for (call, result) in calls.iter().zip(results) {
+        let mut hasher = DefaultHasher::new();
+        let arguments = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
+        (&call.name, arguments.to_string(), &result.text).hash(&mut hasher);
+        let count = seen.entry(hasher.finish()).or_default();
+        *count += 1;
+        if *count >= limits::TOOL_CALL_REPEATS_MAX {
+            too_often = too_often.or(Some(call));
+        }
+    }
+    too_often
+}
+
+/// The names of calls, each once.
+pub(super) fn names(calls: &[ToolCall]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for call in calls {
+        if !names.contains(&call.name) {
+            names.push(call.name.clone());
+        }
+    }
+    names
+}

@@ -1,0 +1,113 @@
+//! Runs the calls of one round: at the same time where they only read, in their order where they change something.
+//!
+//! Whatever happens meanwhile, each call is answered once.
+
+use std::pin::Pin;
+
+use futures_util::{StreamExt, stream};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Budget, State, Step, Stop, calls, until};
+use crate::limits;
+use crate::{ProviderError, ToolCall, ToolResult};
+
+/// A call's place in the queue of those that run in order.
+struct Place {
+    before: Option<oneshot::Receiver<()>>,
+    _done: oneshot::Sender<()>,
+}
+
+/// What became of the calls of one round.
+pub(super) struct Ran {
+    pub(super) results: Vec<ToolResult>,
+    pub(super) interrupted: Option<Stop>,
+    /// Names of the calls that ran, or waited, when the turn was interrupted.
+    pub(super) unfinished: Vec<String>,
+}
+
+impl State<'_> {
+    /// Runs the calls of one round, a bounded number at a time. Results come in the calls' order, one each, also
+    /// where the turn is interrupted meanwhile.
+    pub(super) async fn run_calls(&self, calls: &[ToolCall]) -> Ran {
+        let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
+        // Boxed and collected: the compiler does not see that a lazy map over borrowed calls may change threads.
+        type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
+        let mut before = None;
+        let jobs: Vec<Job<'_>> = calls
+            .iter()
+            .enumerate()
+            .map(|(at, call)| {
+                let place = self.turn.tools.is_ordered(&call.name).then(|| {
+                    let (done, next) = oneshot::channel();
+                    Place {
+                        before: before.replace(next),
+                        _done: done,
+                    }
+                });
+                Box::pin(self.run_call(at, call, place)) as Job<'_>
+            })
+            .collect();
+        let mut jobs = Box::pin(stream::iter(jobs).buffer_unordered(limits::TOOL_CALLS_CONCURRENT_MAX));
+        let mut interrupted = None;
+        let mut unfinished = Vec::new();
+        let mut patience = None;
+        loop {
+            let finished = tokio::select! {
+                biased;
+                () = self.turn.cancel.cancelled(), if interrupted.is_none() => {
+                    interrupted = Some(Stop::Failed(ProviderError::Cancelled));
+                    None
+                }
+                () = until(self.turn.deadline), if interrupted.is_none() => {
+                    interrupted = Some(Stop::Exhausted(Budget::Time));
+                    None
+                }
+                () = until(patience), if patience.is_some() => break,
+                finished = jobs.next() => Some(finished),
+            };
+            match finished {
+                Some(Some((at, result))) => results[at] = Some(result),
+                Some(None) => break,
+                None => {
+                    let open = calls.iter().zip(&results).filter(|(_, result)| result.is_none());
+                    unfinished = open.map(|(call, _)| call.name.clone()).collect();
+                    self.turn.tools.stop();
+                    patience = Some(Instant::now() + limits::seconds(limits::TOOLS_STOP_SECONDS_MAX));
+                }
+            }
+        }
+        let answered = results.into_iter().zip(calls).map(|(result, call)| {
+            result.unwrap_or_else(|| {
+                let result = calls::refused(call, "Stopped: the session ended while it ran.");
+                self.turn.observer.step(Step::ToolFinished(call, &result));
+                result
+            })
+        });
+        Ran {
+            results: answered.collect(),
+            interrupted,
+            unfinished,
+        }
+    }
+
+    async fn run_call(&self, at: usize, call: &ToolCall, mut place: Option<Place>) -> (usize, ToolResult) {
+        if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
+            // Nothing is ever sent: the call before is over when its end of the channel is gone.
+            let _ = before.await;
+        }
+        self.turn.observer.step(Step::ToolStarted(call));
+        let result = match calls::objection(call, at, &self.specs) {
+            Some(objection) => {
+                if calls::is_unreadable(call) {
+                    let (name, arguments) = (&call.name, &call.arguments);
+                    self.turn.observer.step(Step::CallCutOff { name, arguments });
+                }
+                calls::refused(call, &objection)
+            }
+            None => calls::bounded(call, self.turn.tools.run(call).await),
+        };
+        self.turn.observer.step(Step::ToolFinished(call, &result));
+        (at, result)
+    }
+}

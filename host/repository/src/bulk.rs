@@ -1,0 +1,386 @@
+//! Reading listed files one after the other, for whoever reads a whole tree.
+//!
+//! What a path of its own costs is saved: the list is not brought up to date but for its names, a file is not looked for
+//! in it, and one read takes both the content and the beginning by which a key is known. What decides whether a file may
+//! be read is the same, and it is decided on what was opened; whatever is not as the walk saw it goes the usual way.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use super::walk::{self, FileList, Scan, ScanError};
+use super::{EntryKind, Identity, OpenError, Repository, io_error};
+use tool_core::defence::{self, Defence};
+
+/// The names of now: which files there are. What is told of a file beside its name may be older.
+#[derive(Debug, Clone)]
+pub struct Names(Arc<Scan>);
+
+impl Names {
+    /// The list as the walk left it.
+    pub fn list(&self) -> &FileList {
+        &self.0.list
+    }
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// Its content was appended.
+    Whole,
+    /// It has more bytes than may be read.
+    Large,
+    /// It is no text, and only text was wanted.
+    Binary,
+}
+
+/// How far a file is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Bytes of one file at most; a longer one is left out.
+    pub bytes_max: u64,
+    /// True to leave binary files out.
+    pub text_only: bool,
+}
+
+/// A NUL in the first bytes marks a file that is no text.
+const SNIFF_BYTES: usize = 8 * 1024;
+
+/// From this size on, a file is sniffed before it is read whole: below, one more call would cost as much as reading.
+const SNIFFED_APART_BYTES: u64 = 64 * 1024;
+
+impl Repository {
+    /// The files that there are now. Costs a look at each directory, where [`Self::list`] looks at each file.
+    pub fn names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
+        let _turn = self.turn_to_scan(cancel)?;
+        let outside = super::Ignores::files_outside(&self.path);
+        let holds = |scan: &Arc<Scan>| super::fresh::holds(scan, &self.root, &outside, self.bounds.settling, cancel);
+        if let Some(scan) = self.last_scan().filter(holds) {
+            self.keep(Arc::clone(&scan));
+            return Ok(Names(scan));
+        }
+        self.walk(outside, cancel).map(Names)
+    }
+
+    /// Appends the content of the file at this place of the list.
+    pub fn read_listed(
+        &self,
+        names: &Names,
+        at: usize,
+        wanted: Wanted,
+        into: &mut Vec<u8>,
+        cancel: &CancellationToken,
+    ) -> Result<Read, OpenError> {
+        let entry = &names.0.list.files[at];
+        let path = entry.path.as_str();
+        let Some((handle, stat)) = self.open_regular(path) else {
+            return self.read_otherwise(path, wanted, into, cancel);
+        };
+        let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
+        if is_linked && self.is_hidden_link(names, at, &stat, cancel) {
+            return Err(denied(path, super::HARD_LINK));
+        }
+        if let Some(reason) = self.linked_reason(&stat, cancel) {
+            return Err(denied(path, reason));
+        }
+        self.take(&handle, path, size(&stat), wanted, into)
+    }
+
+    fn open_regular(&self, path: &str) -> Option<(OwnedFd, Stat)> {
+        let handle = self.root.open_plainly(path).ok()?;
+        let stat = rustix::fs::fstat(&handle).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some((handle, stat))
+    }
+
+    /// What is no plain file any more: a link is followed as always, and everything is judged again.
+    fn read_otherwise(
+        &self,
+        path: &str,
+        wanted: Wanted,
+        into: &mut Vec<u8>,
+        cancel: &CancellationToken,
+    ) -> Result<Read, OpenError> {
+        let opened = self.open_within(path, cancel)?;
+        match opened.kind {
+            EntryKind::File => self.take(&opened.handle, &opened.path, opened.size, wanted, into),
+            _ => Err(OpenError::IsDirectory { path: path.to_owned() }),
+        }
+    }
+
+    /// True where a file of several names has a hidden one. The walk knows, unless one was added since: that changes the
+    /// file, and then there is another walk.
+    fn is_hidden_link(&self, names: &Names, at: usize, stat: &Stat, cancel: &CancellationToken) -> bool {
+        let entry = &names.0.list.files[at];
+        let is_known = |list: &FileList| {
+            let known = list.find(&entry.path);
+            known.is_some_and(|known| known.changed_ns == walk::changed_ns(stat))
+        };
+        let identity = Identity::of(stat);
+        if names.0.hidden.contains(&identity) {
+            return true;
+        }
+        if entry.changed_ns == walk::changed_ns(stat) {
+            return false;
+        }
+        if !self.scanned().is_some_and(|scan| is_known(&scan.list)) {
+            // One that fails or is cut knows less; what it knows is still applied.
+            drop(self.list(cancel));
+        }
+        // Then nobody waits for the content, and it is not known whose it is.
+        if cancel.is_cancelled() {
+            return true;
+        }
+        self.scanned().is_some_and(|scan| scan.hidden.contains(&identity))
+    }
+
+    fn take(
+        &self,
+        handle: &OwnedFd,
+        path: &str,
+        size: u64,
+        wanted: Wanted,
+        into: &mut Vec<u8>,
+    ) -> Result<Read, OpenError> {
+        if size > wanted.bytes_max {
+            return Ok(Read::Large);
+        }
+        let start = into.len();
+        let read = self.take_bytes(handle, size, wanted, into);
+        let read = match read {
+            Err(errno) => Err(io_error(path, errno)),
+            Ok(Read::Whole) => self.judge_content(path, &into[start..]).map(|()| Read::Whole),
+            Ok(other) => Ok(other),
+        };
+        if !matches!(read, Ok(Read::Whole)) {
+            into.truncate(start);
+        }
+        read
+    }
+
+    fn take_bytes(&self, handle: &OwnedFd, size: u64, wanted: Wanted, into: &mut Vec<u8>) -> Result<Read, Errno> {
+        if wanted.text_only && size > SNIFFED_APART_BYTES {
+            let mut head = [0; SNIFF_BYTES];
+            if is_binary(super::open::read_head(handle, &mut head)) {
+                return Ok(Read::Binary);
+            }
+        }
+        let start = into.len();
+        let expected = usize::try_from(size).map_err(|_| Errno::FBIG)?;
+        loop {
+            let length = into.len() - start;
+            // One more than expected, so that growth is seen without another call.
+            into.reserve(expected.max(length) - length + 1);
+            let spare = rustix::buffer::spare_capacity(into);
+            let read = match rustix::io::pread(handle, spare, length as u64) {
+                Err(Errno::INTR) => continue,
+                read => read?,
+            };
+            let length = into.len() - start;
+            if length as u64 > wanted.bytes_max {
+                return Ok(Read::Large);
+            }
+            if read == 0 || length == expected {
+                break;
+            }
+        }
+        match wanted.text_only && is_binary(&into[start..]) {
+            true => Ok(Read::Binary),
+            false => Ok(Read::Whole),
+        }
+    }
+
+    /// Refuses what begins like a secret.
+    fn judge_content(&self, path: &str, content: &[u8]) -> Result<(), OpenError> {
+        let reason = self.hidden_content(path, content);
+        match reason.filter(|_| defence::on(Defence::HiddenContent)) {
+            Some(reason) => Err(denied(path, reason)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_binary(content: &[u8]) -> bool {
+    memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some()
+}
+
+fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+fn denied(path: &str, reason: &'static str) -> OpenError {
+    OpenError::Denied {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Options;
+    use crate::walk::Bounds;
+
+    fn write(root: &Path, path: &str, content: impl AsRef<[u8]>) {
+        let place = root.join(path);
+        fs::create_dir_all(place.parent().expect("it has a parent")).expect("folders can be made");
+        fs::write(place, content).expect("files can be written");
+    }
+
+    fn settle() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+
+    fn open(root: &Path) -> Repository {
+        let bounds = Bounds {
+            settling: Duration::from_millis(60),
+            ..Bounds::default()
+        };
+        settle();
+        Repository::open_bounded(root, &Options::default(), bounds).expect("the folder is there")
+    }
+
+    fn names(repository: &Repository) -> Names {
+        repository.names(&CancellationToken::new()).expect("it can be listed")
+    }
+
+    const WANTED: Wanted = Wanted {
+        bytes_max: 100_000,
+        text_only: true,
+    };
+
+    /// What is read of each file, by path.
+    fn read(repository: &Repository, names: &Names) -> Vec<(String, Result<Read, String>, usize)> {
+        let all = names.list().files.iter().enumerate();
+        all.map(|(at, file)| {
+            let mut content = b"before".to_vec();
+            let read = repository.read_listed(names, at, WANTED, &mut content, &CancellationToken::new());
+            assert!(content.starts_with(b"before"), "what was there stays");
+            let read = read.map_err(|error| error.to_string());
+            (file.path.clone(), read, content.len() - "before".len())
+        })
+        .collect()
+    }
+
+    #[test]
+    fn files_are_read_whole_or_said_why_not() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let root = folder.path();
+        write(root, "a.txt", "text");
+        write(root, "b.bin", "te\0xt");
+        write(root, "c/empty", "");
+        write(root, "d.txt", vec![b'x'; 100_000]);
+        write(root, "e.txt", vec![b'x'; 100_001]);
+        write(root, "f.bin", [vec![0], vec![b'x'; 99_999]].concat());
+        write(root, "g.txt", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n");
+        let repository = open(root);
+        let expected = [
+            ("a.txt", Ok(Read::Whole), 4),
+            ("b.bin", Ok(Read::Binary), 0),
+            ("c/empty", Ok(Read::Whole), 0),
+            ("d.txt", Ok(Read::Whole), 100_000),
+            ("e.txt", Ok(Read::Large), 0),
+            ("f.bin", Ok(Read::Binary), 0),
+            (
+                "g.txt",
+                Err("`g.txt` is not accessible: it is a private key".to_owned()),
+                0,
+            ),
+        ];
+        assert_eq!(
+            read(&repository, &names(&repository)),
+            expected.map(|(path, read, bytes)| (path.to_owned(), read, bytes))
+        );
+    }
+
+    #[test]
+    fn names_are_used_again_only_while_they_hold_and_contents_are_those_of_now() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let root = folder.path();
+        write(root, "a.txt", "one");
+        write(root, "b/c.txt", "two");
+        let repository = open(root);
+        let first = names(&repository);
+        assert!(
+            Arc::ptr_eq(&first.0, &names(&repository).0),
+            "nothing changed, nothing is walked"
+        );
+        write(root, "a.txt", "longer than it was");
+        let second = names(&repository);
+        assert!(Arc::ptr_eq(&first.0, &second.0), "the names are as they were");
+        assert_eq!(read(&repository, &second)[0], ("a.txt".to_owned(), Ok(Read::Whole), 18));
+        write(root, "b/d.txt", "three");
+        let paths = |names: &Names| -> Vec<String> {
+            let files = names.list().files.iter();
+            files.map(|file| file.path.clone()).collect()
+        };
+        assert_eq!(paths(&names(&repository)), ["a.txt", "b/c.txt", "b/d.txt"]);
+        settle();
+        write(root, ".gitignore", "b\n");
+        assert_eq!(paths(&names(&repository)), [".gitignore", "a.txt"]);
+    }
+
+    #[test]
+    fn what_is_something_else_by_now_is_judged_anew() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let root = folder.path();
+        for path in ["a", "b", "c", "d", "e"] {
+            write(root, path, "text");
+        }
+        write(root, ".env", "KEY=1");
+        let repository = open(root);
+        let names = names(&repository);
+        for path in ["a", "b", "c", "d"] {
+            fs::remove_file(root.join(path)).expect("it is there");
+        }
+        std::os::unix::fs::symlink("e", root.join("a")).expect("links can be made");
+        std::os::unix::fs::symlink(".env", root.join("b")).expect("links can be made");
+        std::os::unix::fs::symlink("/etc/hostname", root.join("c")).expect("links can be made");
+        let read: Vec<_> = read(&repository, &names)
+            .into_iter()
+            .map(|(_, read, _)| read.map_err(|error| error.split(": ").last().unwrap_or_default().to_owned()))
+            .collect();
+        let hidden = "it holds environment variables, which are often secrets".to_owned();
+        let expected = [
+            Ok(Read::Whole),
+            Err(hidden),
+            Err("it lies outside the repository".to_owned()),
+            Err("`d` does not exist".to_owned()),
+            Ok(Read::Whole),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn a_hidden_name_that_a_file_got_since_the_walk_hides_it() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let root = folder.path();
+        write(root, "a.txt", "text");
+        write(root, "b.txt", "text");
+        write(root, ".ssh/known", "x");
+        let repository = open(root);
+        let names = names(&repository);
+        // In a hidden directory, which no list rests on.
+        fs::hard_link(root.join("a.txt"), root.join(".ssh/copy")).expect("links can be made");
+        fs::hard_link(root.join("b.txt"), root.join("c.txt")).expect("links can be made");
+        let (ended, mut content) = (CancellationToken::new(), Vec::new());
+        ended.cancel();
+        let cut = repository.read_listed(&names, 1, WANTED, &mut content, &ended);
+        assert!(cut.is_err() && content.is_empty(), "{cut:?}");
+        let scanned = repository.last_scan().expect("it was walked");
+        assert!(
+            Arc::ptr_eq(&names.0, &scanned),
+            "nobody walks for a call that has ended"
+        );
+        let read = read(&repository, &names);
+        let hidden = "`a.txt` is not accessible: it is another name of a hidden file".to_owned();
+        assert_eq!(read[0].1, Err(hidden));
+        assert_eq!(read[1].1, Ok(Read::Whole));
+    }
+}

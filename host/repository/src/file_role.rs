@@ -1,0 +1,748 @@
+//! What the listed files are: their language, and the part that each plays in its repository.
+//!
+//! Everything here is decided by paths alone, so that a scan reads no file. Which files exist, and which of them are
+//! ignored or hidden, is the repository's business; what is in them is that of `symbols` and `rank`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+
+use tool_core::api::ScanResult;
+
+/// What a language is, for the question whether a scan lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// People write programs in it.
+    Programming,
+    /// Markup, styles and build recipes that are written by hand.
+    Markup,
+    /// Text for people.
+    Prose,
+    /// Configuration and data.
+    Data,
+}
+
+/// Name, class, and the extensions that stand for it.
+type Row = (&'static str, Class, &'static [&'static str]);
+
+/// Languages by extension. An extension that several languages share stands for the one that is met most.
+const LANGUAGES: &[Row] = &[
+    ("Ada", Class::Programming, &["adb", "ads"]),
+    ("AsciiDoc", Class::Prose, &["adoc", "asciidoc"]),
+    ("Assembly", Class::Programming, &["asm", "s"]),
+    ("Astro", Class::Markup, &["astro"]),
+    ("Awk", Class::Programming, &["awk"]),
+    ("Batchfile", Class::Programming, &["bat", "cmd"]),
+    ("C", Class::Programming, &["c", "h"]),
+    ("C#", Class::Programming, &["cs", "csx"]),
+    (
+        "C++",
+        Class::Programming,
+        &["cpp", "cc", "cxx", "hpp", "hh", "hxx", "ipp", "inl"],
+    ),
+    ("CMake", Class::Programming, &["cmake"]),
+    ("COBOL", Class::Programming, &["cob", "cbl"]),
+    ("CSS", Class::Markup, &["css"]),
+    ("CSV", Class::Data, &["csv", "tsv"]),
+    ("Clojure", Class::Programming, &["clj", "cljs", "cljc", "edn"]),
+    ("CoffeeScript", Class::Programming, &["coffee"]),
+    ("Common Lisp", Class::Programming, &["lisp", "lsp"]),
+    ("Crystal", Class::Programming, &["cr"]),
+    ("Cuda", Class::Programming, &["cu", "cuh"]),
+    ("Cython", Class::Programming, &["pyx", "pxd", "pxi"]),
+    ("D", Class::Programming, &["d"]),
+    ("Dart", Class::Programming, &["dart"]),
+    ("Elixir", Class::Programming, &["ex", "exs"]),
+    ("Elm", Class::Programming, &["elm"]),
+    ("Emacs Lisp", Class::Programming, &["el"]),
+    ("Erlang", Class::Programming, &["erl", "hrl"]),
+    ("F#", Class::Programming, &["fs", "fsi", "fsx"]),
+    ("Fish", Class::Programming, &["fish"]),
+    ("Fortran", Class::Programming, &["f", "f77", "f90", "f95", "f03", "for"]),
+    ("GLSL", Class::Programming, &["glsl", "vert", "frag"]),
+    ("Gettext Catalog", Class::Prose, &["po", "pot"]),
+    ("Gherkin", Class::Programming, &["feature"]),
+    ("Go", Class::Programming, &["go"]),
+    ("GraphQL", Class::Data, &["graphql", "gql"]),
+    ("Groovy", Class::Programming, &["groovy", "gradle"]),
+    ("HCL", Class::Programming, &["hcl", "tf", "tfvars"]),
+    ("HTML", Class::Markup, &["html", "htm", "xhtml"]),
+    ("Handlebars", Class::Markup, &["hbs", "handlebars", "mustache"]),
+    ("Haskell", Class::Programming, &["hs", "lhs"]),
+    ("INI", Class::Data, &["ini", "cfg", "conf", "properties"]),
+    ("JSON", Class::Data, &["json", "jsonl", "json5", "jsonc", "geojson"]),
+    ("Java", Class::Programming, &["java"]),
+    ("JavaScript", Class::Programming, &["js", "mjs", "cjs", "jsx"]),
+    ("Jinja", Class::Markup, &["j2", "jinja", "jinja2"]),
+    ("Julia", Class::Programming, &["jl"]),
+    ("Jupyter Notebook", Class::Markup, &["ipynb"]),
+    ("Kotlin", Class::Programming, &["kt", "kts"]),
+    ("Less", Class::Markup, &["less"]),
+    ("Lua", Class::Programming, &["lua"]),
+    ("MDX", Class::Prose, &["mdx"]),
+    ("Makefile", Class::Programming, &["mk", "mak"]),
+    ("Markdown", Class::Prose, &["md", "markdown"]),
+    ("Meson", Class::Programming, &["meson"]),
+    ("Nim", Class::Programming, &["nim"]),
+    ("Nix", Class::Programming, &["nix"]),
+    ("OCaml", Class::Programming, &["ml", "mli"]),
+    ("Objective-C", Class::Programming, &["m"]),
+    ("Objective-C++", Class::Programming, &["mm"]),
+    ("PHP", Class::Programming, &["php", "phtml"]),
+    ("Pascal", Class::Programming, &["pas", "dpr"]),
+    ("Perl", Class::Programming, &["pl", "pm"]),
+    ("PowerShell", Class::Programming, &["ps1", "psm1", "psd1"]),
+    ("Prolog", Class::Programming, &["pro"]),
+    ("Protocol Buffer", Class::Data, &["proto"]),
+    ("Pug", Class::Markup, &["pug"]),
+    ("Python", Class::Programming, &["py", "pyi", "pyw"]),
+    ("QML", Class::Programming, &["qml"]),
+    ("R", Class::Programming, &["r"]),
+    ("Racket", Class::Programming, &["rkt"]),
+    ("Ruby", Class::Programming, &["rb", "rake", "gemspec", "erb"]),
+    ("Rust", Class::Programming, &["rs"]),
+    ("SCSS", Class::Markup, &["scss", "sass"]),
+    ("SQL", Class::Programming, &["sql"]),
+    ("SVG", Class::Data, &["svg"]),
+    ("Scala", Class::Programming, &["scala", "sc"]),
+    ("Scheme", Class::Programming, &["scm", "ss"]),
+    ("Shell", Class::Programming, &["sh", "bash", "zsh", "ksh"]),
+    ("Solidity", Class::Programming, &["sol"]),
+    ("Starlark", Class::Programming, &["bzl", "star"]),
+    ("Svelte", Class::Markup, &["svelte"]),
+    ("Swift", Class::Programming, &["swift"]),
+    ("SystemVerilog", Class::Programming, &["sv", "svh"]),
+    ("TOML", Class::Data, &["toml"]),
+    ("Tcl", Class::Programming, &["tcl"]),
+    ("TeX", Class::Markup, &["tex", "sty", "cls"]),
+    ("Text", Class::Prose, &["txt"]),
+    ("Thrift", Class::Programming, &["thrift"]),
+    ("Twig", Class::Markup, &["twig"]),
+    ("TypeScript", Class::Programming, &["ts", "tsx", "mts", "cts"]),
+    ("VHDL", Class::Programming, &["vhd", "vhdl"]),
+    ("Verilog", Class::Programming, &["v"]),
+    ("Vim Script", Class::Programming, &["vim"]),
+    ("Visual Basic", Class::Programming, &["vb", "vbs"]),
+    ("Vue", Class::Markup, &["vue"]),
+    ("WebAssembly", Class::Programming, &["wat", "wast"]),
+    ("WebAssembly Interface Type", Class::Data, &["wit"]),
+    ("XML", Class::Data, &["xml", "xsd", "xsl", "xslt", "plist"]),
+    ("YAML", Class::Data, &["yml", "yaml"]),
+    ("Zig", Class::Programming, &["zig"]),
+    ("reStructuredText", Class::Prose, &["rst", "rest"]),
+];
+
+/// Languages by whole file name, lower case.
+const NAMES: &[(&str, &str)] = &[
+    ("build", "Starlark"),
+    ("build.bazel", "Starlark"),
+    ("cargo.lock", "TOML"),
+    ("cmakelists.txt", "CMake"),
+    ("containerfile", "Dockerfile"),
+    ("dockerfile", "Dockerfile"),
+    ("gemfile", "Ruby"),
+    ("gnumakefile", "Makefile"),
+    ("go.mod", "Go Module"),
+    ("go.sum", "Go Module"),
+    ("jenkinsfile", "Groovy"),
+    ("justfile", "Just"),
+    ("makefile", "Makefile"),
+    ("meson.build", "Meson"),
+    ("pipfile", "TOML"),
+    ("podfile", "Ruby"),
+    ("procfile", "Procfile"),
+    ("rakefile", "Ruby"),
+    ("sconscript", "Python"),
+    ("sconstruct", "Python"),
+    ("tiltfile", "Starlark"),
+    ("vagrantfile", "Ruby"),
+    ("workspace", "Starlark"),
+];
+
+/// The specification's key files, in the order in which they tell most.
+const KEY_FILES: &[&str] = &[
+    "readme.md",
+    "pyproject.toml",
+    "package.json",
+    "main.py",
+    "app.py",
+    "index.ts",
+    "index.js",
+];
+
+/// What stands in for the specification's key files where a repository has none of that kind: other forms of the
+/// read-me file and the manifests of other ecosystems.
+const KEY_FILES_ELSEWHERE: &[&str] = &[
+    "readme.rst",
+    "readme.txt",
+    "readme",
+    "readme.adoc",
+    "cargo.toml",
+    "go.mod",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "setup.cfg",
+    "setup.py",
+    "composer.json",
+    "gemfile",
+    "cmakelists.txt",
+    "makefile",
+];
+
+/// The part that a file plays in its repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Code that the product is made of.
+    Source,
+    /// Tests, their fixtures and helpers.
+    Test,
+    /// Examples, benchmarks, and code below a documentation folder.
+    Example,
+    /// Text for people.
+    Documentation,
+    /// Release notes and lists of people.
+    Changelog,
+    /// Manifests, settings, build recipes, data.
+    Configuration,
+    /// Minified, compiled or generated, lock files.
+    Generated,
+    /// Somebody else's code.
+    Vendored,
+    /// Neither text nor known.
+    Other,
+}
+
+/// The language of a file by its name, where it has one.
+pub fn language(path: &str) -> Option<&'static str> {
+    row(path).map(|(name, _)| name)
+}
+
+fn row(path: &str) -> Option<(&'static str, Class)> {
+    let name = file_name(path).to_ascii_lowercase();
+    if let Some((_, language)) = NAMES.iter().find(|(known, _)| *known == name) {
+        let class = LANGUAGES
+            .iter()
+            .find(|row| row.0 == *language)
+            .map_or(Class::Programming, |row| row.1);
+        return Some((language, if *language == "Go Module" { Class::Data } else { class }));
+    }
+    if name.starts_with("dockerfile.") || name.ends_with(".dockerfile") {
+        return Some(("Dockerfile", Class::Programming));
+    }
+    by_extension().get(name.rsplit_once('.')?.1).copied()
+}
+
+fn by_extension() -> &'static HashMap<&'static str, (&'static str, Class)> {
+    static TABLE: OnceLock<HashMap<&'static str, (&'static str, Class)>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let rows = LANGUAGES.iter();
+        rows.flat_map(|(language, class, extensions)| extensions.iter().map(|e| (*e, (*language, *class))))
+            .collect()
+    })
+}
+
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// The directory of a path; empty for the root.
+pub fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// The file name without its extensions: `client` for `src/client.test.ts`; a leading dot stays.
+pub fn stem(path: &str) -> &str {
+    let name = file_name(path);
+    let dots = name.match_indices('.').map(|(at, _)| at);
+    dots.into_iter().find(|at| *at > 0).map_or(name, |at| &name[..at])
+}
+
+/// What the directories above a file say of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Above {
+    is_vendored: bool,
+    is_generated: bool,
+    is_changelog: bool,
+    is_example: bool,
+    /// Of text for people: below any directory with such a name.
+    is_test_text: bool,
+    /// See [`is_test`].
+    is_test: bool,
+    is_test_of_python: bool,
+}
+
+impl Above {
+    fn of(directory: &str) -> Self {
+        let mut above = Self::default();
+        for (depth, name) in directory.to_ascii_lowercase().split('/').enumerate() {
+            match name {
+                "vendor" | "vendored" | "_vendor" | "_vendored" | "third_party" | "third-party" | "thirdparty"
+                | "extern" | "externals" | "bower_components" | "node_modules" | "site-packages" => {
+                    above.is_vendored = true;
+                }
+                "generated" | "__generated__" | "gen" | ".next" | "dist" | "build" | "coverage" => {
+                    above.is_generated = true;
+                }
+                "changelog" | "changelogs" | "newsfragments" => above.is_changelog = true,
+                "docs" | "doc" | "documentation" | "examples" | "example" | "samples" | "demo" | "demos"
+                | "tutorials" | "benchmarks" | "benchmark" | "bench" | "benches" | "extras" => above.is_example = true,
+                "testing" => {
+                    above.is_test_text = true;
+                    above.is_test |= depth == 0;
+                    above.is_test_of_python |= depth == 0;
+                }
+                "test" => {
+                    above.is_test_text = true;
+                    above.is_test = true;
+                    above.is_test_of_python |= depth == 0;
+                }
+                "tests" | "__tests__" | "spec" | "specs" | "e2e" | "testdata" | "fixtures" | "__mocks__"
+                | "__fixtures__" | "__snapshots__" => {
+                    above.is_test_text = true;
+                    above.is_test = true;
+                    above.is_test_of_python = true;
+                }
+                _ if name.ends_with("_tests") => {
+                    above.is_test = true;
+                    above.is_test_of_python = true;
+                }
+                _ => {}
+            }
+        }
+        above
+    }
+}
+
+/// The role of a file by its path.
+pub fn role(path: &str) -> Role {
+    role_below(Above::of(parent(path)), path)
+}
+
+/// The same of many files. What a directory says is read once where those in it follow each other, as in a sorted list.
+pub fn roles(paths: &[&str]) -> Vec<Role> {
+    let (mut directory, mut above) = ("", Above::default());
+    let mut roles = Vec::with_capacity(paths.len());
+    for path in paths {
+        if parent(path) != directory {
+            directory = parent(path);
+            above = Above::of(directory);
+        }
+        roles.push(role_below(above, path));
+    }
+    roles
+}
+
+fn role_below(above: Above, path: &str) -> Role {
+    let lower = file_name(path).to_ascii_lowercase();
+    let class = row(path).map(|(_, class)| class);
+    if above.is_vendored {
+        return Role::Vendored;
+    }
+    if above.is_generated || is_generated(&lower) {
+        return Role::Generated;
+    }
+    if above.is_changelog || is_changelog(&lower) {
+        return Role::Changelog;
+    }
+    match class {
+        Some(Class::Prose) if above.is_test_text => return Role::Test,
+        Some(Class::Prose) => return Role::Documentation,
+        None if lower.contains('.') => return Role::Other,
+        None => return named_prose(&lower),
+        _ => {}
+    }
+    if is_test_below(above, path, &lower) {
+        return Role::Test;
+    }
+    match class {
+        _ if above.is_example => Role::Example,
+        Some(Class::Data) => Role::Configuration,
+        _ => Role::Source,
+    }
+}
+
+fn named_prose(name: &str) -> Role {
+    match name {
+        "readme" | "license" | "copying" | "install" | "contributing" | "todo" | "notice" => Role::Documentation,
+        _ => Role::Other,
+    }
+}
+
+fn is_generated(name: &str) -> bool {
+    const SUFFIXES: &[&str] = &[
+        ".min.js",
+        ".min.css",
+        ".map",
+        ".bundle.js",
+        ".chunk.js",
+        "_pb2.py",
+        "_pb2.pyi",
+        "_pb2_grpc.py",
+        ".pb.go",
+        ".pb.cc",
+        ".pb.h",
+        ".g.dart",
+        ".designer.cs",
+        ".generated.ts",
+        ".generated.js",
+        "_generated.go",
+        "_gen.go",
+        ".lock",
+        ".snap",
+        "-lock.json",
+        "-lock.yaml",
+        ".sum",
+        ".pot",
+        "-min.js",
+    ];
+    SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+        || name == "npm-shrinkwrap.json"
+        || name.starts_with("zz_generated")
+}
+
+fn is_changelog(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name);
+    matches!(
+        stem,
+        "changelog" | "changes" | "history" | "news" | "releases" | "release_notes" | "authors" | "contributors"
+    ) && (row(name).is_none_or(|(_, class)| class == Class::Prose))
+}
+
+/// True for tests, and for what exists only for them.
+///
+/// A directory `testing`, and in Python also `test`, inside a package holds what the package offers for the tests of
+/// others: that is product code, so these count at the top only.
+pub fn is_test(path: &str) -> bool {
+    let lower = file_name(path).to_ascii_lowercase();
+    is_test_below(Above::of(parent(path)), path, &lower)
+}
+
+/// `lower` is the name of the file.
+fn is_test_below(above: Above, path: &str, lower: &str) -> bool {
+    let is_below = match lower.ends_with(".py") {
+        true => above.is_test_of_python,
+        false => above.is_test,
+    };
+    is_below || is_test_by_name(path, lower)
+}
+
+fn is_test_by_name(path: &str, lower: &str) -> bool {
+    let stem = stem(lower);
+    let suffixed = |text: &str| {
+        let between = lower
+            .match_indices(text)
+            .any(|(at, _)| lower[..at].ends_with('.') && lower[at + text.len()..].starts_with('.'));
+        between || stem.strip_suffix(text).is_some_and(|stem| stem.ends_with('_'))
+    };
+    stem.starts_with("test_")
+        || suffixed("test")
+        || suffixed("tests")
+        || suffixed("spec")
+        || stem.ends_with("-test")
+        || matches!(stem, "conftest" | "tests")
+        || (stem == "test" && parent(path).is_empty())
+        || is_camel_test(file_name(path))
+}
+
+/// `ClientTest.java`, `ClientTests.cs`, `ClientSpec.scala`, `TestClient.java`.
+fn is_camel_test(name: &str) -> bool {
+    let Some((stem, extension)) = name.rsplit_once('.') else {
+        return false;
+    };
+    matches!(extension, "java" | "kt" | "cs" | "scala" | "groovy" | "swift" | "php")
+        && (["Test", "Tests", "Spec", "IT", "TestCase"]
+            .iter()
+            .any(|suffix| stem.ends_with(suffix))
+            || stem
+                .strip_prefix("Test")
+                .is_some_and(|rest| rest.starts_with(char::is_uppercase)))
+}
+
+/// Rank of a key file among its like, best first; absent where the name is none.
+pub fn key_file_rank(path: &str) -> Option<usize> {
+    let name = file_name(path).to_ascii_lowercase();
+    let elsewhere = || {
+        KEY_FILES_ELSEWHERE
+            .iter()
+            .position(|known| *known == name)
+            .map(|rank| rank + KEY_FILES.len())
+    };
+    KEY_FILES.iter().position(|known| *known == name).or_else(elsewhere)
+}
+
+/// True where a name is one of the specification's key files.
+pub fn is_key_file(path: &str) -> bool {
+    key_file_rank(path).is_some_and(|rank| rank < KEY_FILES.len())
+}
+
+/// How surely a path looks like the place where a program starts; absent where it does not, higher is surer.
+pub fn entry_point_by_path(path: &str) -> Option<u32> {
+    entry_point_of_source(path).filter(|_| role(path) == Role::Source)
+}
+
+/// The same for a path that is known to be one of a source.
+pub fn entry_point_of_source(path: &str) -> Option<u32> {
+    let name = file_name(path);
+    let directory = parent(path);
+    let last_directory = file_name(directory);
+    let root_or = |names: &[&str]| directory.is_empty() || names.contains(&directory);
+    match name {
+        "main.rs" if last_directory == "src" => Some(9),
+        "main.go" => Some(if directory.is_empty() || parent(directory).ends_with("cmd") {
+            9
+        } else {
+            5
+        }),
+        "__main__.py" => Some(9),
+        "manage.py" => Some(8),
+        "main.py" | "app.py" => Some(if root_or(&["src", "app"]) { 9 } else { 4 }),
+        "cli.py" => Some(6),
+        "wsgi.py" | "asgi.py" => Some(5),
+        "server.js" | "server.ts" | "main.ts" | "main.js" | "main.tsx" | "app.js" | "app.ts" | "cli.js" | "cli.ts" => {
+            Some(if root_or(&["src", "bin", "lib", "server"]) {
+                7
+            } else {
+                3
+            })
+        }
+        "index.js" | "index.ts" | "index.mjs" | "index.tsx" if root_or(&["src", "lib"]) => Some(7),
+        "lib.rs" if last_directory == "src" => Some(7),
+        "Main.java" | "Application.java" | "App.java" | "Main.kt" | "Program.cs" => Some(8),
+        _ if name.ends_with("Application.java") || name.ends_with("Application.kt") => Some(7),
+        _ if last_directory == "bin" && matches!(parent(directory), "src" | "") => Some(6),
+        "__init__.py" if matches!(parent(directory), "" | "src" | "lib") && !directory.is_empty() => Some(5),
+        _ => None,
+    }
+}
+
+/// Counts files, the directories that hold them, and languages, most files first.
+///
+/// Languages are those that people program or lay out pages in; prose and data count only where there is nothing else.
+pub fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
+    let mut files = 0;
+    let mut directories = std::collections::BTreeSet::new();
+    let mut counts: BTreeMap<&'static str, (Class, u64)> = BTreeMap::new();
+    let mut last = "";
+    for path in paths {
+        files += 1;
+        let mut directory = parent(path);
+        // Neighbours mostly share one.
+        if std::mem::replace(&mut last, directory) == directory {
+            directory = "";
+        }
+        while !directory.is_empty() && directories.insert(directory) {
+            directory = parent(directory);
+        }
+        if let Some((language, class)) = row(path) {
+            counts.entry(language).or_insert((class, 0)).1 += 1;
+        }
+    }
+    ScanResult {
+        files,
+        directories: directories.len() as u64,
+        languages: order(&counts)
+            .into_iter()
+            .map(|(language, _)| language.to_owned())
+            .collect(),
+        not_utf8: 0,
+        notices: Vec::new(),
+    }
+}
+
+/// Languages with their numbers of files, most files first, names breaking ties.
+pub fn languages<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<(&'static str, u64)> {
+    let mut counts: BTreeMap<&'static str, (Class, u64)> = BTreeMap::new();
+    for (language, class) in paths.filter_map(row) {
+        counts.entry(language).or_insert((class, 0)).1 += 1;
+    }
+    order(&counts)
+}
+
+fn order(counts: &BTreeMap<&'static str, (Class, u64)>) -> Vec<(&'static str, u64)> {
+    let written = |class: Class| matches!(class, Class::Programming | Class::Markup);
+    let any_written = counts.values().any(|(class, _)| written(*class));
+    let mut order: Vec<(&'static str, u64)> = counts
+        .iter()
+        .filter(|(_, (class, _))| !any_written || written(*class))
+        .map(|(language, (_, count))| (*language, *count))
+        .collect();
+    // Stable, and the map is ordered by name.
+    order.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    order
+}
+
+/// True for files that programs are written in; tests could be written for them.
+pub fn is_code(path: &str) -> bool {
+    row(path).is_some_and(|(language, class)| {
+        class == Class::Programming && !matches!(language, "Makefile" | "Dockerfile" | "CMake" | "Just" | "Procfile")
+            || matches!(language, "Vue" | "Svelte" | "Astro")
+    })
+}
+
+/// True for files that hold text worth ranking by its words.
+pub fn is_written(path: &str) -> bool {
+    row(path).is_some_and(|(_, class)| matches!(class, Class::Programming | Class::Markup))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sound() {
+        let mut seen = std::collections::HashSet::new();
+        for extension in LANGUAGES.iter().flat_map(|row| row.2) {
+            assert!(seen.insert(extension), "`{extension}` stands for two languages");
+            assert_eq!(*extension, extension.to_ascii_lowercase());
+        }
+        assert!(LANGUAGES.is_sorted_by_key(|row| row.0));
+        assert!(NAMES.is_sorted_by_key(|row| row.0));
+    }
+
+    #[test]
+    fn languages_by_extension_and_by_name() {
+        let of = |path| language(path).unwrap_or("-");
+        let shown = [
+            "a.py",
+            "b/C.TSX",
+            "Dockerfile",
+            "ci/Dockerfile.test",
+            "makefile",
+            "CMakeLists.txt",
+            "go.mod",
+            "x",
+            ".gitignore",
+        ]
+        .map(of);
+        let expected = [
+            "Python",
+            "TypeScript",
+            "Dockerfile",
+            "Dockerfile",
+            "Makefile",
+            "CMake",
+            "Go Module",
+            "-",
+            "-",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn languages_are_ordered_by_files_and_prose_counts_only_alone() {
+        let paths = [
+            "a.py",
+            "b.py",
+            "c.js",
+            "d.css",
+            "e.css",
+            "README.md",
+            "f.json",
+            "docs/g.md",
+        ];
+        let summary = summary(paths.into_iter());
+        assert_eq!(summary.languages, ["CSS", "Python", "JavaScript"]);
+        assert_eq!((summary.files, summary.directories), (8, 1));
+        assert_eq!(
+            super::summary(["README.md", "x/y/a.json"].into_iter()).languages,
+            ["JSON", "Markdown"]
+        );
+        assert_eq!(super::summary(["x/y/a.json"].into_iter()).directories, 2);
+    }
+
+    #[test]
+    fn roles() {
+        use Role::{Changelog, Configuration, Documentation, Example, Generated, Other, Source, Test, Vendored};
+        let table = [
+            ("src/client.py", Source),
+            ("README.md", Documentation),
+            ("LICENSE", Documentation),
+            ("CHANGES.rst", Changelog),
+            ("changelog/123.bugfix.rst", Changelog),
+            ("src/history.py", Source),
+            ("tests/test_client.py", Test),
+            ("tests/data/input.txt", Test),
+            ("pkg/conftest.py", Test),
+            ("client_test.go", Test),
+            ("src/client.test.ts", Test),
+            ("src/client.spec.js", Test),
+            ("src/main/java/ClientTest.java", Test),
+            ("src/main/java/Latest.java", Source),
+            ("src/test/java/Helper.java", Test),
+            ("testing/acceptance.py", Test),
+            ("src/testing/plan.md", Test),
+            ("src/app_tests/helper.rb", Test),
+            ("src/Test/Helper.java", Test),
+            ("test.js", Test),
+            ("src/test.js", Source),
+            ("django/test/client.py", Source),
+            ("src/flask/testing.py", Source),
+            ("lib/rule-tester/rule-tester.js", Source),
+            ("src/contest.py", Source),
+            ("docs/conf.py", Example),
+            ("examples/hello/main.rs", Example),
+            ("benches/scan.rs", Example),
+            ("static/jquery.min.js", Generated),
+            ("package-lock.json", Generated),
+            ("api/user_pb2.py", Generated),
+            ("Cargo.lock", Generated),
+            ("vendor/github.com/x/y.go", Vendored),
+            ("pip/_vendor/six.py", Vendored),
+            ("pyproject.toml", Configuration),
+            (".github/workflows/ci.yml", Configuration),
+            ("logo.png", Other),
+        ];
+        for (path, expected) in table {
+            assert_eq!(role(path), expected, "{path}");
+        }
+        let (paths, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
+        assert_eq!(super::roles(&paths), expected);
+    }
+
+    #[test]
+    fn key_files_are_the_specifications_first() {
+        for name in [
+            "README.md",
+            "package.json",
+            "pyproject.toml",
+            "main.py",
+            "app.py",
+            "index.js",
+            "index.ts",
+        ] {
+            assert!(is_key_file(&format!("a/{name}")), "{name}");
+        }
+        assert!(!is_key_file("README.rst") && key_file_rank("README.rst").is_some());
+        assert_eq!(key_file_rank("client.py"), None);
+    }
+
+    #[test]
+    fn entry_points_by_path_are_programs_not_tests() {
+        assert!(entry_point_by_path("src/main.rs") > entry_point_by_path("src/lib.rs"));
+        assert!(entry_point_by_path("cmd/server/main.go") > entry_point_by_path("tools/x/y/main.go"));
+        for path in ["manage.py", "pkg/__main__.py", "src/index.ts", "mysite/wsgi.py"] {
+            assert!(entry_point_by_path(path).is_some(), "{path}");
+        }
+        for path in [
+            "tests/app.py",
+            "examples/main.py",
+            "src/deep/inside/index.js",
+            "pkg/sub/__init__.py",
+        ] {
+            assert_eq!(entry_point_by_path(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn parts_of_paths() {
+        assert_eq!(
+            (file_name("a/b.c"), parent("a/b.c"), stem("a/b.test.c")),
+            ("b.c", "a", "b")
+        );
+        assert_eq!(
+            (file_name("b"), parent("b"), stem(".env.local"), stem("é")),
+            ("b", "", ".env", "é")
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Names of files that other people wrote: packages, logs and lock files.
+//!
+//! A conversation that has read one of them holds untrusted text.
+
+use crate::fold;
+
+/// Directories of what other people wrote, wherever they lie; lower case.
+const DIRECTORIES: [&str; 28] = [
+    "node_modules",
+    "bower_components",
+    "jspm_packages",
+    "site-packages",
+    "dist-packages",
+    "__pypackages__",
+    "vendor",
+    "vendored",
+    "_vendor",
+    "third_party",
+    "third-party",
+    "thirdparty",
+    "3rdparty",
+    "venv",
+    ".venv",
+    "virtualenv",
+    ".tox",
+    ".nox",
+    ".eggs",
+    ".bundle",
+    ".yarn",
+    ".pnpm-store",
+    ".cargo",
+    ".gradle",
+    ".m2",
+    "pods",
+    "carthage",
+    "godeps",
+];
+
+/// Lock files whose names do not end with `.lock`; lower case.
+const LOCK_FILES: [&str; 10] = [
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "pnpm-lock.yaml",
+    "bun.lockb",
+    "go.sum",
+    "go.work.sum",
+    "packages.lock.json",
+    "gradle.lockfile",
+    "package.resolved",
+    ".terraform.lock.hcl",
+];
+
+/// The part of a path that lies outside of the user's own files by its name: a directory of packages with its `/`, or
+/// the whole path of a log or of a lock file.
+pub fn find_place(path: &str) -> Option<&str> {
+    let name = fold(path.rsplit('/').next().unwrap_or(path));
+    find_directory(path).or_else(|| (is_log(&name) || is_lock_file(&name)).then_some(path))
+}
+
+/// The first directory of packages that a path lies in, with its `/`.
+pub fn find_directory(path: &str) -> Option<&str> {
+    path.match_indices('/').find_map(|(end, _)| {
+        let start = path[..end].rfind('/').map_or(0, |before| before + 1);
+        let is_foreign = DIRECTORIES.contains(&&*fold(&path[start..end]));
+        is_foreign.then_some(&path[..=end])
+    })
+}
+
+/// Package managers write lock files, with names and version texts from their registries.
+fn is_lock_file(name: &str) -> bool {
+    LOCK_FILES.contains(&name) || name.strip_suffix(".lock").is_some_and(|stem| !stem.is_empty())
+}
+
+/// `x.log`, `x.log.1`, `x.log.2024-01-01`: programs write them, and into them what others sent.
+fn is_log(name: &str) -> bool {
+    name.match_indices(".log").any(|(at, ending)| {
+        let rest = &name[at + ending.len()..];
+        at > 0 && (rest.is_empty() || rest.starts_with(['.', '-']))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_others_are_known_by_their_names() {
+        for (path, place) in [
+            ("node_modules/left-pad/README.md", "node_modules/"),
+            ("packages/a/node_modules/b/index.js", "packages/a/node_modules/"),
+            (
+                "django/contrib/admin/static/admin/js/vendor/jquery.js",
+                "django/contrib/admin/static/admin/js/vendor/",
+            ),
+            (".venv/lib/python3.12/site-packages/x.py", ".venv/"),
+            ("Third_Party/zlib/zlib.h", "Third_Party/"),
+            ("logs/server.log", "logs/server.log"),
+            ("server.log.1", "server.log.1"),
+            ("app.LOG-20240101", "app.LOG-20240101"),
+            ("logs/auth.login.log", "logs/auth.login.log"),
+            ("x.logger.log.1", "x.logger.log.1"),
+            ("package-lock.json", "package-lock.json"),
+            ("app/Cargo.lock", "app/Cargo.lock"),
+            ("app/go.sum", "app/go.sum"),
+            ("vendor/x/Cargo.lock", "vendor/"),
+        ] {
+            assert_eq!(find_place(path), Some(place), "{path}");
+        }
+        for path in [
+            "",
+            "src/main.py",
+            "vendor",
+            "vendors/list.py",
+            "src/vendor.py",
+            "logs/rotate.py",
+            "login.py",
+            "changelog.md",
+            ".log",
+            "a.logger",
+            ".lock",
+            "locks.py",
+            "Cargo.toml",
+        ] {
+            assert_eq!(find_place(path), None, "{path}");
+        }
+    }
+}

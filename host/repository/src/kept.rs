@@ -1,0 +1,155 @@
+//! Walks that outlive the opening of a repository, so that the next one need not walk again.
+//!
+//! What is kept answers nothing by itself: `fresh` has to find that everything it rests on is as it was. A repository
+//! is the same where its root and the rules of what is hidden are.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use super::ignore_files::IgnoreCache;
+use super::open::Identity;
+use super::walk::Scan;
+use tool_core::limits::{SCANS_KEPT_ENTRIES_MAX, SCANS_KEPT_MAX};
+
+/// What makes two openings ones of the same repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    pub(super) root: PathBuf,
+    pub(super) identity: Identity,
+    pub(super) state_directory: Option<PathBuf>,
+    pub(super) hide: Vec<String>,
+    pub(super) reveal: Vec<String>,
+    /// What the repository's own file hides.
+    pub(super) narrowed: Vec<String>,
+}
+
+impl Key {
+    /// Device and inode of the root.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// A name for what is kept of it on disk: its path and the rules of what is hidden.
+    pub fn name(&self) -> String {
+        let mut digest = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            digest.update((bytes.len() as u64).to_le_bytes());
+            digest.update(bytes);
+        };
+        add(self.root.as_os_str().as_encoded_bytes());
+        for patterns in [&self.hide, &self.reveal, &self.narrowed] {
+            add(&(patterns.len() as u64).to_le_bytes());
+            patterns.iter().for_each(|pattern| add(pattern.as_bytes()));
+        }
+        let digest = digest.finalize();
+        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The last walks of some repositories, and the ignore files of all of them.
+#[derive(Debug, Default)]
+pub struct Scans {
+    ignore_files: Arc<IgnoreCache>,
+    /// The one that was used last comes last.
+    kept: Mutex<Vec<(Key, Arc<Scan>)>>,
+}
+
+impl Scans {
+    pub(super) fn ignore_files(&self) -> Arc<IgnoreCache> {
+        Arc::clone(&self.ignore_files)
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Scan>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, scan)| Arc::clone(scan))
+    }
+
+    /// Keeps a walk as long as there is room for it: the ones that were not used longest make way.
+    pub(super) fn put(&self, key: &Key, scan: &Arc<Scan>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(known, _)| known != key);
+        kept.push((key.clone(), Arc::clone(scan)));
+        let entries = |kept: &[(Key, Arc<Scan>)]| kept.iter().map(|(_, scan)| scan.entries()).sum::<usize>();
+        while kept.len() > SCANS_KEPT_MAX || entries(&kept) > SCANS_KEPT_ENTRIES_MAX {
+            kept.remove(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileEntry;
+    use crate::walk::FileList;
+
+    fn key(root: &str, hide: &[&str]) -> Key {
+        Key {
+            root: PathBuf::from(root),
+            identity: Identity { device: 1, inode: 2 },
+            state_directory: None,
+            hide: hide.iter().map(|pattern| (*pattern).to_owned()).collect(),
+            reveal: Vec::new(),
+            narrowed: Vec::new(),
+        }
+    }
+
+    fn scan(files: usize) -> Arc<Scan> {
+        let file = |at: usize| FileEntry {
+            path: at.to_string(),
+            size: 0,
+            modified_ns: 0,
+            changed_ns: 0,
+            inode: 0,
+        };
+        Arc::new(Scan {
+            list: Arc::new(FileList {
+                files: (0..files).map(file).collect(),
+                ..FileList::default()
+            }),
+            ..Scan::default()
+        })
+    }
+
+    #[test]
+    fn names_tell_roots_and_rules_apart() {
+        let names = [
+            key("/a", &[]).name(),
+            key("/b", &[]).name(),
+            key("/a", &["x"]).name(),
+            key("/a", &["x", "y"]).name(),
+            key("/a", &["xy"]).name(),
+        ];
+        assert_eq!(
+            names.iter().collect::<std::collections::BTreeSet<_>>().len(),
+            names.len()
+        );
+        assert!(names.iter().all(|name| name.len() == 32), "{names:?}");
+    }
+
+    #[test]
+    fn the_walk_that_was_not_used_longest_makes_way() {
+        let scans = Scans::default();
+        for at in 0..=SCANS_KEPT_MAX {
+            scans.put(&key(&format!("/{at}"), &[]), &scan(1));
+        }
+        assert!(scans.get(&key("/0", &[])).is_none());
+        assert!(scans.get(&key("/1", &[])).is_some());
+        assert!(scans.get(&key("/1", &["x"])).is_none());
+    }
+
+    #[test]
+    fn walks_of_large_trees_are_kept_as_long_as_there_is_room() {
+        let scans = Scans::default();
+        scans.put(&key("/a", &[]), &scan(SCANS_KEPT_ENTRIES_MAX / 2));
+        scans.put(&key("/b", &[]), &scan(SCANS_KEPT_ENTRIES_MAX / 2));
+        assert!(scans.get(&key("/a", &[])).is_some());
+        scans.put(&key("/c", &[]), &scan(1));
+        assert!(scans.get(&key("/a", &[])).is_none() && scans.get(&key("/c", &[])).is_some());
+        scans.put(&key("/d", &[]), &scan(SCANS_KEPT_ENTRIES_MAX + 1));
+        assert!(scans.get(&key("/d", &[])).is_none());
+    }
+}

@@ -1,0 +1,810 @@
+//! The repository as everything else sees it: one root, one rule set, one way to open a file.
+//!
+//! Hidden and protected names, the ignore-aware list of files and the non-blocking, symlink-free opening of a file
+//! live here, so that skills, context engine, git diff and search obey the same table. Nothing here writes: that is
+//! the business of `skill::stage`.
+
+#![forbid(unsafe_code)]
+
+pub mod bulk;
+mod concealed;
+pub mod file_role;
+pub mod foreign;
+mod fresh;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod ignore_files;
+mod ignores;
+mod kept;
+mod linked;
+mod open;
+pub mod path;
+mod root;
+mod root_file;
+mod rules;
+mod secrets;
+#[cfg(test)]
+mod tests;
+pub mod waiting;
+mod walk;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+pub use concealed::ConcealError;
+use fresh::Basis;
+pub use ignore_files::SkippedIgnores;
+use ignore_files::{IgnoreCache, IgnoreReader};
+use ignores::Ignores;
+pub use kept::Key;
+pub use kept::Scans;
+use linked::Linked;
+pub use open::Identity;
+use open::Unresolved;
+pub use open::{Root, mode};
+pub use path::{PathError, normalise};
+pub use root::find_root;
+pub use root::system_directory;
+pub use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
+pub use root_file::{Narrowing, RootFileError};
+pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
+pub use rules::{fold, is_ignorable};
+use tool_core::defence::{self, Defence};
+use walk::{Bounds, Scan, Tree};
+pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
+
+/// What the user decides about repositories.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `~/.tool`: hidden in every repository, and no root itself.
+    pub state_directory: Option<PathBuf>,
+    /// Globs that are hidden beside the table.
+    pub hide: Vec<String>,
+    /// Globs that are taken out of the table.
+    pub reveal: Vec<String>,
+    /// Globs that no proposal may touch, beside the table.
+    pub protect: Vec<String>,
+    /// What the repository's own `.tool.toml` asks for does not count: for taking back what was done in it.
+    pub ignore_root_file: bool,
+    /// The user said yes to a root that holds the home directory.
+    pub home_confirmed: bool,
+    /// The home directory; `None` asks the system.
+    pub home: Option<PathBuf>,
+    /// Time-out of a scan; `None` is that of `limits`.
+    pub scan_time: Option<Duration>,
+    /// Where walks are kept for the next time that the same repository is opened.
+    pub scans: Option<Arc<Scans>>,
+    /// Cancels the opening, which reads the repository's own settings file.
+    pub cancel: CancellationToken,
+}
+
+/// Why a directory cannot be a repository root.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryError {
+    /// It is not there, no directory, or not readable.
+    #[error("`{}` cannot be opened as a repository", root.display())]
+    Open {
+        /// As it was given.
+        root: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// `/`.
+    #[error("`/` is the whole machine and is refused as a repository")]
+    WholeMachine,
+    /// A directory of the system, such as `/etc`, `/usr` or `/tmp` itself.
+    #[error("`{}` {} and is refused as a repository: no project lives there", root.display(), within(root, system))]
+    System {
+        /// The real path.
+        root: PathBuf,
+        /// Which of them.
+        system: &'static str,
+    },
+    /// The state directory or something in it.
+    #[error("`{}` holds the state of this program and is refused as a repository", root.display())]
+    StateDirectory {
+        /// The real path.
+        root: PathBuf,
+    },
+    /// The home directory or one above it, without a yes.
+    #[error("`{}` holds your whole home directory, which is no repository without your yes", root.display())]
+    Home {
+        /// The real path.
+        root: PathBuf,
+    },
+    /// In something that is hidden in every repository.
+    #[error("`{}` is refused as a repository: it {reason}", root.display())]
+    Hidden {
+        /// The real path.
+        root: PathBuf,
+        /// Completes "it …".
+        reason: &'static str,
+    },
+    /// Its path is not UTF-8, so that no answer could name it.
+    #[error("`{}` is refused as a repository: its path is not UTF-8", root.display())]
+    NotUtf8 {
+        /// The real path.
+        root: PathBuf,
+    },
+    /// `[policy] hide` or `reveal`.
+    #[error(transparent)]
+    Pattern(PatternError),
+    /// `.tool.toml` at the root.
+    #[error(transparent)]
+    RootFile(RootFileError),
+}
+
+fn within(root: &Path, system: &str) -> String {
+    match root == Path::new(system) {
+        true => "is a directory of the system".to_owned(),
+        false => format!("lies in `{system}`"),
+    }
+}
+
+/// Why a path was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Nothing is there.
+    #[error("`{path}` does not exist")]
+    NotFound {
+        /// As it was asked for.
+        path: String,
+    },
+    /// Hidden, or outside the repository.
+    #[error("`{path}` is not accessible: it {reason}")]
+    Denied {
+        /// As it was asked for.
+        path: String,
+        /// Completes "it …".
+        reason: &'static str,
+    },
+    /// A FIFO, a socket or a device.
+    #[error("`{path}` is neither a file nor a directory")]
+    NotRegular {
+        /// As it was asked for.
+        path: String,
+    },
+    /// A file was asked for.
+    #[error("`{path}` is a directory")]
+    IsDirectory {
+        /// As it was asked for.
+        path: String,
+    },
+    /// Larger than the caller wants.
+    #[error("`{path}` has {size} bytes, more than the limit of {bytes_max}")]
+    TooLarge {
+        /// As it was asked for.
+        path: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The bound in bytes.
+        bytes_max: u64,
+    },
+    /// The system's answer.
+    #[error("`{path}` cannot be opened")]
+    Io {
+        /// As it was asked for.
+        path: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; only in lists, never opened as itself.
+    Symlink,
+}
+
+/// A file or directory that was opened and judged.
+#[derive(Debug)]
+pub struct Opened {
+    /// For reading; non-blocking.
+    pub handle: OwnedFd,
+    /// Its real path from the root, after symbolic links.
+    pub path: String,
+    /// File or directory.
+    pub kind: EntryKind,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last modification in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// Device and inode.
+    pub identity: Identity,
+    /// Permission bits.
+    pub mode: u32,
+    /// The last walk saw it as one of the user's files: it is neither ignored nor in a skipped directory.
+    pub listed: bool,
+}
+
+/// An opened repository root.
+#[derive(Debug)]
+pub struct Repository {
+    path: PathBuf,
+    root: Root,
+    identity: Identity,
+    rules: Rules,
+    narrowing: Narrowing,
+    state_directory: Option<PathBuf>,
+    bounds: Bounds,
+    key: Key,
+    /// Walks of earlier openings.
+    scans: Option<Arc<Scans>>,
+    ignore_files: Arc<IgnoreCache>,
+    /// What the last walk learned.
+    scanned: Mutex<Option<Arc<Scan>>>,
+    /// Held by whoever walks.
+    scanning: Mutex<()>,
+    linked: Linked,
+}
+
+const OUTSIDE: &str = "lies outside the repository";
+/// Reason for refusing this program's own directory.
+pub const STATE: &str = "is the state directory of this program";
+const HARD_LINK: &str = "is another name of a hidden file";
+const GIT: &str = "is a git directory";
+
+impl Repository {
+    /// Opens `root`, unless it is one of those that no operation should run on.
+    pub fn open(root: &Path, options: &Options) -> Result<Arc<Self>, RepositoryError> {
+        let mut bounds = Bounds::default();
+        bounds.time = options.scan_time.unwrap_or(bounds.time);
+        Ok(Arc::new(Self::open_bounded(root, options, bounds)?))
+    }
+
+    fn open_bounded(root: &Path, options: &Options, bounds: Bounds) -> Result<Self, RepositoryError> {
+        let mut rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
+        let (path, handle) = root::open(root, options)?;
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
+            root: path.clone(),
+            source: errno.into(),
+        })?;
+        let identity = Identity::of(&stat);
+        let root = Root::new(handle);
+        rules.on_file_system(root.has_aliases());
+        let state_directory = options.state_directory.as_deref().map(root::canonical);
+        let key = Key {
+            root: path.clone(),
+            identity,
+            state_directory: state_directory.clone(),
+            hide: options.hide.clone(),
+            reveal: options.reveal.clone(),
+            narrowed: Vec::new(),
+        };
+        let mut repository = Self {
+            path,
+            root,
+            identity,
+            rules,
+            narrowing: Narrowing::default(),
+            state_directory,
+            bounds,
+            key,
+            ignore_files: options
+                .scans
+                .as_ref()
+                .map(|scans| scans.ignore_files())
+                .unwrap_or_default(),
+            scans: options.scans.clone(),
+            scanned: Mutex::new(None),
+            scanning: Mutex::new(()),
+            linked: Linked::default(),
+        };
+        if !options.ignore_root_file {
+            repository.narrowing = root_file::read(&repository, &options.cancel).map_err(RepositoryError::RootFile)?;
+            repository.rules.narrow(&repository.narrowing, "")?;
+            repository.key.narrowed.clone_from(&repository.narrowing.hide);
+            repository.narrow_as_around(&options.cancel)?;
+            // Where reading that file took a walk, it was one by wider rules.
+            repository.scanned = Mutex::new(None);
+        }
+        Ok(repository)
+    }
+
+    /// Heeds the file of the work tree that the root is a folder of: whoever names a folder has not asked for less.
+    fn narrow_as_around(&mut self, cancel: &CancellationToken) -> Result<(), RepositoryError> {
+        let around = find_root(&self.path);
+        if around == self.path || around.join(ROOT_FILE).symlink_metadata().is_err() {
+            return Ok(());
+        }
+        let below = self.path.strip_prefix(&around).ok().and_then(Path::to_str);
+        let below = below.unwrap_or_default().to_owned();
+        let options = Options {
+            ignore_root_file: true,
+            home_confirmed: true,
+            ..Options::default()
+        };
+        let around = Self::open_bounded(&around, &options, self.bounds)?;
+        let narrowing = root_file::read(&around, cancel).map_err(RepositoryError::RootFile)?;
+        if self.rules.narrow(&narrowing, &below)? {
+            return Err(RepositoryError::Hidden {
+                root: self.path.clone(),
+                reason: rules::REPOSITORY_HIDES,
+            });
+        }
+        let hidden = narrowing.hide.iter().map(|pattern| format!("{below}:{pattern}"));
+        self.key.narrowed.extend(hidden);
+        self.narrowing.join(narrowing);
+        Ok(())
+    }
+
+    /// What the repository's own `.tool.toml` asks for, and that of the work tree around it, whose names are not among
+    /// these. Hidden and protected names are in force already.
+    pub fn narrowing(&self) -> &Narrowing {
+        &self.narrowing
+    }
+
+    /// True for one of the user's files: neither ignored, nor in a skipped directory, nor hidden. In a repository that
+    /// nobody has listed yet, everything counts as one.
+    pub fn lists(&self, path: &str, cancel: &CancellationToken) -> bool {
+        self.scanned().is_none() || self.list(cancel).is_ok_and(|list| list.find(path).is_some())
+    }
+
+    /// The real path of the root.
+    pub fn root(&self) -> &Path {
+        &self.path
+    }
+
+    /// The handle of the root.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.root.handle()
+    }
+
+    /// Device and inode of the root.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// What makes another opening one of the same repository.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// `~/.tool`, where it is known.
+    pub fn state_directory(&self) -> Option<&Path> {
+        self.state_directory.as_deref()
+    }
+
+    /// The names that are hidden and protected.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The dot name at the top level that writing to `path` would create, unless it is on the list of harmless ones.
+    ///
+    /// Tools take their settings from such names, often without a question, and no table can know them all. A folder
+    /// that replaces a file counts as new, and so does a name that cannot be looked up.
+    pub fn find_new_dot_name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let name = rules::find_unlisted_dot_name(path)?;
+        let needs_directory = name.len() < path.len();
+        let found = rustix::fs::statat(self.directory(), name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_there = found.is_ok_and(|stat| {
+            // No proposal goes through a link, so a link stays what it is.
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            !(is_file && needs_directory)
+        });
+        (!is_there).then_some(name)
+    }
+
+    /// The handle of the root with the ways to open beneath it.
+    pub fn handle(&self) -> &Root {
+        &self.root
+    }
+
+    /// Opens a file or a directory beneath the root, unless it is hidden by its real name, by what it is, or by its
+    /// first bytes. Never blocks, and never leaves the root.
+    ///
+    /// A file with several names may have a hidden one, and only a walk through the whole tree can tell. A cancellation
+    /// ends that walk, and the file is then not opened.
+    pub fn open_within(&self, path: &str, cancel: &CancellationToken) -> Result<Opened, OpenError> {
+        let denied = |reason| OpenError::Denied {
+            path: path.to_owned(),
+            reason,
+        };
+        let asked = match path::normalise(path) {
+            Ok(asked) => asked,
+            Err(PathError::Nul | PathError::TooLong) => return Err(OpenError::NotFound { path: path.to_owned() }),
+            Err(_) if defence::on(Defence::RepositoryPaths) => return Err(denied(OUTSIDE)),
+            Err(_) => path.to_owned(),
+        };
+        if let Some(opened) = self.open_listed(path, &asked, cancel)? {
+            return Ok(opened);
+        }
+        // Rules that cover directories too are applied before anything is touched, the others once it is known what
+        // the path is; a name that is hidden as a file is refused even where nothing is there, so that nobody learns
+        // whether it exists.
+        if let Some(reason) = self.rules.hidden(&asked, true) {
+            return Err(denied(reason));
+        }
+        let absent = |errno| match self.rules.hidden(&asked, false) {
+            Some(reason) => denied(reason),
+            None => io_error(path, errno),
+        };
+        let (handle, real) = match self.open_directly(&asked) {
+            Ok(handle) => (handle, asked.clone()),
+            Err(Errno::LOOP) => self.open_through_links(path, &asked)?,
+            Err(Errno::NXIO | Errno::OPNOTSUPP) => return Err(OpenError::NotRegular { path: path.to_owned() }),
+            Err(errno) => return Err(absent(errno)),
+        };
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| io_error(path, errno))?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            _ if defence::on(Defence::RegularOnly) => {
+                return Err(OpenError::NotRegular { path: path.to_owned() });
+            }
+            _ => EntryKind::File,
+        };
+        match self.judge(&handle, &real, kind, &stat, cancel) {
+            Some(reason) => Err(denied(reason)),
+            None => Ok(opened(handle, real, kind, &stat, false)),
+        }
+    }
+
+    /// Opens a regular file for reading, as [`Self::open_within`] does.
+    pub fn open_file_within(&self, path: &str, cancel: &CancellationToken) -> Result<File, OpenError> {
+        let opened = self.open_within(path, cancel)?;
+        match opened.kind {
+            EntryKind::File => Ok(File::from(opened.handle)),
+            EntryKind::Directory | EntryKind::Symlink => Err(OpenError::IsDirectory { path: path.to_owned() }),
+        }
+    }
+
+    /// Reads a whole file of at most `bytes_max` bytes.
+    pub fn read_within(&self, path: &str, bytes_max: u64, cancel: &CancellationToken) -> Result<Vec<u8>, OpenError> {
+        Ok(self.read_entry(path, bytes_max, cancel)?.0)
+    }
+
+    /// Reads a whole file of at most `bytes_max` bytes, with its entry; without one where the file changed meanwhile.
+    pub fn read_entry(
+        &self,
+        path: &str,
+        bytes_max: u64,
+        cancel: &CancellationToken,
+    ) -> Result<(Vec<u8>, Option<FileEntry>), OpenError> {
+        let too_large = |size| OpenError::TooLarge {
+            path: path.to_owned(),
+            size,
+            bytes_max,
+        };
+        let file = self.open_file_within(path, cancel)?;
+        let failed = |source| OpenError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let stat = || rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()));
+        let before = walk::file_entry(path.to_owned(), &stat()?);
+        if before.size > bytes_max {
+            return Err(too_large(before.size));
+        }
+        let mut content = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
+        (&file)
+            .take(bytes_max.saturating_add(1))
+            .read_to_end(&mut content)
+            .map_err(failed)?;
+        // A file that grows while it is read ends here, too.
+        let size = content.len() as u64;
+        if size > bytes_max {
+            return Err(too_large(size));
+        }
+        let after = walk::file_entry(path.to_owned(), &stat()?);
+        let is_same = before == after && after.size == size;
+        Ok((content, is_same.then_some(after)))
+    }
+
+    /// The files of the repository as the user sees them: ignore rules, skipped directories and hidden names applied.
+    ///
+    /// The answer is always the state of now: an earlier walk is used again where everything that it rests on is
+    /// as it was, which costs a fraction of a walk. Callers at the same time share one walk.
+    pub fn list(&self, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
+        let _turn = self.turn_to_scan(cancel)?;
+        let outside = Ignores::files_outside(&self.path);
+        if let Some(scan) = self.last_scan()
+            && let Some(list) = fresh::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
+        {
+            self.keep(scan);
+            return Ok(list);
+        }
+        Ok(Arc::clone(&self.walk(outside, cancel)?.list))
+    }
+
+    /// The last walk of this opening, or of an earlier one.
+    fn last_scan(&self) -> Option<Arc<Scan>> {
+        let kept = || self.scans.as_ref().and_then(|scans| scans.get(&self.key));
+        self.scanned().or_else(kept)
+    }
+
+    /// Walks. The caller has its turn.
+    fn walk(&self, outside: Vec<PathBuf>, cancel: &CancellationToken) -> Result<Arc<Scan>, ScanError> {
+        let scan = walk::scan(&self.tree(cancel), self.bounds, Basis::begin(outside), cancel)?;
+        let scan = Arc::new(scan);
+        self.keep(Arc::clone(&scan));
+        Ok(scan)
+    }
+
+    fn keep(&self, scan: Arc<Scan>) {
+        if let Some(scans) = &self.scans {
+            scans.put(&self.key, &scan);
+        }
+        *self.scanned.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);
+    }
+
+    /// Waits until nobody else walks.
+    fn turn_to_scan(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ScanError> {
+        let turn = waiting::lock(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
+        match cancel.is_cancelled() {
+            true => Err(ScanError::Cancelled),
+            false => Ok(turn),
+        }
+    }
+
+    /// The entries of one directory.
+    pub fn entries(&self, directory: &str, cancel: &CancellationToken) -> Result<DirectoryList, OpenError> {
+        let opened = self.open_within(directory, cancel)?;
+        if opened.kind != EntryKind::Directory {
+            return Err(io_error(directory, Errno::NOTDIR));
+        }
+        let listed = self.tree(cancel).entries(&opened.path, self.bounds.entries);
+        listed.map_err(|error| match error {
+            ScanError::Unreadable { source, .. } => OpenError::Io {
+                path: directory.to_owned(),
+                source,
+            },
+            ScanError::Cancelled => io_error(directory, Errno::CANCELED),
+        })
+    }
+
+    /// Why a path is hidden by all that is known without opening it: its name, the state directory, and git
+    /// directories above it. `is_directory` says what it is or would be.
+    pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
+        let named = self.rules.hidden(path, is_directory);
+        named.or_else(|| self.hidden_place(&path::normalise(path).ok()?, is_directory))
+    }
+
+    /// Why content that no file stands for, a blob of git, is hidden under this path.
+    pub fn hidden_content(&self, path: &str, content: &[u8]) -> Option<&'static str> {
+        let head = &content[..content.len().min(secrets::bytes_wanted(path))];
+        let reason = secrets::reason(head)?;
+        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+    }
+
+    fn tree<'a>(&'a self, cancel: &'a CancellationToken) -> Tree<'a> {
+        let reader = IgnoreReader::new(&self.ignore_files, cancel, Instant::now() + self.bounds.time);
+        Tree {
+            root: &self.root,
+            rules: &self.rules,
+            ignores: Ignores::at_root(&self.path, &reader),
+            reader,
+            state: self.state(),
+        }
+    }
+
+    /// What the state directory is, where it exists by now.
+    fn state(&self) -> Option<Identity> {
+        let directory = self.state_directory.as_deref();
+        let stat = rustix::fs::stat(directory.filter(|_| defence::on(Defence::StateDirectory))?).ok()?;
+        Some(Identity::of(&stat))
+    }
+
+    /// Opens what the last walk saw as a file and judged by its names; `None` where it is something else by now.
+    fn open_listed(&self, path: &str, asked: &str, cancel: &CancellationToken) -> Result<Option<Opened>, OpenError> {
+        let is_listed = |scan: Arc<Scan>| scan.list.find(asked).is_some();
+        if !self.scanned().is_some_and(is_listed) {
+            return Ok(None);
+        }
+        let Ok(handle) = self.root.open_plainly(asked) else {
+            return Ok(None);
+        };
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| io_error(path, errno))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        match self.hidden_file(&handle, asked, &stat, cancel) {
+            Some(reason) => Err(OpenError::Denied {
+                path: path.to_owned(),
+                reason,
+            }),
+            None => Ok(Some(opened(handle, asked.to_owned(), EntryKind::File, &stat, true))),
+        }
+    }
+
+    /// Opens a path that leads through no link.
+    ///
+    /// The kernel is asked first what it is, because opening alone has effects on a device (a tape rewinds, a watchdog
+    /// starts) and wakes a FIFO's writer. Exchanging the two between the question and the opening gains nothing but
+    /// such an effect: what counts is what was opened. `O_PATH` and re-opening through `/proc` would close that gap at
+    /// three times the cost of an opening. What the last walk saw as a file is not asked about, so that reading a whole
+    /// tree costs one opening a file.
+    fn open_directly(&self, path: &str) -> Result<OwnedFd, Errno> {
+        if !path.is_empty() {
+            // This look may go through a link and out of the root, so nothing is concluded from it but that the slow
+            // way, which does not, has to be taken.
+            let stat = rustix::fs::statat(self.root.handle(), path, AtFlags::SYMLINK_NOFOLLOW);
+            if stat.is_ok_and(|stat| !open::is_ordinary(&stat)) {
+                return Err(Errno::LOOP);
+            }
+        }
+        self.root.open_plainly(path)
+    }
+
+    /// Follows links first and judges where they lead before anything is opened.
+    fn open_through_links(&self, path: &str, asked: &str) -> Result<(OwnedFd, String), OpenError> {
+        let denied = |reason| OpenError::Denied {
+            path: path.to_owned(),
+            reason,
+        };
+        let place = match self.root.resolve(asked) {
+            Ok(place) => place,
+            Err(Unresolved::Errno(errno)) => return Err(io_error(path, errno)),
+            Err(Unresolved::Outside) if defence::on(Defence::LinksOutside) => return Err(denied(OUTSIDE)),
+            Err(Unresolved::Outside) => {
+                let handle = self.root.open_anywhere(asked).map_err(|errno| io_error(path, errno))?;
+                return Ok((handle, asked.to_owned()));
+            }
+        };
+        // What counts is the name at the end of the links.
+        let real = if defence::on(Defence::RealNames) {
+            &place.path
+        } else {
+            asked
+        };
+        if let Some(reason) = self.rules.hidden(real, true) {
+            return Err(denied(reason));
+        }
+        let stat = self
+            .root
+            .stat_place(&place)
+            .map_err(|errno| match self.rules.hidden(real, false) {
+                Some(reason) => denied(reason),
+                None => io_error(path, errno),
+            })?;
+        if !open::is_ordinary(&stat) {
+            return Err(OpenError::NotRegular { path: path.to_owned() });
+        }
+        let handle = self.root.open_place(&place).map_err(|errno| io_error(path, errno))?;
+        Ok((handle, real.to_owned()))
+    }
+
+    /// Why what was opened is hidden. `path` is its real name.
+    fn judge(
+        &self,
+        handle: &OwnedFd,
+        path: &str,
+        kind: EntryKind,
+        stat: &Stat,
+        cancel: &CancellationToken,
+    ) -> Option<&'static str> {
+        let is_directory = kind == EntryKind::Directory;
+        self.rules
+            .hidden(path, is_directory)
+            .or_else(|| self.hidden_place(path, is_directory))
+            .or_else(|| match kind {
+                EntryKind::File => self.hidden_file(handle, path, stat, cancel),
+                EntryKind::Directory | EntryKind::Symlink => None,
+            })
+    }
+
+    /// Why a place is hidden that no name gives away: git directories and the state directory.
+    fn hidden_place(&self, path: &str, is_directory: bool) -> Option<&'static str> {
+        let scan = self.scanned();
+        let is_walked = |directory: &str| scan.as_ref().is_some_and(|scan| scan.walked.contains(directory));
+        let (parent, _) = path::split(path);
+        let itself = Some(path).filter(|path| is_directory && !path.is_empty());
+        if is_walked(itself.unwrap_or(parent)) {
+            return None;
+        }
+        let state = self.state();
+        path::ancestors(path)
+            .chain(itself)
+            .filter(|directory| !is_walked(directory))
+            .find_map(|directory| self.hidden_directory(directory, state))
+    }
+
+    fn hidden_directory(&self, directory: &str, state: Option<Identity>) -> Option<&'static str> {
+        if open::is_git_directory(self.root.handle(), directory) {
+            return Some(GIT);
+        }
+        let stat = rustix::fs::statat(self.root.handle(), directory, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (state == Some(Identity::of(&stat))).then_some(STATE)
+    }
+
+    /// Why a file is hidden for what it is or holds.
+    fn hidden_file(
+        &self,
+        handle: &OwnedFd,
+        path: &str,
+        stat: &Stat,
+        cancel: &CancellationToken,
+    ) -> Option<&'static str> {
+        let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
+        if is_linked && self.is_hidden_identity(Identity::of(stat), cancel) {
+            return Some(HARD_LINK);
+        }
+        if let Some(reason) = self.linked_reason(stat, cancel) {
+            return Some(reason);
+        }
+        let wanted = secrets::bytes_wanted(path);
+        let mut small = [0; secrets::HEAD_BYTES];
+        let mut large = Vec::new();
+        let buffer = if wanted <= small.len() {
+            &mut small[..]
+        } else {
+            large.resize(wanted, 0);
+            &mut large[..]
+        };
+        let reason =
+            secrets::reason(open::read_head(handle, buffer)).filter(|_| defence::on(Defence::HiddenContent))?;
+        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+    }
+
+    /// True where a file is known to have a hidden name elsewhere. Files with more than one name are rare enough that
+    /// the first of them may cost a walk.
+    fn is_hidden_identity(&self, identity: Identity, cancel: &CancellationToken) -> bool {
+        if self.scanned().is_none() {
+            // A walk that fails or is cut knows less; what it knows is still applied.
+            drop(self.list(cancel));
+        }
+        self.scanned().is_some_and(|scan| scan.hidden.contains(&identity))
+    }
+
+    fn scanned(&self) -> Option<Arc<Scan>> {
+        self.scanned.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat, listed: bool) -> Opened {
+    Opened {
+        handle,
+        path,
+        kind,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified_ns: walk::modified_ns(stat),
+        identity: Identity::of(stat),
+        mode: open::mode(stat),
+        listed,
+    }
+}
+
+fn io_error(path: &str, errno: Errno) -> OpenError {
+    let path = path.to_owned();
+    match errno {
+        Errno::NOENT | Errno::NOTDIR => OpenError::NotFound { path },
+        errno => OpenError::Io {
+            path,
+            source: errno.into(),
+        },
+    }
+}
+
+/// Shorthands without cancellation, for tests.
+#[cfg(any(test, fuzzing))]
+impl Repository {
+    /// Opens a path without cancellation.
+    pub fn open_at(&self, path: &str) -> Result<Opened, OpenError> {
+        self.open_within(path, &CancellationToken::new())
+    }
+
+    /// Reads a file without cancellation.
+    pub fn read(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, OpenError> {
+        self.read_within(path, bytes_max, &CancellationToken::new())
+    }
+}
+
+impl AsFd for Repository {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory()
+    }
+}

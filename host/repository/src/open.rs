@@ -1,0 +1,342 @@
+//! Opening beneath the root: never out of it, never blocking, never through a link without knowing where it leads.
+//!
+//! The quick way is one `openat2` that refuses every symbolic link, so that the name that was asked for is the real
+//! name. Where there is a link, or no `openat2`, the path is walked part by part on directory handles; the walk
+//! knows the real name by construction. Both end in a handle whose real path the caller then judges.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::path;
+use tool_core::defence::{self, Defence};
+
+/// How many symbolic links one path may lead through; the kernel's own bound.
+const LINKS_MAX: usize = 40;
+
+/// How many directories deep a path through links may lead: each holds a handle while the path is followed. Real trees
+/// are less than 30 deep.
+const LEVELS_MAX: usize = 256;
+
+/// Device and inode: what a file is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The device.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+}
+
+impl Identity {
+    /// Device and inode of a file.
+    pub fn of(stat: &Stat) -> Self {
+        #[allow(
+            clippy::useless_conversion,
+            clippy::unnecessary_cast,
+            reason = "the types differ between platforms"
+        )]
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+        }
+    }
+}
+
+/// Why a path does not lead to a place beneath the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unresolved {
+    /// A link or `..` leads out.
+    Outside,
+    /// The kernel's answer.
+    Errno(Errno),
+}
+
+impl From<Errno> for Unresolved {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// Where a path really leads: a directory handle and a name in it, without links.
+pub(super) struct Place {
+    /// Absent where the place is the root itself.
+    parent: Option<OwnedFd>,
+    name: String,
+    /// Normal path from the root.
+    pub(super) path: String,
+}
+
+/// The root's handle.
+#[derive(Debug)]
+pub struct Root {
+    handle: OwnedFd,
+    /// False once the kernel said that it has no `openat2`.
+    has_openat2: AtomicBool,
+}
+
+/// Flags of every opening. Non-blocking, because a FIFO would wait for a writer; no controlling terminal, because a
+/// terminal device would become one.
+const COMMON: OFlags = OFlags::CLOEXEC
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
+/// Flags of a directory that is only walked through.
+#[cfg(target_os = "linux")]
+const THROUGH: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const THROUGH: OFlags = OFlags::DIRECTORY.union(COMMON);
+
+impl Root {
+    pub(super) fn new(handle: OwnedFd) -> Self {
+        Self {
+            handle,
+            has_openat2: AtomicBool::new(cfg!(target_os = "linux")),
+        }
+    }
+
+    /// Handle of the root directory.
+    pub fn handle(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+
+    /// True on file systems that find a file by names which they do not list: those of Windows, and those behind which
+    /// there may be one.
+    #[cfg(target_os = "linux")]
+    pub(super) fn has_aliases(&self) -> bool {
+        // By their magic numbers, in `linux/magic.h` and their own sources.
+        const MSDOS: i64 = 0x4d44;
+        const EXFAT: i64 = 0x2011_bab0;
+        const NTFS: i64 = 0x5346_544e;
+        const NTFS3: i64 = 0x7366_746e;
+        const FUSE: i64 = 0x6573_5546;
+        const V9FS: i64 = 0x0102_1997;
+        const SMB: i64 = 0x517b;
+        const CIFS: i64 = 0xff53_4d42;
+        const SMB2: i64 = 0xfe53_4d42;
+        const VBOX: i64 = 0x786f_4256;
+        const PARALLELS: i64 = 0x7c7c_6673;
+        #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
+        let kind = rustix::fs::fstatfs(&self.handle).map(|system| i64::from(system.f_type));
+        kind.is_ok_and(|kind| {
+            [MSDOS, EXFAT, NTFS, NTFS3, FUSE, V9FS, SMB, CIFS, SMB2, VBOX, PARALLELS].contains(&(kind & 0xffff_ffff))
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn has_aliases(&self) -> bool {
+        false
+    }
+
+    /// Always walks part by part from now on: what a kernel without `openat2` does.
+    #[cfg(test)]
+    pub(super) fn forget_openat2(&self) {
+        self.has_openat2.store(false, Ordering::Relaxed);
+    }
+
+    /// Opens a normal path for reading; `ELOOP` where there is a symbolic link on the way or at its end.
+    pub(super) fn open_plainly(&self, path: &str) -> Result<OwnedFd, Errno> {
+        self.open_with(path, OFlags::RDONLY | COMMON)
+    }
+
+    /// Opens a directory; `ELOOP` where there is a symbolic link on the way or at its end.
+    pub fn open_directory(&self, path: &str) -> Result<OwnedFd, Errno> {
+        self.open_with(path, OFlags::RDONLY | OFlags::DIRECTORY | COMMON)
+    }
+
+    fn open_with(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if self.has_openat2.load(Ordering::Relaxed) {
+            match self.openat2(path, flags) {
+                // EPERM is how some containers' filters say that they do not know the call; the walk then tells a
+                // missing permission from a missing call.
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                answer => return answer,
+            }
+        }
+        let mut directory: Option<OwnedFd> = None;
+        let (parents, name) = path::split(path);
+        for part in parents.split('/').filter(|part| !part.is_empty()) {
+            let next = rustix::fs::openat(self.at(directory.as_ref()), part, THROUGH, Mode::empty());
+            directory = Some(next.map_err(|errno| link_or(errno, self.at(directory.as_ref()), part))?);
+        }
+        let name = if name.is_empty() { "." } else { name };
+        let here = self.at(directory.as_ref());
+        rustix::fs::openat(here, name, waiting(flags), Mode::empty()).map_err(|errno| link_or(errno, here, name))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn openat2(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        use rustix::fs::ResolveFlags;
+        let mut resolve = ResolveFlags::empty();
+        let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        resolve.set(ResolveFlags::BENEATH, defence::on(Defence::BeneathRoot));
+        resolve.set(links, defence::on(Defence::LinksAtOpening));
+        let path = if path.is_empty() { "." } else { path };
+        // `NO_SYMLINKS` refuses a link at the end as one; with `NOFOLLOW` it would be taken for no directory.
+        let flags = flags.difference(OFlags::NOFOLLOW);
+        let answer = rustix::fs::openat2(&self.handle, path, waiting(flags), Mode::empty(), resolve);
+        if answer.as_ref().is_err_and(|&errno| errno == Errno::NOSYS) {
+            self.has_openat2.store(false, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn openat2(&self, _path: &str, _flags: OFlags) -> Result<OwnedFd, Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    fn at<'a>(&'a self, directory: Option<&'a OwnedFd>) -> BorrowedFd<'a> {
+        directory.map_or_else(|| self.handle(), |directory| directory.as_fd())
+    }
+
+    /// Follows links to where a normal path really leads. Nothing at the end is opened.
+    pub(super) fn resolve(&self, path: &str) -> Result<Place, Unresolved> {
+        let mut todo: VecDeque<String> = path.split('/').map(str::to_owned).collect();
+        let mut done: Vec<(String, OwnedFd)> = Vec::new();
+        let mut links = 0;
+        while let Some(part) = todo.pop_front() {
+            if matches!(part.as_str(), "" | ".") {
+                continue;
+            }
+            if part == ".." {
+                done.pop().ok_or(Unresolved::Outside)?;
+                continue;
+            }
+            let here = self.at(done.last().map(|(_, handle)| handle));
+            match rustix::fs::openat(here, part.as_str(), THROUGH, Mode::empty()) {
+                Ok(_) if done.len() >= LEVELS_MAX => return Err(Errno::NAMETOOLONG.into()),
+                Ok(handle) => {
+                    done.push((part, handle));
+                    continue;
+                }
+                Err(Errno::NOTDIR | Errno::LOOP | Errno::MLINK) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let target = match rustix::fs::readlinkat(here, part.as_str(), Vec::new()) {
+                Ok(target) => target.into_string().map_err(|_| Errno::ILSEQ)?,
+                // Not a link and not a directory: it can only be the end.
+                Err(Errno::INVAL) if todo.iter().all(String::is_empty) => return Ok(Place::in_last(done, part)),
+                Err(Errno::INVAL) => return Err(Errno::NOTDIR.into()),
+                Err(errno) => return Err(errno.into()),
+            };
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(Errno::LOOP.into());
+            }
+            if target.starts_with('/') {
+                return Err(Unresolved::Outside);
+            }
+            for part in target.rsplit('/') {
+                todo.push_front(part.to_owned());
+            }
+        }
+        Ok(match done.pop() {
+            Some((name, _)) => Place::in_last(done, name),
+            None => Place {
+                parent: None,
+                name: ".".to_owned(),
+                path: String::new(),
+            },
+        })
+    }
+
+    /// Opens the file or directory at a place; `ELOOP` where it has become a link since.
+    pub(super) fn open_place(&self, place: &Place) -> Result<OwnedFd, Errno> {
+        rustix::fs::openat(
+            self.at(place.parent.as_ref()),
+            place.name.as_str(),
+            waiting(OFlags::RDONLY | COMMON),
+            Mode::empty(),
+        )
+    }
+
+    /// Opens wherever a path leads.
+    pub(super) fn open_anywhere(&self, path: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | COMMON.difference(OFlags::NOFOLLOW);
+        rustix::fs::openat(&self.handle, path, flags, Mode::empty())
+    }
+
+    /// What lies at a place.
+    pub(super) fn stat_place(&self, place: &Place) -> Result<Stat, Errno> {
+        rustix::fs::statat(
+            self.at(place.parent.as_ref()),
+            place.name.as_str(),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )
+    }
+}
+
+impl Place {
+    fn in_last(mut done: Vec<(String, OwnedFd)>, name: String) -> Self {
+        let mut path = String::new();
+        for (part, _) in &done {
+            path.push_str(part);
+            path.push('/');
+        }
+        path.push_str(&name);
+        Self {
+            parent: done.pop().map(|(_, handle)| handle),
+            name,
+            path,
+        }
+    }
+}
+
+/// The flags, which say that nothing is waited for.
+fn waiting(flags: OFlags) -> OFlags {
+    match defence::on(Defence::NonBlocking) {
+        true => flags,
+        false => flags.difference(OFlags::NONBLOCK),
+    }
+}
+
+/// `O_DIRECTORY` on a link answers `ENOTDIR`; a caller wants to know that it was a link.
+fn link_or(errno: Errno, directory: BorrowedFd<'_>, name: &str) -> Errno {
+    if errno == Errno::NOTDIR && rustix::fs::readlinkat(directory, name, Vec::new()).is_ok() {
+        return Errno::LOOP;
+    }
+    errno
+}
+
+/// The permission bits.
+pub fn mode(stat: &Stat) -> u32 {
+    #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
+    let mode = u32::from(stat.st_mode);
+    mode & 0o7777
+}
+
+/// True for files and directories; a FIFO, a socket or a device is neither.
+pub(super) fn is_ordinary(stat: &Stat) -> bool {
+    matches!(
+        FileType::from_raw_mode(stat.st_mode),
+        FileType::RegularFile | FileType::Directory
+    ) || !defence::on(Defence::RegularOnly) && FileType::from_raw_mode(stat.st_mode) != FileType::Symlink
+}
+
+/// True where the directory `path` beneath `at` has the shape of a git directory.
+pub(super) fn is_git_directory(at: impl AsFd, path: &str) -> bool {
+    let has = |name: &str| {
+        let name = format!("{path}/{name}");
+        rustix::fs::statat(at.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    };
+    defence::on(Defence::GitShape) && has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+/// Fills `buffer` from the beginning of a file as far as it goes, without moving its position.
+pub(super) fn read_head(file: impl AsFd, buffer: &mut [u8]) -> &[u8] {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::pread(file.as_fd(), &mut buffer[filled..], filled as u64) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => filled += count,
+        }
+    }
+    &buffer[..filled]
+}

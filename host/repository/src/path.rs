@@ -1,0 +1,137 @@
+//! Paths as everything but this module sees them: relative to the root, separated by `/`, without `.`, `..` or empty
+//! parts. Pure text; nothing here touches a file system.
+
+use tool_core::limits;
+
+/// Why a text is no path inside a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// It starts with `/`.
+    #[error("it is absolute, and paths are relative to the repository root")]
+    Absolute,
+    /// `..` leads out of the root.
+    #[error("it lies outside the repository")]
+    Outside,
+    /// It holds a NUL byte, which no file name can.
+    #[error("it contains a NUL character")]
+    Nul,
+    /// No system call takes it, and rules would read each directory of it from the beginning.
+    #[error("it is longer than any path can be")]
+    TooLong,
+}
+
+/// The one form of a path: `./a//b/../c/` becomes `a/c`, and the root itself is the empty string.
+///
+/// `..` is resolved in the text. Where `b` is a symbolic link the kernel would go elsewhere, but what is opened in the
+/// end is still checked as what it is.
+pub fn normalise(path: &str) -> Result<String, PathError> {
+    if path.len() > limits::PATH_BYTES_MAX {
+        return Err(PathError::TooLong);
+    }
+    if path.starts_with('/') {
+        return Err(PathError::Absolute);
+    }
+    if path.contains('\0') {
+        return Err(PathError::Nul);
+    }
+    if is_normal(path) {
+        return Ok(path.to_owned());
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop().ok_or(PathError::Outside)?),
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// True where [`normalise`] would change nothing, which is nearly always.
+fn is_normal(path: &str) -> bool {
+    path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+/// `directory/name`, where the root is the empty string.
+pub fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() {
+        return name.to_owned();
+    }
+    let mut path = String::with_capacity(directory.len() + 1 + name.len());
+    path.push_str(directory);
+    path.push('/');
+    path.push_str(name);
+    path
+}
+
+/// Directory and name of a normal path; the directory of a name alone is the root.
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Every directory above a normal path, from the outermost inwards, without the root: `a`, `a/b` for `a/b/c`.
+pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_longer_than_any_path_is_none() {
+        let longest = "a/".repeat(limits::PATH_BYTES_MAX / 2);
+        assert!(normalise(&longest).is_ok());
+        assert_eq!(normalise(&format!("{longest}bc")), Err(PathError::TooLong));
+    }
+
+    #[test]
+    fn a_path_has_one_form() {
+        for (given, normal) in [
+            ("", ""),
+            (".", ""),
+            ("./", ""),
+            ("a", "a"),
+            ("a/", "a"),
+            ("./a//b/./c/", "a/b/c"),
+            ("a/../b", "b"),
+            ("a/b/../..", ""),
+            ("..a/b..", "..a/b.."),
+            ("...", "..."),
+        ] {
+            assert_eq!(normalise(given).as_deref(), Ok(normal), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_outside_is_no_path() {
+        assert_eq!(normalise("/etc/passwd"), Err(PathError::Absolute));
+        assert_eq!(normalise(".."), Err(PathError::Outside));
+        assert_eq!(normalise("a/../../b"), Err(PathError::Outside));
+        assert_eq!(normalise("a\0b"), Err(PathError::Nul));
+    }
+
+    #[test]
+    fn ancestors_come_from_the_outside() {
+        assert_eq!(ancestors("a/b/c").collect::<Vec<_>>(), ["a", "a/b"]);
+        assert_eq!(ancestors("a").count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_normal_path_never_escapes(path in "[./a-c\0]{0,24}") {
+            if let Ok(normal) = normalise(&path) {
+                prop_assert!(!normal.starts_with('/') && !normal.ends_with('/'));
+                prop_assert!(normal.is_empty() || normal.split('/').all(|part| !matches!(part, "" | "." | "..")));
+                prop_assert_eq!(normalise(&normal), Ok(normal));
+            }
+        }
+
+        #[test]
+        fn a_path_stays_itself_behind_a_dot(path in "([.a-c][./a-c]{0,23})?") {
+            prop_assert_eq!(normalise(&format!("./{path}")), normalise(&path));
+        }
+    }
+}

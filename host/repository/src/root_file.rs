@@ -1,0 +1,225 @@
+//! `.tool.toml` at the root of a repository: what the repository asks not to be done with it.
+//!
+//! A repository is not the user, so it may only narrow: hide and protect names, deny effects, ask for the full sandbox,
+//! call itself untrusted. Any other key is an error that names it, and so is a file that cannot be read: a session that
+//! went on without would do what somebody wanted to forbid. What a denied effect is called is not known here.
+
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{OpenError, Repository};
+use tool_core::defence::{self, Defence};
+use tool_core::limits;
+
+/// Its name; protected, so that no model writes it.
+pub const NAME: &str = ".tool.toml";
+
+/// What helps against every error of this module.
+pub const HINT: &str = "a repository may only narrow: `[policy]` of its `.tool.toml` knows `deny`, `hide`, \
+    `protect`, `require_sandbox` and `untrusted`; everything else belongs in ~/.tool/config.toml";
+
+/// What a repository asks for. The default asks for nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Narrowing {
+    /// Effects that are denied, whatever the user allows.
+    pub deny: Vec<String>,
+    /// Globs that are hidden beside the tables.
+    pub hide: Vec<String>,
+    /// Globs that no proposal may touch.
+    pub protect: Vec<String>,
+    /// Nothing runs outside of a full sandbox.
+    pub require_sandbox: bool,
+    /// What lies here is not to be trusted.
+    pub untrusted: bool,
+}
+
+impl Narrowing {
+    /// Adds what another file denies and demands. Its globs are about another root.
+    pub(super) fn join(&mut self, other: Self) {
+        self.deny.extend(other.deny);
+        self.require_sandbox |= other.require_sandbox;
+        self.untrusted |= other.untrusted;
+    }
+
+    /// Its lists by their keys; one that is empty is left out.
+    pub fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        let lists = [("deny", &self.deny), ("hide", &self.hide), ("protect", &self.protect)];
+        let filled = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        filled.map(|(key, list)| (key, list.as_slice()))
+    }
+}
+
+/// Why it cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RootFileError {
+    /// It is there and cannot be read: no file, too large, no text, or leading elsewhere.
+    #[error("{0}")]
+    Unreadable(String),
+    /// It says something that it may not, or in no form that is known.
+    #[error("`.tool.toml`, line {line}: {reason}")]
+    Line {
+        /// From 1.
+        line: usize,
+        /// Completes the sentence.
+        reason: String,
+    },
+    /// A list or a pattern in it is too long.
+    #[error("`.tool.toml`: `{key}` has more than {max} {what}")]
+    TooMuch {
+        /// `deny`, `hide` or `protect`.
+        key: &'static str,
+        /// The bound.
+        max: usize,
+        /// `patterns`, or `bytes in one pattern`.
+        what: &'static str,
+    },
+}
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    policy: Narrowing,
+}
+
+/// Reads it through the guarded opening of the repository. No file asks for nothing.
+pub(super) fn read(repository: &Repository, cancel: &CancellationToken) -> Result<Narrowing, RootFileError> {
+    if !defence::on(Defence::RootFile) {
+        return Ok(Narrowing::default());
+    }
+    let content = match repository.read_within(NAME, limits::ROOT_FILE_BYTES_MAX, cancel) {
+        Ok(content) => content,
+        Err(OpenError::NotFound { .. }) => return Ok(Narrowing::default()),
+        Err(error) => return Err(RootFileError::Unreadable(error.to_string())),
+    };
+    let text = String::from_utf8(content);
+    parse(&text.map_err(|_| RootFileError::Unreadable(format!("`{NAME}` is not UTF-8")))?)
+}
+
+fn parse(text: &str) -> Result<Narrowing, RootFileError> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        RootFileError::Line {
+            line: text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1,
+            reason: reason(error.message()),
+        }
+    })?;
+    let narrowing = file.policy;
+    let lists = [
+        ("deny", &narrowing.deny),
+        ("hide", &narrowing.hide),
+        ("protect", &narrowing.protect),
+    ];
+    for (key, list) in lists {
+        let (patterns, bytes) = (limits::ROOT_FILE_PATTERNS_MAX, limits::ROOT_FILE_PATTERN_BYTES_MAX);
+        let too_much = |max, what| Err(RootFileError::TooMuch { key, max, what });
+        if list.len() > patterns {
+            return too_much(patterns, "patterns");
+        }
+        if list.iter().any(|pattern| pattern.len() > bytes) {
+            return too_much(bytes, "bytes in one pattern");
+        }
+    }
+    Ok(narrowing)
+}
+
+/// The parser's words; a key that is not for a repository to say is named as that.
+fn reason(message: &str) -> String {
+    let key = message
+        .strip_prefix("unknown field `")
+        .and_then(|rest| rest.split_once('`'));
+    match key {
+        Some((key, _)) => format!("`{key}` is not for a repository to say"),
+        None => message.lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_may_narrow() {
+        let text = "[policy]\ndeny = [\"install\", \"commit-git:tainted\"]\nhide = [\"secret/**\"]\nprotect = \
+                    [\"deploy/\"]\nrequire_sandbox = true\nuntrusted = true\n";
+        let narrowing = parse(text).expect("all of it narrows");
+        assert_eq!(narrowing.deny, ["install", "commit-git:tainted"]);
+        assert_eq!(
+            (narrowing.hide, narrowing.protect),
+            (vec!["secret/**".to_owned()], vec!["deploy/".to_owned()])
+        );
+        assert!(narrowing.require_sandbox && narrowing.untrusted);
+        assert_eq!(parse("# nothing\n"), Ok(Narrowing::default()));
+    }
+
+    #[test]
+    fn everything_else_is_refused_by_its_line_and_key() {
+        for (text, line, key) in [
+            ("[providers.hosted]\nurl = \"http://evil\"", 1, "providers"),
+            ("\n[policy]\nallow = [\"install\"]", 3, "allow"),
+            ("[policy]\nreveal = [\".env\"]", 2, "reveal"),
+            ("[policy]\ndeny = []\nunredacted = [\"all\"]", 3, "unredacted"),
+            ("command = \"sh\"", 1, "command"),
+            ("[server]\nport = 1", 1, "server"),
+            ("[environment]\nPATH = \"/tmp\"", 1, "environment"),
+            ("[context]\nvault = \"/home\"", 1, "context"),
+            ("[logging]\nlevel = \"OFF\"", 1, "logging"),
+            ("api_key = \"k\"", 1, "api_key"),
+        ] {
+            let reason = format!("`{key}` is not for a repository to say");
+            assert_eq!(parse(text), Err(RootFileError::Line { line, reason }), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_toml_or_of_another_type_says_where() {
+        for (text, line, word) in [
+            ("[policy]\ndeny = \"install\"", 2, "sequence"),
+            ("[policy]\nuntrusted = \"no\"", 2, "boolean"),
+            ("[policy\n", 1, ""),
+            ("policy = 3", 1, "map"),
+        ] {
+            match parse(text) {
+                Err(RootFileError::Line { line: found, reason }) => {
+                    assert_eq!(found, line, "{text}: {reason}");
+                    assert!(reason.contains(word) || reason.contains("struct"), "{text}: {reason}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn lists_and_patterns_are_bounded() {
+        let many = format!(
+            "[policy]\nhide = [{}]",
+            "\"x\",".repeat(limits::ROOT_FILE_PATTERNS_MAX + 1)
+        );
+        let long = format!(
+            "[policy]\nprotect = [\"{}\"]",
+            "x".repeat(limits::ROOT_FILE_PATTERN_BYTES_MAX + 1)
+        );
+        assert!(matches!(parse(&many), Err(RootFileError::TooMuch { key: "hide", .. })));
+        assert!(matches!(
+            parse(&long),
+            Err(RootFileError::TooMuch { key: "protect", .. })
+        ));
+    }
+
+    #[test]
+    fn a_file_beyond_its_bound_is_an_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let long = format!(
+            "[policy]\n{}",
+            "#".repeat(usize::try_from(limits::ROOT_FILE_BYTES_MAX).expect("it is small"))
+        );
+        std::fs::write(folder.path().join(NAME), long).expect("the folder is writable");
+        let repository = Repository::open(folder.path(), &crate::Options::default());
+        let unread = match repository {
+            Ok(repository) => read(&repository, &CancellationToken::new()).is_err(),
+            Err(_) => true,
+        };
+        assert!(unread, "nobody knows what it forbids");
+    }
+}

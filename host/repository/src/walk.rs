@@ -1,0 +1,750 @@
+//! The walk of the whole tree: which files there are, ignore rules, skipped directories and hidden names applied.
+//!
+//! Threads share a stack of directories; each is listed by one of them on a handle that was opened beneath the root
+//! without links. Files are not opened, except the few whose name lets one suspect a key. The walk also learns what
+//! no name tells: which directories are git directories, and which inodes belong to hidden files.
+
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use tokio_util::sync::CancellationToken;
+
+use super::fresh::{self, Basis, Stamp};
+use super::ignore_files::{IgnoreReader, SkippedIgnores};
+use super::ignores::Ignores;
+use super::open::{self, Identity, Root};
+use super::rules::{self, Rules};
+use super::{EntryKind, path, secrets};
+use tool_core::defence::{self, Defence};
+use tool_core::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
+
+/// The files of a repository as the user sees them.
+#[derive(Debug, Clone, Default)]
+pub struct FileList {
+    /// Regular files, sorted by path bytewise.
+    pub files: Vec<FileEntry>,
+    /// Directories that were walked, without the root, sorted by path bytewise.
+    pub directories: Vec<String>,
+    /// Entries that are hidden; directories count once.
+    pub hidden: u64,
+    /// Entries whose name is not UTF-8, and which are in no list for that reason.
+    pub not_utf8: u64,
+    /// Directories and files that could not be read.
+    pub unreadable: u64,
+    /// Ignore files that are over a budget, and whose rules are not applied for that reason.
+    pub skipped_ignores: SkippedIgnores,
+    /// False where a limit of time or number cut the walk.
+    pub complete: bool,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// Relative to the root, separated by `/`.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last modification in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// Time of the last change of content or attributes, which nobody can set, in nanoseconds since 1970.
+    pub changed_ns: i128,
+    /// The inode.
+    pub inode: u64,
+}
+
+impl FileList {
+    /// The entry of a normal path.
+    pub fn find(&self, path: &str) -> Option<&FileEntry> {
+        self.files.get(self.index_of(path)?)
+    }
+
+    /// The place of a normal path.
+    pub fn index_of(&self, path: &str) -> Option<usize> {
+        self.files.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok()
+    }
+
+    /// The files beneath a directory, given as a normal path; the empty string is the root.
+    pub fn beneath(&self, directory: &str) -> &[FileEntry] {
+        &self.files[self.range_beneath(directory)]
+    }
+
+    /// Where [`Self::beneath`] lies in the list.
+    pub fn range_beneath(&self, directory: &str) -> Range<usize> {
+        if directory.is_empty() {
+            return 0..self.files.len();
+        }
+        // `/` is followed by `0`: everything that starts with `directory/` lies between the two.
+        self.at(&format!("{directory}/"))..self.at(&format!("{directory}0"))
+    }
+
+    /// Where the first file is whose path is not before this one.
+    pub fn at(&self, bound: &str) -> usize {
+        self.files.partition_point(|entry| entry.path.as_str() < bound)
+    }
+}
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The session ended.
+    #[error("the scan was cancelled")]
+    Cancelled,
+    /// The root or a directory cannot be read.
+    #[error("`{path}` cannot be listed")]
+    Unreadable {
+        /// Relative to the root; `.` is the root.
+        path: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// Threads of a walk on a machine with so many cores.
+pub(super) fn threads(cores: usize) -> usize {
+    cores.min(SCAN_THREADS_MAX)
+}
+
+/// What a walk may cost, and when it may be used again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub time: Duration,
+    pub entries: u64,
+    /// How long before a walk everything must have been left alone for its list to be used again.
+    pub settling: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(SCAN_SECONDS_MAX),
+            entries: SCAN_ENTRIES_MAX,
+            settling: Duration::from_millis(SCAN_SETTLING_MS),
+        }
+    }
+}
+
+/// A list with what else the walk learned.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pub(super) list: Arc<FileList>,
+    /// What hidden files are, whatever their names.
+    pub(super) hidden: HashSet<Identity>,
+    /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
+    pub(super) walked: HashSet<String>,
+    /// What makes the list right.
+    pub(super) basis: Basis,
+}
+
+impl Scan {
+    /// How much there is to keep.
+    pub(super) fn entries(&self) -> usize {
+        self.list.files.len() + self.basis.inside.len() + self.hidden.len()
+    }
+}
+
+/// What is walked, and by which rules.
+pub(super) struct Tree<'a> {
+    pub(super) root: &'a Root,
+    pub(super) rules: &'a Rules,
+    /// The rules that come from outside the root.
+    pub(super) ignores: Arc<Ignores>,
+    pub(super) reader: IgnoreReader<'a>,
+    /// The state directory, where it exists.
+    pub(super) state: Option<Identity>,
+}
+
+/// Walks the whole tree.
+pub(super) fn scan(
+    tree: &Tree<'_>,
+    bounds: Bounds,
+    basis: Basis,
+    cancel: &CancellationToken,
+) -> Result<Scan, ScanError> {
+    drop(tree.root.open_directory("").map_err(|errno| unreadable("", errno))?);
+    let walk = Walk {
+        tree,
+        cancel,
+        entries_max: bounds.entries,
+        deadline: Instant::now() + bounds.time,
+        entries: AtomicU64::new(0),
+        hidden_entries: AtomicU64::new(0),
+        cut: AtomicBool::new(false),
+        queue: Mutex::new(Queue::starting_at_root(&tree.ignores)),
+        changed: Condvar::new(),
+    };
+    let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
+    let parts: Vec<Found> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
+        let own = walk.work();
+        let others = others.into_iter().filter_map(|thread| {
+            // What a thread that panicked had found is missing.
+            thread
+                .join()
+                .inspect_err(|_| walk.cut.store(true, Ordering::Relaxed))
+                .ok()
+        });
+        std::iter::once(own).chain(others).collect()
+    });
+    if cancel.is_cancelled() {
+        return Err(ScanError::Cancelled);
+    }
+    let complete = !walk.cut.load(Ordering::Relaxed);
+    Ok(merge(parts, basis, complete, tree.reader.skipped()))
+}
+
+fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
+    ScanError::Unreadable {
+        path: if path.is_empty() {
+            ".".to_owned()
+        } else {
+            path.to_owned()
+        },
+        source: errno.into(),
+    }
+}
+
+fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
+    let mut whole = Found::default();
+    for part in parts {
+        whole.list.files.extend(part.list.files);
+        whole.list.directories.extend(part.list.directories);
+        whole.list.hidden += part.list.hidden;
+        whole.list.not_utf8 += part.list.not_utf8;
+        whole.list.unreadable += part.list.unreadable;
+        whole.hidden.extend(part.hidden);
+        basis.inside.extend(part.basis);
+    }
+    whole.list.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let walked = whole.list.directories.iter().cloned().collect();
+    whole.list.directories.retain(|path| !path.is_empty());
+    whole.list.directories.sort_unstable();
+    whole.list.complete = complete;
+    whole.list.skipped_ignores = skipped_ignores;
+    Scan {
+        list: Arc::new(whole.list),
+        hidden: whole.hidden.into_iter().collect(),
+        walked,
+        basis,
+    }
+}
+
+/// What one thread found.
+#[derive(Default)]
+struct Found {
+    list: FileList,
+    hidden: Vec<Identity>,
+    /// Directories that were read and ignore files in them, with what they were.
+    basis: Vec<(String, Option<Stamp>)>,
+}
+
+/// A directory to list.
+enum Job {
+    /// For the list.
+    Visible { path: String, ignores: Arc<Ignores> },
+    /// Hidden: only the identities of what it holds are of interest.
+    Hidden { path: String, depth: usize },
+}
+
+struct Queue {
+    jobs: Vec<Job>,
+    /// True once somebody has taken the root: a walk that is out of time has at least its files.
+    begun: bool,
+    /// Threads at work, each of which may add jobs.
+    busy: usize,
+}
+
+impl Queue {
+    fn starting_at_root(ignores: &Arc<Ignores>) -> Self {
+        Self {
+            jobs: vec![Job::Visible {
+                path: String::new(),
+                ignores: Arc::clone(ignores),
+            }],
+            begun: false,
+            busy: 0,
+        }
+    }
+}
+
+struct Walk<'a> {
+    tree: &'a Tree<'a>,
+    cancel: &'a CancellationToken,
+    entries_max: u64,
+    deadline: Instant,
+    entries: AtomicU64,
+    hidden_entries: AtomicU64,
+    cut: AtomicBool,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// A thread at work on one directory. Ends also where the thread panics, so that the others do not wait for it.
+struct Busy<'a>(&'a Walk<'a>);
+
+impl Busy<'_> {
+    fn give(self, jobs: &mut Vec<Job>) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.jobs.append(jobs);
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.busy -= 1;
+        drop(queue);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Walk<'_> {
+    /// One thread: takes directories until none is left and nobody can add one.
+    fn work(&self) -> Found {
+        let mut found = Found::default();
+        let mut more = Vec::new();
+        while let Some((job, busy)) = self.take() {
+            match job {
+                Job::Visible { path, ignores } => self.visible(path, &ignores, &mut found, &mut more),
+                Job::Hidden { path, depth } => self.hidden(&path, depth, &mut found, &mut more),
+            }
+            busy.give(&mut more);
+        }
+        found
+    }
+
+    fn take(&self) -> Option<(Job, Busy<'_>)> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if queue.begun && self.is_over() {
+                queue.jobs.clear();
+            }
+            if let Some(job) = queue.jobs.pop() {
+                queue.begun = true;
+                queue.busy += 1;
+                return Some((job, Busy(self)));
+            }
+            if queue.busy == 0 {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// True where the walk has to end: cancelled, out of time, or over its number of entries.
+    fn is_over(&self) -> bool {
+        if self.cancel.is_cancelled() {
+            return true;
+        }
+        if Instant::now() >= self.deadline || self.entries.load(Ordering::Relaxed) >= self.entries_max {
+            self.cut.store(true, Ordering::Relaxed);
+        }
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    fn visible(&self, path: String, ignores: &Arc<Ignores>, found: &mut Found, more: &mut Vec<Job>) {
+        let Some(listing) = self.list(&path) else {
+            found.list.unreadable += 1;
+            return;
+        };
+        found.list.not_utf8 += listing.not_utf8;
+        found.basis.push((path.clone(), Some(listing.stamp)));
+        if listing.is_git_directory() || self.tree.state == Some(listing.stamp.identity) {
+            found.list.hidden += 1;
+            more.push(Job::Hidden { path, depth: 0 });
+            return;
+        }
+        if listing.has("pyvenv.cfg") && !path.is_empty() {
+            return;
+        }
+        let Ok(handle) = listing.directory.fd() else { return };
+        // Before they are read, so that a change in between is noticed.
+        fresh::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
+        let ignores = listing.ignores(ignores, handle, &path, &self.tree.reader);
+        for (count, entry) in listing.entries.iter().enumerate() {
+            let is_cancelled = count % ENTRIES_BETWEEN_CHECKS == 0 && self.cancel.is_cancelled();
+            // The files of the root are found even where there is no time at all.
+            if is_cancelled || (count % 256 == 255 && self.is_over()) {
+                break;
+            }
+            self.entry(handle, &path, entry, &ignores, found, more);
+        }
+        self.entries.fetch_add(listing.entries.len() as u64, Ordering::Relaxed);
+        found.list.directories.push(path);
+    }
+
+    fn entry(
+        &self,
+        directory: BorrowedFd<'_>,
+        parent: &str,
+        entry: &Entry,
+        ignores: &Arc<Ignores>,
+        found: &mut Found,
+        more: &mut Vec<Job>,
+    ) {
+        let path = path::join(parent, &entry.name);
+        let kind = entry.kind(directory);
+        // Before it is judged by its content: once that is another, so may be the list.
+        if kind == FileType::RegularFile && secrets::is_suspect(&entry.name) {
+            let stat = stat_at(directory, &entry.name);
+            found.basis.push((path.clone(), stat.ok().map(|stat| Stamp::of(&stat))));
+        }
+        match self.tree.judge(directory, &path, entry, kind, ignores) {
+            Verdict::Hidden => {
+                found.list.hidden += 1;
+                if kind == FileType::Directory {
+                    more.push(Job::Hidden { path, depth: 0 });
+                } else if let Ok(stat) = stat_at(directory, &entry.name) {
+                    found.hidden.push(Identity::of(&stat));
+                }
+            }
+            Verdict::LeftOut => {}
+            Verdict::Listed if kind == FileType::Directory => more.push(Job::Visible {
+                path,
+                ignores: Arc::clone(ignores),
+            }),
+            Verdict::Listed if kind == FileType::RegularFile => match stat_at(directory, &entry.name) {
+                Ok(stat) => found.list.files.push(file_entry(path, &stat)),
+                Err(_) => found.list.unreadable += 1,
+            },
+            Verdict::Listed => {}
+        }
+    }
+
+    /// Remembers what a hidden directory holds, so that a hard link to it is refused elsewhere. Of git's object store,
+    /// which holds thousands of files that are secret in no other sense than the tree itself, nothing is remembered.
+    fn hidden(&self, path: &str, depth: usize, found: &mut Found, more: &mut Vec<Job>) {
+        let Some(listing) = self.list(path) else { return };
+        let Ok(handle) = listing.directory.fd() else { return };
+        let is_git = listing.is_git_directory();
+        for (count, entry) in listing.entries.iter().enumerate() {
+            let is_full = self.hidden_entries.fetch_add(1, Ordering::Relaxed) >= HIDDEN_ENTRIES_MAX;
+            if is_full || (count % ENTRIES_BETWEEN_CHECKS == 0 && self.is_over()) {
+                return;
+            }
+            match entry.kind(handle) {
+                FileType::RegularFile => {
+                    found
+                        .hidden
+                        .extend(stat_at(handle, &entry.name).ok().map(|stat| Identity::of(&stat)));
+                }
+                FileType::Directory if !is_git && depth < 8 => more.push(Job::Hidden {
+                    path: path::join(path, &entry.name),
+                    depth: depth + 1,
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    fn list(&self, path: &str) -> Option<Listing> {
+        let handle = self.tree.root.open_directory(path).ok()?;
+        let listing = Listing::read(handle, self.entries_max, || self.is_over()).ok()?;
+        if listing.is_cut {
+            self.cut.store(true, Ordering::Relaxed);
+        }
+        Some(listing)
+    }
+}
+
+/// Entries of a directory between two checks of deadline and cancellation. Matching an entry takes long where there are
+/// many rules.
+const ENTRIES_BETWEEN_CHECKS: usize = 16;
+
+/// What becomes of one entry of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Hidden,
+    /// An ignore rule or a skipped directory.
+    LeftOut,
+    Listed,
+}
+
+impl Tree<'_> {
+    /// Judges an entry of a directory that is neither hidden nor a git directory.
+    fn judge(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &str,
+        entry: &Entry,
+        kind: FileType,
+        ignores: &Ignores,
+    ) -> Verdict {
+        let is_directory = kind == FileType::Directory;
+        let folded = rules::fold(path);
+        let is_hidden = self.rules.hidden_entry(&folded, is_directory).is_some();
+        if is_hidden && defence::on(Defence::HiddenInLists) {
+            return Verdict::Hidden;
+        }
+        if is_directory && rules::is_skipped(&entry.name) {
+            return Verdict::LeftOut;
+        }
+        if ignores.ignores(path, is_directory) {
+            return Verdict::LeftOut;
+        }
+        let is_suspect = kind == FileType::RegularFile && secrets::is_suspect(&entry.name);
+        if is_suspect && !self.rules.revealed(&folded) && secret_at(directory, &entry.name) {
+            return Verdict::Hidden;
+        }
+        Verdict::Listed
+    }
+
+    /// Judges a directory by what it is and holds, which [`Self::judge`] leaves to the walk that will read it anyway.
+    fn judge_directory(&self, directory: BorrowedFd<'_>, name: &str) -> Verdict {
+        let identity = stat_at(directory, name).map(|stat| Identity::of(&stat)).ok();
+        if open::is_git_directory(directory, name) || (self.state.is_some() && self.state == identity) {
+            return Verdict::Hidden;
+        }
+        let environment = stat_at(directory, &format!("{name}/pyvenv.cfg"));
+        if environment.is_ok() {
+            Verdict::LeftOut
+        } else {
+            Verdict::Listed
+        }
+    }
+
+    /// The entries of one directory. `ignores` are those of the directory above; the caller has judged the directory
+    /// itself.
+    pub(super) fn entries(&self, path: &str, entries_max: u64) -> Result<DirectoryList, ScanError> {
+        let open = |path: &str| self.root.open_directory(path).map_err(|errno| unreadable(path, errno));
+        let read = |path: &str| {
+            let listing = Listing::read(open(path)?, entries_max, || self.reader.is_over());
+            let listing = listing.map_err(|errno| unreadable(path, errno))?;
+            match listing.is_cut {
+                true if self.reader.is_over() => Err(ScanError::Cancelled),
+                true => Err(unreadable(path, rustix::io::Errno::FBIG)),
+                false => Ok(listing),
+            }
+        };
+        let mut ignores = Arc::clone(&self.ignores);
+        for directory in std::iter::once("").chain(path::ancestors(path)) {
+            if directory == path {
+                break;
+            }
+            if self.reader.is_over() {
+                return Err(ScanError::Cancelled);
+            }
+            if directory.is_empty() {
+                let listing = read("")?;
+                let handle = listing.directory.fd().map_err(|errno| unreadable("", errno))?;
+                ignores = listing.ignores(&ignores, handle, "", &self.reader);
+            } else {
+                let handle = open(directory)?;
+                let has = |name: &str| stat_at(handle.as_fd(), name).is_ok();
+                ignores = Ignores::enter(&ignores, &handle, directory, has, &self.reader);
+            }
+        }
+        let listing = read(path)?;
+        let handle = listing.directory.fd().map_err(|errno| unreadable(path, errno))?;
+        ignores = listing.ignores(&ignores, handle, path, &self.reader);
+        let mut left_out = listing.not_utf8;
+        let mut listed = Vec::new();
+        for (count, entry) in listing.entries.iter().enumerate() {
+            if count % ENTRIES_BETWEEN_CHECKS == 0 && self.reader.is_over() {
+                return Err(ScanError::Cancelled);
+            }
+            match self.listed_entry(handle, path, entry, &ignores) {
+                Some(entry) => listed.push(entry),
+                None => left_out += 1,
+            }
+        }
+        listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(DirectoryList {
+            entries: listed,
+            left_out: u32::try_from(left_out).unwrap_or(u32::MAX),
+            skipped_ignores: self.reader.skipped(),
+        })
+    }
+
+    /// An entry of a directory as a list shows it, unless it is left out.
+    fn listed_entry(
+        &self,
+        directory: BorrowedFd<'_>,
+        parent: &str,
+        entry: &Entry,
+        ignores: &Ignores,
+    ) -> Option<ListedEntry> {
+        let kind = entry.kind(directory);
+        let listed_kind = match kind {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::Symlink,
+            _ => return None,
+        };
+        let path = path::join(parent, &entry.name);
+        let mut verdict = self.judge(directory, &path, entry, kind, ignores);
+        if verdict == Verdict::Listed && kind == FileType::Directory {
+            verdict = self.judge_directory(directory, &entry.name);
+        }
+        (verdict == Verdict::Listed).then(|| ListedEntry {
+            size: size_of(directory, &entry.name, listed_kind),
+            path,
+            kind: listed_kind,
+        })
+    }
+}
+
+/// The entries of one directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryList {
+    /// Sorted by path bytewise.
+    pub entries: Vec<ListedEntry>,
+    /// Entries that an ignore rule, a skipped directory or a hidden name leaves out, or whose name is not UTF-8.
+    pub left_out: u32,
+    /// Ignore files that are over a budget, and whose rules are not applied for that reason.
+    pub skipped_ignores: SkippedIgnores,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedEntry {
+    /// Relative to the root.
+    pub path: String,
+    /// What it is; links are not followed.
+    pub kind: EntryKind,
+    /// Bytes of a file; 0 for everything else.
+    pub size: u64,
+}
+
+/// Names of a directory between two checks of deadline and cancellation. Reading a name takes less than a microsecond.
+const NAMES_BETWEEN_CHECKS: u64 = 1_024;
+
+/// A directory as the system lists it.
+struct Listing {
+    directory: Dir,
+    entries: Vec<Entry>,
+    not_utf8: u64,
+    /// True where there are more entries than were wanted, or where the caller did not wait for all of them.
+    is_cut: bool,
+    /// The directory as it was before it was read.
+    stamp: Stamp,
+}
+
+struct Entry {
+    name: String,
+    kind: FileType,
+}
+
+impl Entry {
+    /// What it is; asked for where the file system did not say it with the name.
+    fn kind(&self, directory: BorrowedFd<'_>) -> FileType {
+        if self.kind != FileType::Unknown {
+            return self.kind;
+        }
+        stat_at(directory, &self.name).map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+    }
+}
+
+impl Listing {
+    /// Reads at most `entries_max` entries, and fewer once `is_over` answers true.
+    fn read(
+        handle: std::os::fd::OwnedFd,
+        entries_max: u64,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Self, rustix::io::Errno> {
+        let stamp = Stamp::of(&rustix::fs::fstat(&handle)?);
+        let mut listing = Self {
+            directory: Dir::new(handle)?,
+            entries: Vec::new(),
+            not_utf8: 0,
+            is_cut: false,
+            stamp,
+        };
+        let mut count = 0;
+        while let Some(entry) = listing.directory.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            count += 1;
+            if count > entries_max || (count % NAMES_BETWEEN_CHECKS == 0 && is_over()) {
+                listing.is_cut = true;
+                break;
+            }
+            match CString::from(name).into_string() {
+                Ok(name) => listing.entries.push(Entry {
+                    name,
+                    kind: entry.file_type(),
+                }),
+                Err(_) => listing.not_utf8 += 1,
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The rules that hold in this directory, given those of the one above it.
+    fn ignores(
+        &self,
+        outer: &Arc<Ignores>,
+        handle: BorrowedFd<'_>,
+        path: &str,
+        reader: &IgnoreReader<'_>,
+    ) -> Arc<Ignores> {
+        let ignores = Ignores::enter(outer, handle, path, |name| self.has(name), reader);
+        if !path.is_empty() || Arc::ptr_eq(outer, &ignores) {
+            return ignores;
+        }
+        let entries = self.entries.iter();
+        let entries = entries.map(|entry| (entry.name.as_str(), entry.kind(handle) == FileType::Directory));
+        ignores.meant_for(entries, reader)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+
+    fn is_git_directory(&self) -> bool {
+        self.has("HEAD") && (self.has("commondir") || self.has("objects") && self.has("refs"))
+    }
+}
+
+fn stat_at(directory: BorrowedFd<'_>, name: &str) -> Result<Stat, rustix::io::Errno> {
+    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn size_of(directory: BorrowedFd<'_>, name: &str, kind: EntryKind) -> u64 {
+    match kind {
+        EntryKind::File => stat_at(directory, name).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
+        EntryKind::Directory | EntryKind::Symlink => 0,
+    }
+}
+
+/// True where a file whose name made it suspect begins like a secret.
+pub(super) fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let Ok(file) = rustix::fs::openat(directory, name, flags, Mode::empty()) else {
+        return false;
+    };
+    let mut buffer = vec![0; secrets::bytes_wanted(name)];
+    secrets::reason(open::read_head(file.as_fd(), &mut buffer)).is_some()
+}
+
+pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
+    FileEntry {
+        path,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified_ns: modified_ns(stat),
+        changed_ns: changed_ns(stat),
+        inode: Identity::of(stat).inode,
+    }
+}
+
+/// Time of the last modification in nanoseconds since 1970.
+pub(super) fn modified_ns(stat: &Stat) -> i128 {
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+    let (seconds, nanoseconds) = (stat.st_mtime as i128, stat.st_mtime_nsec as i128);
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// Time of the last change of content or attributes, in nanoseconds since 1970.
+pub(super) fn changed_ns(stat: &Stat) -> i128 {
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+    let (seconds, nanoseconds) = (stat.st_ctime as i128, stat.st_ctime_nsec as i128);
+    seconds * 1_000_000_000 + nanoseconds
+}

@@ -1,0 +1,57 @@
+//! Compilers and installers that a user runs by `tool skill build`, on sources of their own.
+//!
+//! No model and no repository decides that they run, so they get the user's own environment and rights, as they would
+//! from a shell. What they started ends with them all the same.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{CommandSpec, ProcessError, RunLimits, RunOutput, environment, run};
+use crate::limits;
+
+/// The first program of this name on the `PATH` of an environment.
+pub fn find(name: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+    environment::find_programs(environment, name).into_iter().next()
+}
+
+/// Runs one of them to its end, or until it has taken too long. Blocks. `progress` gets what it says, line by line.
+pub fn run_builder(
+    command: &CommandSpec,
+    cancel: &CancellationToken,
+    progress: &dyn Fn(&str),
+) -> Result<RunOutput, ProcessError> {
+    let time = limits::seconds(limits::SKILL_BUILD_SECONDS_MAX);
+    run(command, &RunLimits::within(time), cancel, progress)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RunEnd;
+
+    fn shell(text: &str) -> CommandSpec {
+        CommandSpec {
+            program: PathBuf::from("/bin/sh"),
+            arguments: vec!["-c".to_owned(), text.to_owned()],
+            directory: PathBuf::from("/"),
+            environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+        }
+    }
+
+    /// `SKILL_BUILD_SECONDS_MAX`.
+    #[test]
+    fn a_compiler_that_never_ends_is_stopped() {
+        let _hurried = limits::pace::hurried(10_000);
+        let output = run_builder(&shell("sleep 60"), &CancellationToken::new(), &|_| ()).expect("the shell starts");
+        assert_eq!(output.end, RunEnd::TimedOut);
+    }
+
+    #[test]
+    fn programs_are_those_of_the_path() {
+        let environment = shell("").environment;
+        assert!(find("sh", &environment).is_some_and(|path| path.ends_with("sh")));
+        assert_eq!(find("no-such-program-anywhere", &environment), None);
+    }
+}

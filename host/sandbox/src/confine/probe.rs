@@ -1,0 +1,377 @@
+//! Trying to get out of a helper: what a taken-over one would try, tried by a helper itself, and judged from outside.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::{Confinement, Door, Helper, HelperError, Until, Walls, Work};
+use crate::contain::probes::{ProbeResult, ProbeVerdict};
+use crate::limits;
+use tool_core::defence::Defence;
+
+/// What the attempts are made on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Attempts {
+    /// A file that this helper may read.
+    inside: PathBuf,
+    /// A file next to it that it may not.
+    outside: PathBuf,
+    /// A server of this machine.
+    address: SocketAddr,
+    /// The socket of a backend.
+    backend: PathBuf,
+}
+
+/// One attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    /// Its name.
+    pub name: &'static str,
+    /// Completes "a helper tries to …".
+    pub tries: &'static str,
+    /// What has to be off for it to succeed.
+    pub defences: &'static [Defence],
+    /// Only Landlock stops it.
+    needs_landlock: bool,
+}
+
+const fn attempt(name: &'static str, tries: &'static str, defences: &'static [Defence]) -> Attempt {
+    Attempt {
+        name,
+        tries,
+        defences,
+        needs_landlock: false,
+    }
+}
+
+const BACKEND: &str = "backend.sock";
+
+const FILES: &[Defence] = &[Defence::HelperLandlock];
+const CALLS: &[Defence] = &[Defence::HelperSystemCalls];
+const CALLS_AND_FILES: &[Defence] = &[Defence::HelperSystemCalls, Defence::HelperLandlock];
+
+/// All of them.
+pub const ATTEMPTS: [Attempt; 15] = [
+    Attempt {
+        needs_landlock: true,
+        ..attempt("helper-open-outside", "open a file that its work is not on", FILES)
+    },
+    Attempt {
+        needs_landlock: true,
+        ..attempt("helper-write-inside", "write to a file that it may only read", FILES)
+    },
+    attempt("helper-connect", "connect to a server of this machine", CALLS_AND_FILES),
+    attempt("helper-unix-socket", "connect to a socket of this machine", CALLS),
+    attempt("helper-backend", "reach the backend by its socket", CALLS),
+    attempt("helper-exec", "start a program", CALLS_AND_FILES),
+    attempt("helper-namespace", "make a namespace of its own", CALLS),
+    attempt("helper-signal", "send a signal to its starter", CALLS_AND_FILES),
+    attempt("helper-limits", "change the limits of its starter", CALLS),
+    attempt("helper-mode", "change the mode of a file of the user", CALLS),
+    attempt("helper-lease", "keep others from writing to a file of the user", CALLS),
+    attempt("helper-code", "make code at run time", CALLS),
+    attempt(
+        "helper-environment",
+        "find a variable of the environment",
+        &[Defence::HelperEnvironment],
+    ),
+    attempt(
+        "helper-handles",
+        "find a handle beside its socket",
+        &[Defence::HelperHandles],
+    ),
+    attempt(
+        "helper-memory",
+        "take more memory than it may",
+        &[Defence::HelperMemory],
+    ),
+];
+
+/// The helper's part: makes every attempt, and says of each whether it succeeded.
+pub(super) fn serve(door: Door<Option<Attempts>>) -> Result<(), ExitCode> {
+    let (mut connection, attempts) = door.close()?;
+    let outcomes = attempts.map(|attempts| make(&attempts)).unwrap_or_default();
+    connection.send(&outcomes, &[]).map_err(|_| ExitCode::FAILURE)
+}
+
+fn make(attempts: &Attempts) -> Vec<bool> {
+    let starter = rustix::process::getppid();
+    let outcomes = ATTEMPTS.map(|attempt| match attempt.name {
+        "helper-open-outside" => std::fs::read(&attempts.outside).is_ok(),
+        "helper-write-inside" => std::fs::OpenOptions::new().append(true).open(&attempts.inside).is_ok(),
+        #[expect(clippy::disallowed_methods, reason = "it is an attack")]
+        "helper-connect" => TcpStream::connect(attempts.address).is_ok(),
+        "helper-unix-socket" => UnixStream::connect("/run/nowhere").is_ok_or_reached(),
+        "helper-backend" => system::reaches(&attempts.backend),
+        "helper-exec" => starts_a_program(),
+        "helper-namespace" => system::makes_a_namespace(),
+        "helper-signal" => starter.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok()),
+        "helper-limits" => system::changes_limits(starter),
+        "helper-mode" => changes_a_mode(&attempts.inside),
+        "helper-lease" => std::fs::File::open(&attempts.inside).is_ok_and(|file| system::holds_lease(&file)),
+        "helper-code" => system::makes_code(),
+        "helper-environment" => has_environment(),
+        "helper-handles" => has_handles(),
+        "helper-memory" => takes_memory(),
+        _ => true,
+    });
+    outcomes.to_vec()
+}
+
+/// A socket that was made at all is one too many, whether or not somebody is there.
+trait Reached {
+    fn is_ok_or_reached(&self) -> bool;
+}
+
+impl<T> Reached for io::Result<T> {
+    fn is_ok_or_reached(&self) -> bool {
+        const NO_SUCH_CALL: i32 = 38;
+        !self
+            .as_ref()
+            .is_err_and(|error| error.raw_os_error() == Some(NO_SUCH_CALL))
+    }
+}
+
+fn starts_a_program() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "the attempt is to start one")]
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.arg("--version").status().is_ok()
+}
+
+fn changes_a_mode(path: &std::path::Path) -> bool {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    // The call is answered as done; what counts is the file.
+    let _ = std::fs::set_permissions(path, PermissionsExt::from_mode(0o777));
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o777 == 0o777)
+}
+
+fn has_environment() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "the attempt is to find anything in it")]
+    let mut variables = std::env::vars_os();
+    variables.next().is_some()
+}
+
+/// Standard input, output and error, and one copy of the socket.
+fn has_handles() -> bool {
+    const OWN: i32 = 4;
+    const LAST: i32 = 64;
+    let open = (0..LAST).filter(|&number| system::is_open(number)).count();
+    i32::try_from(open).is_ok_and(|open| open > OWN)
+}
+
+fn takes_memory() -> bool {
+    let bytes = usize::try_from(limits::CONFINE_PROBE_BYTES_MAX).unwrap_or(usize::MAX);
+    let mut memory: Vec<u8> = Vec::new();
+    memory.try_reserve_exact(bytes).is_ok()
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    //! Attempts that take a call of this system.
+
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+
+    use rustix::process::{Pid, Resource};
+
+    #[expect(unsafe_code, reason = "the attempts are to do what must not be possible")]
+    pub(super) fn makes_a_namespace() -> bool {
+        // SAFETY: the table of file descriptors stays shared.
+        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) }.is_ok()
+    }
+
+    pub(super) fn changes_limits(starter: Option<Pid>) -> bool {
+        let before = rustix::process::getrlimit(Resource::Core);
+        rustix::process::prlimit(starter, Resource::Core, before).is_ok()
+    }
+
+    #[expect(unsafe_code, reason = "the attempts are to do what must not be possible")]
+    pub(super) fn makes_code() -> bool {
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping that nothing else refers to.
+        unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) != libc::MAP_FAILED }
+    }
+
+    #[expect(unsafe_code, reason = "no safe function for it")]
+    pub(super) fn holds_lease(file: &std::fs::File) -> bool {
+        // SAFETY: the command takes a number, and the handle is open.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0 }
+    }
+
+    /// Connects to a socket with one of its own, with the connected one that it has, and by messages that name it.
+    pub(super) fn reaches(backend: &Path) -> bool {
+        use std::io::IoSlice;
+
+        use rustix::net::{SendAncillaryBuffer, SendFlags, SocketAddrUnix, connect, sendmsg_addr, sendto};
+
+        let Ok(address) = SocketAddrUnix::new(backend) else {
+            return true;
+        };
+        let given = std::io::stdin();
+        UnixStream::connect(backend).is_ok()
+            || UnixStream::pair().is_ok()
+            || connect(&given, &address).is_ok()
+            || sendto(&given, b"escaped", SendFlags::empty(), &address).is_ok()
+            || sendmsg_addr(
+                &given,
+                &address,
+                &[IoSlice::new(b"escaped")],
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::empty(),
+            )
+            .is_ok()
+    }
+
+    #[expect(unsafe_code, reason = "a number is looked at that may belong to nobody")]
+    pub(super) fn is_open(number: i32) -> bool {
+        // SAFETY: only its flags are read, and a number without a handle is an error.
+        unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    //! A system without helpers.
+
+    use std::path::Path;
+
+    use rustix::process::Pid;
+
+    pub(super) fn reaches(_backend: &Path) -> bool {
+        true
+    }
+
+    pub(super) fn makes_a_namespace() -> bool {
+        true
+    }
+
+    pub(super) fn changes_limits(_starter: Option<Pid>) -> bool {
+        true
+    }
+
+    pub(super) fn makes_code() -> bool {
+        true
+    }
+
+    pub(super) fn holds_lease(_file: &std::fs::File) -> bool {
+        true
+    }
+
+    pub(super) fn is_open(_number: i32) -> bool {
+        true
+    }
+}
+
+/// Starts a helper that does nothing, to see what keeps it in.
+pub(super) fn confinement() -> Result<Confinement, HelperError> {
+    run(None).map(|(confinement, _)| confinement)
+}
+
+/// Makes every attempt in a helper on this machine. Takes some ten milliseconds.
+pub fn probe() -> Vec<ProbeResult> {
+    if let Err(why) = super::has_helper() {
+        let unavailable = |attempt: &Attempt| result(attempt, ProbeVerdict::NotAvailable, why.to_owned());
+        return ATTEMPTS.iter().map(unavailable).collect();
+    }
+    match scene().map_err(HelperError::Start).and_then(|scene| run(Some(&scene))) {
+        Ok((confinement, outcomes)) => judge(&confinement, &outcomes),
+        Err(error) => {
+            let failed = |attempt: &Attempt| result(attempt, ProbeVerdict::Fail, error.to_string());
+            ATTEMPTS.iter().map(failed).collect()
+        }
+    }
+}
+
+fn judge(confinement: &Confinement, outcomes: &[bool]) -> Vec<ProbeResult> {
+    let judged = |(at, attempt): (usize, &Attempt)| match outcomes.get(at) {
+        Some(false) => result(attempt, ProbeVerdict::Pass, "refused".to_owned()),
+        Some(true) if attempt.needs_landlock && !confinement.is_full() => {
+            let why = confinement.missing().unwrap_or_default();
+            result(attempt, ProbeVerdict::NotAvailable, why)
+        }
+        Some(true) => ProbeResult {
+            got_out: true,
+            ..result(attempt, ProbeVerdict::Fail, "it succeeded".to_owned())
+        },
+        None => result(attempt, ProbeVerdict::Fail, "it said nothing".to_owned()),
+    };
+    ATTEMPTS.iter().enumerate().map(judged).collect()
+}
+
+fn result(attempt: &Attempt, verdict: ProbeVerdict, detail: String) -> ProbeResult {
+    ProbeResult {
+        name: attempt.name,
+        tries: attempt.tries,
+        got_out: false,
+        verdict,
+        detail,
+    }
+}
+
+/// What attempts are made on, for as long as they are made.
+struct Scene {
+    folder: tempfile::TempDir,
+    listener: TcpListener,
+    backend: UnixListener,
+}
+
+fn scene() -> io::Result<Scene> {
+    let folder = tempfile::tempdir()?;
+    for name in ["inside", "outside"] {
+        std::fs::write(folder.path().join(name), name)?;
+    }
+    let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    let backend = UnixListener::bind(folder.path().join(BACKEND))?;
+    backend.set_nonblocking(true)?;
+    Ok(Scene {
+        folder,
+        listener,
+        backend,
+    })
+}
+
+fn run(scene: Option<&Scene>) -> Result<(Confinement, Vec<bool>), HelperError> {
+    let until = Until::within(
+        Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX),
+        &CancellationToken::new(),
+    );
+    let mut walls = Walls {
+        memory_bytes: limits::CONFINE_PROBE_BYTES_MAX,
+        address_bytes: 4 * limits::CONFINE_PROBE_BYTES_MAX,
+        cpu_seconds: limits::CONTAIN_PROBE_SECONDS_MAX,
+        ..Walls::default()
+    };
+    let attempts = match scene {
+        None => None,
+        Some(scene) => {
+            let inside = scene.folder.path().join("inside");
+            walls.read.push(inside.clone());
+            Some(Attempts {
+                inside,
+                outside: scene.folder.path().join("outside"),
+                address: scene.listener.local_addr().map_err(HelperError::Start)?,
+                backend: scene.folder.path().join(BACKEND),
+            })
+        }
+    };
+    let mut helper = Helper::open::<()>(&walls, Work::Probe(attempts), &until)?;
+    let (mut outcomes, _) = helper.hear::<Vec<bool>>(0, &until)?;
+    if scene.is_some_and(|scene| scene.backend.accept().is_ok())
+        && let Some(at) = ATTEMPTS.iter().position(|attempt| attempt.name == "helper-backend")
+        && let Some(outcome) = outcomes.get_mut(at)
+    {
+        *outcome = true;
+    }
+    Ok((helper.confinement(), outcomes))
+}

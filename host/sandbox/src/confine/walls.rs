@@ -1,0 +1,183 @@
+//! What a helper does to itself before it reads anything hostile. Each step takes something away for good.
+
+use std::fs;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope, make_bitflags, path_beneath_rules,
+};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+
+use super::{Walls, filter};
+use crate::contain;
+use crate::limits;
+use tool_core::defence::{self, Defence};
+
+type Step<T> = Result<T, (&'static str, io::Error)>;
+
+fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    step: &'static str,
+) -> impl Fn(E) -> (&'static str, io::Error) {
+    move |error| (step, io::Error::other(error))
+}
+
+/// Raises all walls; true where Landlock is among them. The process must have one thread.
+pub(super) fn raise(walls: &Walls) -> Step<bool> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("tying it to its starter"))?;
+    if defence::on(Defence::HelperHandles) {
+        close_inherited().map_err(at("closing what it inherited"))?;
+    }
+    // Only a preference: where the machine runs out of memory, this process is the one to end.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    wake_regularly().map_err(at("setting an alarm"))?;
+    bound(walls).map_err(at("setting limits"))?;
+    let rights = "giving up rights";
+    contain::give_up_capabilities().map_err(at(rights))?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(rights))?;
+    rustix::thread::set_no_new_privs(true).map_err(at(rights))?;
+    let landlock = landlock(walls).map_err(at("raising Landlock"))?;
+    if defence::on(Defence::HelperSystemCalls) {
+        filter::apply().map_err(at("filtering system calls"))?;
+    }
+    Ok(landlock)
+}
+
+/// Closes every handle but the three standard ones and the socket. This program opens all of its own so that they close
+/// by themselves; these are what its starter left open.
+fn close_inherited() -> io::Result<()> {
+    let socket = rustix::fs::fstat(io::stdin())?;
+    let names = fs::read_dir("/proc/self/fd")?.flatten();
+    let handles = names.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
+    for handle in handles.filter(|&handle| handle > 2).collect::<Vec<_>>() {
+        #[expect(
+            unsafe_code,
+            reason = "handles that this program did not open have no owner who could close them"
+        )]
+        // SAFETY: the process has one thread, and what it has opened itself is the socket, which is recognised, and the
+        // list above, which is closed already.
+        unsafe {
+            let borrowed = rustix::fd::BorrowedFd::borrow_raw(handle);
+            let is_socket = rustix::fs::fstat(borrowed)
+                .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (socket.st_dev, socket.st_ino));
+            // The list itself is closed by now.
+            if !is_socket && rustix::io::fcntl_getfd(borrowed).is_ok() {
+                drop(OwnedFd::from_raw_fd(handle));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Interrupts whatever waits in the kernel now and then. Opening a FIFO waits for a writer, for ever; libraries that are
+/// interrupted there give up.
+fn wake_regularly() -> io::Result<()> {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let every = libc::timeval {
+        tv_sec: 0,
+        tv_usec: limits::CONFINE_WAKE_MS * 1000,
+    };
+    let timer = libc::itimerval {
+        it_interval: every,
+        it_value: every,
+    };
+    #[expect(
+        unsafe_code,
+        reason = "an interval timer, and a handler without the flag that would restart calls"
+    )]
+    // SAFETY: the handler does nothing, all structures are whole, and zero is a valid mask and set of flags.
+    let done = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) == 0
+            && libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) == 0
+    };
+    match done {
+        true => Ok(()),
+        false => Err(io::Error::last_os_error()),
+    }
+}
+
+fn bounds(walls: &Walls) -> [(Resource, u64); 6] {
+    [
+        (Resource::Core, 0),
+        (
+            Resource::Data,
+            defence::bound(Defence::HelperMemory, walls.memory_bytes),
+        ),
+        (Resource::As, defence::bound(Defence::HelperMemory, walls.address_bytes)),
+        (Resource::Cpu, walls.cpu_seconds),
+        (Resource::Fsize, walls.file_bytes),
+        (Resource::Nofile, limits::CONFINE_FILES_OPEN_MAX),
+    ]
+}
+
+fn bound(walls: &Walls) -> io::Result<()> {
+    for (resource, bound) in bounds(walls) {
+        let before = rustix::process::getrlimit(resource);
+        let within = |value: Option<u64>| Some(value.map_or(bound, |value| value.min(bound)));
+        let mut bounded = Rlimit {
+            current: within(before.current),
+            maximum: within(before.maximum),
+        };
+        if resource == Resource::Cpu && before.maximum.is_none() {
+            // The first limit says by its signal what it was about; the last one only kills.
+            bounded.maximum = Some(bound + 1);
+        }
+        rustix::process::setrlimit(resource, bounded)?;
+    }
+    Ok(())
+}
+
+/// The newest version whose rights are used, as far as the kernel knows them.
+const NEWEST: ABI = ABI::V6;
+
+/// The first version that allows a file to be moved between directories, which git does with every object.
+const NEEDED: ABI = ABI::V2;
+
+const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
+});
+
+/// False where the kernel has no Landlock, or too old a one.
+fn landlock(walls: &Walls) -> Result<bool, RulesetError> {
+    if !defence::on(Defence::HelperLandlock) {
+        return Ok(true);
+    }
+    let needed = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(NEEDED));
+    if needed.is_err() {
+        return Ok(false);
+    }
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(path_beneath_rules(&walls.read, READ))?
+        .add_rules(path_beneath_rules(&walls.write, WRITE))?
+        .restrict_self()?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_has_the_bounds_that_it_is_given() {
+        let walls = Walls {
+            memory_bytes: 1,
+            address_bytes: 2,
+            cpu_seconds: 3,
+            file_bytes: 4,
+            ..Walls::default()
+        };
+        let values = bounds(&walls).map(|(_, bound)| bound);
+        assert_eq!(values, [0, 1, 2, 3, 4, limits::CONFINE_FILES_OPEN_MAX]);
+    }
+}

@@ -1,0 +1,355 @@
+//! The operating system's sandbox around a run: Linux namespaces, seccomp and Landlock, set up by a helper mode of the
+//! same binary.
+//!
+//! The engine starts `/proc/self/exe __contain` and says on a socket what to run. The outer helper enters new
+//! namespaces and starts the inner one, which is the first process of the new process namespace: it builds a root file
+//! system of its own, gives up every right, starts the program, and takes everything with it when it ends. Where
+//! namespaces are refused, a copy of the tree under Landlock and seccomp takes their place. What may be run at all is
+//! decided elsewhere; a program that embeds this library without offering the helper mode has no sandbox and is told
+//! so.
+
+#[cfg(target_os = "linux")]
+mod copy;
+#[cfg(target_os = "linux")]
+mod filter;
+mod handover;
+#[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
+mod members;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod metadata;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
+mod outer;
+mod plan;
+pub mod probes;
+#[cfg(target_os = "linux")]
+mod root;
+mod spec;
+#[cfg(target_os = "linux")]
+mod tree;
+#[cfg(target_os = "linux")]
+mod walls;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::CommandSpec;
+use super::proxy::Way;
+use crate::limits;
+use crate::scratch;
+use handover::Inbox;
+pub(super) use spec::Message;
+#[cfg(target_os = "linux")]
+pub(super) use walls::give_up_capabilities;
+
+/// True for a path that every run sees, because it lies in a directory of the system.
+pub fn shows_to_runs(place: &Path) -> bool {
+    plan::is_system(place)
+}
+
+/// The hidden command that is the helper.
+pub const HELPER_COMMAND: &str = "__contain";
+
+/// Its argument to do nothing, by which it is tried out whether anything can run inside.
+#[cfg(target_os = "linux")]
+const NOTHING: &str = "--nothing";
+
+/// What stands around a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sandbox {
+    /// Nothing: it runs with the user's rights.
+    None,
+    /// A copy of the tree under Landlock and seccomp, without any network.
+    Landlock,
+    /// Namespaces with a root file system of their own, Landlock and seccomp.
+    Namespaces,
+}
+
+impl Sandbox {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Landlock => "landlock",
+            Self::Namespaces => "namespaces",
+        }
+    }
+}
+
+impl fmt::Display for Sandbox {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// What this machine allows, and why it is not more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Available {
+    /// The best that works.
+    pub sandbox: Sandbox,
+    /// What the better ones said.
+    pub refused: Vec<String>,
+}
+
+static OFFERED: AtomicBool = AtomicBool::new(false);
+
+/// Says that this process's binary runs [`helper`] for [`HELPER_COMMAND`], and `skill::helper::run` for
+/// [`super::confine::HELPER_COMMAND`]. Without it there is no sandbox.
+pub fn offer_helper() {
+    OFFERED.store(true, Ordering::Relaxed);
+}
+
+/// True where [`offer_helper`] was called.
+pub(super) fn helper_offered() -> bool {
+    OFFERED.load(Ordering::Relaxed)
+}
+
+/// What works here: tried once with a program that does nothing, then remembered.
+pub fn available() -> &'static Available {
+    static AVAILABLE: OnceLock<Available> = OnceLock::new();
+    static UNOFFERED: OnceLock<Available> = OnceLock::new();
+    if !OFFERED.load(Ordering::Relaxed) {
+        return UNOFFERED.get_or_init(|| Available {
+            sandbox: Sandbox::None,
+            refused: vec!["this program does not offer the helper".to_owned()],
+        });
+    }
+    AVAILABLE.get_or_init(find_available)
+}
+
+#[cfg(target_os = "linux")]
+fn find_available() -> Available {
+    let mut refused = Vec::new();
+    for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
+        // What is found counts until the program ends, so a machine that was only too busy is asked again.
+        match probes::works(sandbox).or_else(|_| probes::works(sandbox)) {
+            Ok(()) => return Available { sandbox, refused },
+            Err(reason) => refused.push(format!("{sandbox}: {reason}")),
+        }
+    }
+    Available {
+        sandbox: Sandbox::None,
+        refused,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn find_available() -> Available {
+    Available {
+        sandbox: Sandbox::None,
+        refused: vec!["only Linux has one".to_owned()],
+    }
+}
+
+/// The kernel's name and release, for whoever reports what it allows.
+pub fn kernel() -> String {
+    let system = rustix::system::uname();
+    format!(
+        "{} {}",
+        system.sysname().to_string_lossy(),
+        system.release().to_string_lossy()
+    )
+}
+
+/// What a contained run works on.
+#[derive(Debug, Clone)]
+pub struct Enclosure {
+    /// What stands around it; not [`Sandbox::None`].
+    pub sandbox: Sandbox,
+    /// The real path of the repository, which the run sees as its own at the same place.
+    pub root: PathBuf,
+    /// Entries of the repository that are not there for the run, relative to the root.
+    pub hidden: Vec<OsString>,
+    /// This program's state directory, which is never made visible.
+    pub state_directory: Option<PathBuf>,
+    /// What the run may use.
+    pub bounds: Bounds,
+    /// Set for an installation, which needs [`Sandbox::Namespaces`].
+    pub installation: Option<Installation>,
+}
+
+/// What is different for an installation: it has a way to the package registries, and what it writes is handed back.
+#[derive(Debug, Clone)]
+pub struct Installation {
+    /// Real path of the folder of packages, where it lies outside of the repository.
+    pub outside: Option<PathBuf>,
+    /// Files and folders of the user that the installer's configuration names.
+    pub shown: Vec<PathBuf>,
+    /// What may be reached.
+    pub way: Way,
+}
+
+/// What an installation that ended well has left: trees that nothing writes to any more.
+#[derive(Debug)]
+pub struct Left {
+    /// The repository.
+    pub repository: OwnedFd,
+    /// The folder of packages, where it lies outside.
+    pub outside: Option<OwnedFd>,
+}
+
+/// What a contained run may use. [`Default`] is what `limits` argues for; probes make it smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Bytes that it may write into its repository.
+    pub tree_bytes: u64,
+    /// Files and directories that it may make there.
+    pub tree_inodes: u64,
+    /// Bytes of its home, its temporary files and its shared memory together.
+    pub scratch_bytes: u64,
+    /// Files and directories there.
+    pub scratch_inodes: u64,
+    /// Processes and threads.
+    pub tasks: u64,
+    /// Memory of all its processes together.
+    pub memory_bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            tree_bytes: limits::CONTAIN_TREE_BYTES_MAX,
+            tree_inodes: limits::CONTAIN_TREE_INODES_MAX,
+            scratch_bytes: limits::CONTAIN_SCRATCH_BYTES_MAX,
+            scratch_inodes: limits::CONTAIN_SCRATCH_INODES_MAX,
+            tasks: limits::CONTAIN_TASKS_MAX,
+            memory_bytes: limits::CONTAIN_MEMORY_BYTES_MAX,
+        }
+    }
+}
+
+/// The daemon's end of a contained run.
+#[derive(Debug)]
+pub(super) struct Control {
+    socket: UnixStream,
+    inbox: Inbox,
+    /// True while the handle of a listener is still to come.
+    awaits_listener: bool,
+    /// In the fallback, where the run works; removed with this, which the run must not outlive.
+    folder: Option<scratch::Folder>,
+}
+
+impl Control {
+    /// A pair: this end, and the one that becomes the helper's standard input. The spec is already under way in it.
+    pub(super) fn new(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<(Self, UnixStream)> {
+        let folder = match enclosure.sandbox {
+            Sandbox::Landlock => Some(scratch::folder_for_programs(
+                enclosure.state_directory.as_deref(),
+                "tool-run-",
+            )?),
+            Sandbox::Namespaces | Sandbox::None => None,
+        };
+        let spec = plan::spec(command, enclosure, folder.as_ref().map(scratch::Folder::path));
+        let (own, helpers) = UnixStream::pair()?;
+        let text = serde_json::to_vec(&spec).map_err(io::Error::other)?;
+        // Larger than the socket's buffer it may be, and nobody reads before the helper runs.
+        let mut writer = own.try_clone()?;
+        std::thread::Builder::new().name("contain".to_owned()).spawn(move || {
+            // A helper that ended early says so itself.
+            let _ = spec::send(&mut writer, &text);
+        })?;
+        let control = Self {
+            socket: own,
+            inbox: Inbox::default(),
+            awaits_listener: enclosure.installation.is_some(),
+            folder,
+        };
+        Ok((control, helpers))
+    }
+
+    /// Asks the program to end.
+    pub(super) fn terminate(&self) {
+        // An error means that nobody is there any more.
+        let _ = (&self.socket).write_all(&[spec::TERMINATE]);
+    }
+
+    /// Ends everything at once.
+    pub(super) fn end(&self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// True where the kernel ends everything inside with the helper. In the fallback only the helper does.
+    pub(super) fn ends_by_itself(&self) -> bool {
+        self.folder.is_none()
+    }
+
+    /// Lets go of a run that was stopped. Nobody waits until what it worked on is removed.
+    pub(super) fn abandon(self) {
+        // Where there is no thread it is removed here.
+        let _ = std::thread::Builder::new()
+            .name("abandon".to_owned())
+            .spawn(move || drop(self));
+    }
+
+    /// The listener of an installation's own network, once it has come.
+    pub(super) fn listener(&mut self) -> io::Result<Option<TcpListener>> {
+        if !self.awaits_listener {
+            return Ok(None);
+        }
+        self.inbox.receive(&self.socket)?;
+        let listener = self.inbox.handles.pop_front().map(TcpListener::from);
+        self.awaits_listener = listener.is_none();
+        Ok(listener)
+    }
+
+    /// What the helper said, once it has ended, and the trees that came with it.
+    pub(super) fn said(mut self) -> io::Result<(Message, Option<Left>)> {
+        self.inbox.receive(&self.socket)?;
+        let message = spec::last_message(&self.inbox.bytes)?;
+        let mut handles = self.inbox.handles.into_iter().skip(usize::from(self.awaits_listener));
+        let left = handles.next().map(|repository| Left {
+            repository,
+            outside: handles.next(),
+        });
+        Ok((message, left))
+    }
+}
+
+/// The helper: reads its spec from standard input and never returns to the command line.
+#[cfg(target_os = "linux")]
+pub fn helper(inner: bool) -> std::process::ExitCode {
+    if inner { init::main() } else { outer::main() }
+}
+
+/// The helper, on a system that has none.
+#[cfg(not(target_os = "linux"))]
+pub fn helper(_inner: bool) -> std::process::ExitCode {
+    std::process::ExitCode::FAILURE
+}
+
+/// The command line of the helper.
+pub(super) fn helper_program() -> (&'static Path, &'static str) {
+    (Path::new("/proc/self/exe"), HELPER_COMMAND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_of_a_sandbox_are_those_of_limits() {
+        let bounds = Bounds::default();
+        assert_eq!(bounds.tree_bytes, limits::CONTAIN_TREE_BYTES_MAX);
+        assert_eq!(bounds.tree_inodes, limits::CONTAIN_TREE_INODES_MAX);
+        assert_eq!(bounds.scratch_bytes, limits::CONTAIN_SCRATCH_BYTES_MAX);
+        assert_eq!(bounds.scratch_inodes, limits::CONTAIN_SCRATCH_INODES_MAX);
+        assert_eq!(bounds.tasks, limits::CONTAIN_TASKS_MAX);
+        assert_eq!(bounds.memory_bytes, limits::CONTAIN_MEMORY_BYTES_MAX);
+    }
+}

@@ -1,0 +1,218 @@
+//! Copying a tree: for the fallback without namespaces, and where an overlay does not work.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::Bounds;
+use super::spec::{Spec, Visible};
+use tool_core::defence::{self, Defence};
+
+/// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
+const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
+
+/// A tree of the machine, without what of it is hidden.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tree<'a> {
+    pub(super) root: &'a Path,
+    /// Relative to the root.
+    pub(super) hidden: &'a [OsString],
+    pub(super) bounds: Bounds,
+}
+
+impl Spec {
+    /// The repository.
+    pub(super) fn tree(&self) -> Tree<'_> {
+        Tree {
+            root: &self.root,
+            hidden: &self.hidden,
+            bounds: self.bounds,
+        }
+    }
+}
+
+/// Copies the repository into the folder of a run in the fallback, beside a home and a place for temporary files, and
+/// makes the spec mean the copy. Nothing runs yet, and `is_wanted` tells whether anything is still to.
+pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+    let place = folder.join("tree");
+    tree(&spec.tree(), &place, &LINKED, is_wanted)?;
+    let linked = LINKED.map(|name| spec.root.join(name));
+    // One that is a link itself was copied as that, and may lead anywhere.
+    let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    spec.visible
+        .extend(linked.into_iter().filter(is_folder).map(Visible::Place));
+    if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
+        spec.directory = place.join(inside);
+    }
+    // Sources that are to be tested are those of the copy.
+    if let Some(sources) = spec.environment.get_mut("PYTHONPATH")
+        && let Ok(inside) = Path::new(sources).strip_prefix(&spec.root)
+    {
+        *sources = place.join(inside).to_string_lossy().into_owned();
+    }
+    spec.root = place;
+    for (variable, name) in [("HOME", "home"), ("TMPDIR", "tmp")] {
+        let folder = folder.join(name);
+        fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        spec.environment
+            .insert(variable.to_owned(), folder.to_string_lossy().into_owned());
+    }
+    spec.home = Some(folder.join("home"));
+    Ok(())
+}
+
+/// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
+/// links to the real ones.
+pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+    let from = tree.root;
+    let hidden = tree.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
+    let mut room = Room {
+        bytes: tree.bounds.tree_bytes,
+        entries: tree.bounds.tree_inodes,
+    };
+    fs::DirBuilder::new().mode(0o700).create(to)?;
+    let mut folders = vec![(from.to_owned(), to.to_owned())];
+    let mut modes = Vec::new();
+    while let Some((source, target)) = folders.pop() {
+        modes.push((target.clone(), fs::metadata(&source)?.permissions()));
+        let entries = match fs::read_dir(&source) {
+            // The run could not read it either.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let (real, place, kind) = (entry.path(), target.join(entry.file_name()), entry.file_type()?);
+            if hidden.contains(&real) && defence::on(Defence::HiddenEntries) {
+                continue;
+            }
+            check(is_wanted)?;
+            room.take(0)?;
+            let is_linked = source == from && linked.iter().any(|name| entry.file_name() == *name);
+            if kind.is_dir() && is_linked {
+                symlink(&real, place)?;
+            } else if kind.is_dir() {
+                fs::DirBuilder::new().mode(0o700).create(&place)?;
+                folders.push((real, place));
+            } else if kind.is_symlink() {
+                symlink(fs::read_link(&real)?, place)?;
+            } else if kind.is_file() {
+                room.take(entry.metadata()?.len())?;
+                copy_file(&real, &place, is_wanted)?;
+            }
+        }
+    }
+    // Last, because a directory may be one that nothing can be put in; the deepest first.
+    modes
+        .into_iter()
+        .rev()
+        .try_for_each(|(place, mode)| fs::set_permissions(place, mode))
+}
+
+/// A file that the user cannot read the run cannot read either.
+fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+    let from = match fs::File::open(real) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        opened => opened?,
+    };
+    let mut to = fs::File::create_new(place)?;
+    while io::copy(&mut (&from).take(PIECE_BYTES), &mut to)? > 0 {
+        check(is_wanted)?;
+    }
+    let metadata = from.metadata()?;
+    to.set_permissions(metadata.permissions())?;
+    // By its time an installation's file is known as one that it did not touch.
+    to.set_modified(metadata.modified()?)
+}
+
+/// Bytes that are copied between two looks at whether anybody still waits: some tens of milliseconds.
+const PIECE_BYTES: u64 = 16 * 1024 * 1024;
+
+fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+    match is_wanted() {
+        true => Ok(()),
+        false => Err(io::Error::other("the run was stopped")),
+    }
+}
+
+/// What a copy may still take.
+struct Room {
+    bytes: u64,
+    entries: u64,
+}
+
+impl Room {
+    fn take(&mut self, bytes: u64) -> io::Result<()> {
+        let left = self.bytes.checked_sub(bytes).zip(self.entries.checked_sub(1));
+        let (bytes, entries) = left.ok_or_else(|| io::Error::other("the repository is too large to be copied"))?;
+        *self = Self { bytes, entries };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_copy_holds_everything_but_what_is_hidden() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let root = folder.path().join("root");
+        fs::create_dir_all(root.join("a/b")).expect("folders can be made");
+        fs::create_dir_all(root.join("node_modules/x")).expect("folders can be made");
+        fs::write(root.join("a/b/one.txt"), "one").expect("files can be written");
+        fs::write(root.join("a/.env"), "KEY=x").expect("files can be written");
+        symlink("a/b", root.join("link")).expect("links can be made");
+        fs::set_permissions(root.join("a/b"), PermissionsExt::from_mode(0o555)).expect("modes can be set");
+        let to = folder.path().join("copy");
+        let from = Tree {
+            root: &root,
+            hidden: &["a/.env".into()],
+            bounds: Bounds::default(),
+        };
+        let refused = tree(&from, &to, &LINKED, &|| false).expect_err("nobody wants it");
+        assert_eq!(refused.to_string(), "the run was stopped");
+        crate::scratch::remove(&to);
+        tree(&from, &to, &LINKED, &|| true).expect("it is small");
+        assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");
+        assert!(!to.join("a/.env").exists());
+        assert_eq!(
+            fs::read_link(to.join("node_modules")).expect("it is a link"),
+            root.join("node_modules")
+        );
+        let mode = fs::metadata(to.join("a/b")).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o555);
+        crate::scratch::remove(folder.path());
+    }
+
+    #[test]
+    fn a_large_file_keeps_nobody_waiting_who_stopped_the_run() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let (root, to) = (folder.path().join("root"), folder.path().join("copy"));
+        fs::create_dir(&root).expect("folders can be made");
+        let file = fs::File::create(root.join("large")).expect("files can be written");
+        file.set_len(3 * PIECE_BYTES).expect("it takes no room");
+        let from = Tree {
+            root: &root,
+            hidden: &[],
+            bounds: Bounds::default(),
+        };
+        // Wanted before the file and after its first piece.
+        let looks = std::cell::Cell::new(0);
+        let is_wanted = || looks.replace(looks.get() + 1) < 2;
+        let stopped = tree(&from, &to, &LINKED, &is_wanted).expect_err("nobody wants it");
+        assert_eq!(stopped.to_string(), "the run was stopped");
+        let copied = fs::metadata(to.join("large")).expect("it was begun").len();
+        assert_eq!(copied, 2 * PIECE_BYTES);
+        fs::remove_dir_all(&to).expect("it can be removed");
+        tree(&from, &to, &LINKED, &|| true).expect("it is small enough");
+        assert_eq!(
+            fs::metadata(to.join("large")).expect("it is there").len(),
+            3 * PIECE_BYTES
+        );
+    }
+}

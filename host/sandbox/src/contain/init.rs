@@ -1,0 +1,186 @@
+//! The inner helper: the first process inside. Sets everything up, gives up every right, starts the program, collects
+//! what dies, and ends with the program.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
+
+use super::members::{self, Members, within_machine};
+use super::memory::Machine;
+use super::outer::{At, Step, TYING, control, die_with_starter, gone, say};
+use super::spec::{self, Message, Spec};
+use super::{Sandbox, namespaces, root, walls};
+use crate::limits;
+use tool_core::defence::{self, Defence};
+
+/// Runs to the end of the program. When the first process of a process namespace ends, the kernel ends all others.
+pub(super) fn main() -> ExitCode {
+    let Ok(mut outer) = control() else {
+        return ExitCode::FAILURE;
+    };
+    let (message, left) = run(&mut outer).unwrap_or_else(|(step, error)| {
+        let step = step.to_owned();
+        let reason = error.to_string();
+        (Message::Failed { step, reason }, Vec::new())
+    });
+    let left: Vec<_> = left.iter().map(AsFd::as_fd).collect();
+    match say(&outer, &message, &left) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// How it ended, and the trees of an installation that ended well.
+fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
+    die_with_starter(outer).at(TYING)?;
+    let text = spec::receive(outer).at("reading the specification")?;
+    let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
+    #[cfg(feature = "counterproof")]
+    defence::switch_off(&spec.off);
+    // A group and a session of their own: no terminal, and no signal from inside reaches the outer helper.
+    if defence::on(Defence::OwnSession) {
+        rustix::process::setsid().at("leaving the terminal")?;
+    } else {
+        rustix::process::setpgid(None, None).at("leaving the terminal")?;
+    }
+    prefer_to_be_killed();
+    if spec.sandbox == Sandbox::Namespaces {
+        if defence::on(Defence::OwnNetwork) {
+            namespaces::raise_loopback().at("switching the loopback device on")?;
+        }
+        rustix::system::sethostname(b"sandbox").at("naming the machine")?;
+        root::build(&spec)?;
+    } else {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
+        // From here on the end of the starter is noticed by `watch`: who is killed ends nothing that it has started.
+        rustix::process::set_parent_process_death_signal(None).at(TYING)?;
+    }
+    let left = trees(&spec).at("holding on to what an installation writes")?;
+    if let Some(calls) = walls::raise(&spec)? {
+        say(outer, &Message::Calls, &[calls.as_fd()]).at("handing calls over")?;
+    }
+    let message = match start_apart(&spec) {
+        Ok(child) => watch(&child, outer, &spec).at("watching the program"),
+        Err(error) => Ok(Message::NotStarted(error.raw_os_error().unwrap_or_default())),
+    };
+    if spec.sandbox == Sandbox::Landlock {
+        members::end_descendants();
+    }
+    match message? {
+        message @ Message::Exited(0) => Ok((message, left)),
+        message => Ok((message, Vec::new())),
+    }
+}
+
+/// Handles of the trees that an installation hands back. Nothing that it starts inherits them.
+fn trees(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
+    let Some(installation) = &spec.installation else {
+        return Ok(Vec::new());
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let trees = std::iter::once(&spec.root).chain(&installation.outside);
+    let open = |path| Ok(rustix::fs::open(path, flags, Mode::empty())?);
+    trees.map(open).collect()
+}
+
+/// Where the machine runs out of memory, the kernel should end a run before anything else.
+fn prefer_to_be_killed() {
+    // Refused nowhere, and only a preference.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+/// Starts the program so that it has no power over this process. In its namespace the kernel sees to that; in the
+/// fallback it gets a narrower domain of Landlock's, from a thread that is gone when the program runs.
+fn start_apart(spec: &Spec) -> io::Result<Child> {
+    let is_apart = defence::on(Defence::Keeper) && defence::on(Defence::Landlock);
+    if spec.sandbox == Sandbox::Namespaces || !is_apart {
+        return start(spec);
+    }
+    std::thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            walls::keep_signals_in().map_err(io::Error::other)?;
+            start(spec)
+        });
+        starter
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the starter failed")))
+    })
+}
+
+fn start(spec: &Spec) -> io::Result<Child> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the helper of the one place that starts processes"
+    )]
+    let mut builder = Command::new(&spec.program);
+    builder.args(&spec.arguments).current_dir(&spec.directory);
+    if defence::on(Defence::ClearedEnvironment) {
+        builder.env_clear();
+    }
+    builder.envs(&spec.environment);
+    if defence::on(Defence::NoInput) {
+        builder.stdin(Stdio::null());
+    }
+    builder.spawn()
+}
+
+/// Waits for the program, collecting whatever else ends. Counts processes and memory now and then. An error where the
+/// outer helper has ended.
+fn watch(child: &Child, outer: &UnixStream, spec: &Spec) -> io::Result<Message> {
+    let program = Pid::from_child(child);
+    let ended = rustix::process::pidfd_open(program, PidfdFlags::empty())?;
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: limits::CONTAIN_WATCH_MS * 1_000_000,
+    };
+    let (members, bounds) = (Members::of(spec.sandbox), within_machine(spec.bounds));
+    let before = Machine::now();
+    let drains = || Machine::now().is_drained_since(&before, bounds.memory_bytes);
+    loop {
+        let mut polled = [
+            PollFd::new(&ended, PollFlags::IN),
+            PollFd::new(outer, PollFlags::empty()),
+        ];
+        match rustix::event::poll(&mut polled, Some(&tick)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if polled[1].revents().contains(PollFlags::HUP) {
+            return Err(gone());
+        }
+        if let Some(message) = reap(program)? {
+            return Ok(message);
+        }
+        if let Some(message) = members.over(bounds).or_else(|| drains().then_some(Message::Memory))
+            && defence::on(Defence::Counting)
+        {
+            return Ok(message);
+        }
+    }
+}
+
+/// Collects everything that has ended; a message where the program is among it.
+fn reap(program: Pid) -> io::Result<Option<Message>> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == program => return Ok(Some(end(status))),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn end(status: WaitStatus) -> Message {
+    match status.exit_status() {
+        Some(code) => Message::Exited(code),
+        None => Message::Signalled(status.terminating_signal().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,232 @@
+//! The outer helper: enters the namespaces, starts the inner helper, passes orders in and messages out.
+//!
+//! It is the only process of a run that lives outside of the namespaces. The run ends when it ends: the inner helper
+//! asks the kernel to be killed with it, and everything in a process namespace dies with its first process. In the
+//! fallback nothing dies by itself, so there each helper lives on until it has ended what it started.
+
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::handover::{self, Inbox};
+use super::metadata::Clerk;
+use super::spec::{self, Message, Spec};
+use super::{Sandbox, copy, helper_program, members, namespaces, walls};
+use crate::scratch;
+
+/// Runs to the end of the run.
+pub(super) fn main() -> ExitCode {
+    let Ok(mut daemon) = control() else {
+        return ExitCode::FAILURE;
+    };
+    match run(&mut daemon) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((step, error)) => {
+            let message = Message::Failed {
+                step: step.to_owned(),
+                reason: error.to_string(),
+            };
+            // Where nobody listens, nobody needs to know.
+            let _ = say(&daemon, &message, &[]);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says something, with handles beside it.
+pub(super) fn say(to: &UnixStream, message: &Message, handles: &[BorrowedFd<'_>]) -> io::Result<()> {
+    handover::send(to, &spec::line(message)?, handles)
+}
+
+/// The socket that is standard input.
+pub(super) fn control() -> io::Result<UnixStream> {
+    let handle: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+    Ok(UnixStream::from(handle))
+}
+
+/// What was being done when something went wrong.
+pub(super) type Step<T> = Result<T, (&'static str, io::Error)>;
+
+/// Names the step that an error belongs to.
+pub(super) trait At<T> {
+    fn at(self, step: &'static str) -> Step<T>;
+}
+
+impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
+    fn at(self, step: &'static str) -> Step<T> {
+        self.map_err(|error| (step, error.into()))
+    }
+}
+
+fn run(daemon: &mut UnixStream) -> Step<()> {
+    let text = spec::receive(daemon).at("reading the specification")?;
+    let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
+    #[cfg(feature = "counterproof")]
+    tool_core::defence::switch_off(&spec.off);
+    match (spec.sandbox, spec.folder.clone()) {
+        (Sandbox::Namespaces, _) => {
+            die_with_starter(daemon).at(TYING)?;
+            namespaces::enter().at("entering new namespaces")?;
+            // Changing namespaces clears it.
+            die_with_starter(daemon).at(TYING)?;
+            listen(&mut spec, daemon).at("opening the way to the registries")?;
+            start_and_follow(daemon, &spec, None)
+        }
+        (Sandbox::Landlock, Some(folder)) if spec.installation.is_none() => {
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
+            let followed = copy::stand_in(&mut spec, &folder, &|| !is_ordered(daemon))
+                .at("copying the repository")
+                .and_then(|()| start_and_follow(daemon, &spec, Some(&folder)));
+            members::end_descendants();
+            // Removing it is for the starter, which may have stopped this helper in the middle; unless that is gone.
+            if still_there(daemon).is_err() {
+                scratch::remove(&folder);
+            }
+            followed
+        }
+        _ => Err(("reading the specification", io::ErrorKind::InvalidInput.into())),
+    }
+}
+
+/// Starts the inner helper, and stays until it has ended. `folder` is the one of a run in the fallback.
+fn start_and_follow(daemon: &mut UnixStream, spec: &Spec, folder: Option<&Path>) -> Step<()> {
+    still_there(daemon).at(TYING)?;
+    let (mut own, inners) = UnixStream::pair().at("starting the inner helper")?;
+    let mut child = start_inner(inners).at("starting the inner helper")?;
+    let text = serde_json::to_vec(spec).at("starting the inner helper")?;
+    spec::send(&mut own, &text).at("starting the inner helper")?;
+    // What this process does for the run from here on, it does with no more rights than that has.
+    let is_lowered = folder.map_or(Ok(()), |_| walls::give_up_capabilities());
+    let followed = is_lowered.and_then(|()| follow(daemon, &mut own, &child, folder));
+    // A process that cannot be killed any more is gone.
+    let _ = child.kill();
+    let _ = child.wait();
+    followed.at("following the run")
+}
+
+/// Listens on the loopback of the run's own network and hands the listener over: who connects there from inside is
+/// served by the daemon, outside.
+fn listen(spec: &mut Spec, daemon: &UnixStream) -> io::Result<()> {
+    let Some(installation) = &spec.installation else {
+        return Ok(());
+    };
+    namespaces::raise_loopback()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    for name in &installation.proxy_variables {
+        spec.environment.insert(name.clone(), url.clone());
+    }
+    say(daemon, &Message::Listening, &[listener.as_fd()])
+}
+
+/// The step of [`die_with_starter`].
+pub(super) const TYING: &str = "tying the run to its starter";
+
+/// Asks the kernel to be killed with the starter, and fails where that has ended before it could be asked. Its end of
+/// the socket is closed before the kernel looks whom to kill, so no moment is left out; the number of the parent would
+/// not tell, for the first process of a namespace sees none.
+pub(super) fn die_with_starter(starter: &UnixStream) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    still_there(starter)
+}
+
+/// An error where the other end of the socket is closed.
+fn still_there(starter: &UnixStream) -> io::Result<()> {
+    let mut polled = [PollFd::new(starter, PollFlags::empty())];
+    rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
+    match polled[0].revents().contains(PollFlags::HUP) {
+        true => Err(gone()),
+        false => Ok(()),
+    }
+}
+
+/// True where an order waits, or the end: whichever it is, nothing more is to begin.
+fn is_ordered(daemon: &UnixStream) -> bool {
+    let mut polled = [PollFd::new(daemon, PollFlags::IN)];
+    let looked = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+    looked.is_ok() && !polled[0].revents().is_empty()
+}
+
+/// What is said where nobody listens any more.
+pub(super) fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the starter is gone")
+}
+
+fn start_inner(control: UnixStream) -> io::Result<Child> {
+    let (program, command) = helper_program();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the helper of the one place that starts processes"
+    )]
+    let mut builder = Command::new(program);
+    builder
+        .arg(command)
+        .arg("--inner")
+        .stdin(Stdio::from(OwnedFd::from(control)));
+    builder.spawn()
+}
+
+/// Passes orders in and messages out until the inner helper has ended or nobody listens any more. Where the run has a
+/// folder of its own, its calls that change modes and times are answered.
+fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child, folder: Option<&Path>) -> io::Result<()> {
+    let mut inbox = Inbox::default();
+    let mut clerk: Option<Clerk> = None;
+    let pid = Pid::from_child(child);
+    let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let mut polled = vec![
+            PollFd::new(&ended, PollFlags::IN),
+            PollFd::new(&*daemon, PollFlags::IN),
+            PollFd::new(&*inner, PollFlags::IN),
+        ];
+        polled.extend(clerk.iter().map(|clerk| PollFd::new(clerk.calls(), PollFlags::IN)));
+        match rustix::event::poll(&mut polled, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        let events = polled.iter().map(PollFd::revents).collect::<Vec<_>>();
+        let [is_over, has_order, has_message] = [0, 1, 2].map(|at| !events[at].is_empty());
+        match events.get(3) {
+            Some(event) if event.contains(PollFlags::IN) => clerk.iter().for_each(Clerk::answer),
+            // Nobody is left who could call.
+            Some(event) if !event.is_empty() => clerk = None,
+            _ => {}
+        }
+        if has_message || is_over {
+            // Also where the inner helper was killed, for what it said before.
+            inbox.receive(inner)?;
+            if let Some(folder) = folder
+                && let Some(calls) = inbox.handles.pop_front()
+            {
+                clerk = Some(Clerk::new(calls, folder.to_owned()));
+            }
+            inbox.pass_on(daemon)?;
+        }
+        if is_over {
+            return Ok(());
+        }
+        if has_order && !obey(daemon, pid)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes an order; false where the run is to end.
+fn obey(daemon: &mut UnixStream, inner: Pid) -> io::Result<bool> {
+    let mut order = [0];
+    match daemon.read(&mut order)? {
+        0 => Ok(false),
+        _ => {
+            // The inner helper leads the group of the program and, as the first process of its namespace, is not
+            // touched itself. An error means that nobody is there any more.
+            let _ = rustix::process::kill_process_group(inner, Signal::TERM);
+            Ok(true)
+        }
+    }
+}

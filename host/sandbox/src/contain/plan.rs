@@ -1,0 +1,463 @@
+//! What of the machine a run gets to see: decided from its command before anything is started.
+//!
+//! The system's own directories are always there. Beside them a run needs the interpreter that it is to run with,
+//! wherever that really lies: a virtual environment and the Python that it was made with, or what a version manager
+//! keeps in the user's home. A directory becomes visible only where it looks like one of these, because a repository
+//! has a say in it (a virtual environment names its Python), and never where the state of this program lies.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use super::Enclosure;
+use super::spec::{Install, Spec, Visible};
+use crate::CommandSpec;
+use crate::environment;
+
+/// The directories of the system, for reading.
+pub(super) const SYSTEM: [&str; 9] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+];
+
+/// Ends of the paths of version managers' folders: interpreters, and scripts that find them.
+const MANAGERS: [&str; 12] = [
+    ".pyenv",
+    ".rye",
+    ".nvm",
+    ".nodenv",
+    ".volta",
+    ".fnm",
+    ".asdf",
+    ".proto",
+    ".linuxbrew",
+    ".local/share/mise",
+    ".local/share/fnm",
+    ".local/state/fnm_multishells",
+];
+
+/// What a prefix holds that programs need. Not `share`, where `~/.local` keeps keys.
+const PREFIX: [&str; 7] = ["bin", "lib", "lib64", "libexec", "include", "pyvenv.cfg", "ssl"];
+
+/// Programs that recipes start, and what these start.
+const PROGRAMS: [&str; 14] = [
+    "python3",
+    "python",
+    "python3.10",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "python3.14",
+    "node",
+    "npm",
+    "npx",
+    "pnpm",
+    "yarn",
+    "uv",
+    "poetry",
+];
+
+/// Variables that lead to places which are not there, or that would move what should go to the private home.
+const DROPPED: [&str; 6] = [
+    "TMPDIR",
+    "UV_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Variables by which installers learn of their proxy.
+const PROXY_VARIABLES: [&str; 6] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "npm_config_proxy",
+    "npm_config_https_proxy",
+];
+
+/// Links that are followed on the way to one place, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// Everything that a helper has to know for this command. `folder` is the one of a run in the fallback.
+pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<&Path>) -> Spec {
+    let mut environment = command.environment.clone();
+    environment.retain(|name, _| !DROPPED.contains(&name.as_str()));
+    let home = environment
+        .get("HOME")
+        .map(PathBuf::from)
+        .filter(|home| is_private_place(home));
+    let mut sight = Sight {
+        root: &enclosure.root,
+        home: home.as_deref(),
+        state: enclosure.state_directory.as_deref(),
+        visible: BTreeMap::new(),
+    };
+    sight.program(&command.program);
+    if let Some(folder) = environment.get("VIRTUAL_ENV") {
+        sight.environment(Path::new(folder));
+    }
+    let path = environment.get("PATH").map_or("", String::as_str);
+    for folder in path.split(':').map(Path::new).filter(|folder| folder.is_absolute()) {
+        sight.programs_in(folder);
+    }
+    sight.users_packages();
+    let installation = enclosure.installation.as_ref();
+    for path in installation.iter().flat_map(|installation| &installation.shown) {
+        sight.file(path);
+    }
+    let outside = installation.and_then(|installation| installation.outside.clone());
+    if let Some(outside) = &outside {
+        // It comes as a whole, and for writing.
+        sight.visible.retain(|path, _| !path.starts_with(outside));
+    }
+    Spec {
+        sandbox: enclosure.sandbox,
+        program: command.program.clone(),
+        arguments: command.arguments.clone(),
+        directory: command.directory.clone(),
+        root: enclosure.root.clone(),
+        hidden: enclosure.hidden.clone(),
+        visible: sight.visible.into_values().collect(),
+        home,
+        environment,
+        bounds: enclosure.bounds,
+        folder: folder.map(Path::to_owned),
+        installation: installation.map(|_| Install {
+            outside,
+            proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
+        }),
+        #[cfg(feature = "counterproof")]
+        off: tool_core::defence::off(),
+    }
+}
+
+/// True for a place where an empty folder may stand in for the user's home.
+fn is_private_place(home: &Path) -> bool {
+    let plain = home
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let taken = ["/proc", "/dev", "/etc", "/tmp", "/run", "/var/tmp"];
+    home.is_absolute()
+        && plain
+        && home.parent().is_some()
+        && !is_system(home)
+        && !taken.iter().any(|place| home == Path::new(place))
+}
+
+pub(super) fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
+/// What is to be visible, by path.
+struct Sight<'a> {
+    root: &'a Path,
+    home: Option<&'a Path>,
+    state: Option<&'a Path>,
+    visible: BTreeMap<PathBuf, Visible>,
+}
+
+impl Sight<'_> {
+    /// A program with everything that it was installed with.
+    fn program(&mut self, program: &Path) {
+        // `bin/python` of a virtual environment is often a link, whose neighbours matter as well.
+        if let Some(prefix) = program.parent().and_then(Path::parent) {
+            self.environment(prefix);
+        }
+        let Some(real) = self.follow(program) else { return };
+        let is_installed = self.prefix_of(&real);
+        // What a link of the repository says is not enough to make a file visible.
+        if !is_installed && real.is_file() && !program.starts_with(self.root) {
+            self.show(&real);
+        }
+    }
+
+    /// A virtual environment and the Python that it was made with.
+    fn environment(&mut self, folder: &Path) {
+        let Some(text) = environment::venv_record(folder) else {
+            return;
+        };
+        if let Some(real) = self.follow(folder) {
+            self.prefix(&real);
+        }
+        if let Some(python) = self.follow(&folder.join("bin/python")) {
+            self.prefix_of(&python);
+        }
+        let value = |line: &str| {
+            let (key, value) = line.split_once('=')?;
+            (key.trim() == "home").then(|| PathBuf::from(value.trim()))
+        };
+        if let Some(base) = text.lines().find_map(value).and_then(|base| self.follow(&base)) {
+            self.prefix_of(&base.join("python3"));
+        }
+    }
+
+    /// A file or folder that the user's own configuration names, where it really is.
+    fn file(&mut self, path: &Path) {
+        if let Some(real) = self.follow(path) {
+            self.show(&real);
+        }
+    }
+
+    /// True where a program that is where it really is belongs to a prefix, which is then visible.
+    fn prefix_of(&mut self, program: &Path) -> bool {
+        let prefix = program.parent().and_then(Path::parent);
+        prefix.is_some_and(|prefix| self.manager(prefix) || self.prefix(prefix))
+    }
+
+    /// The programs of one entry of the `PATH` that recipes may want.
+    fn programs_in(&mut self, folder: &Path) {
+        if is_system(folder) || folder.starts_with(self.root) || self.manager(folder) {
+            return;
+        }
+        for name in PROGRAMS {
+            let program = folder.join(name);
+            if program.exists() {
+                self.program(&program);
+            }
+        }
+    }
+
+    /// Packages that the user installed for the machine's Python.
+    fn users_packages(&mut self) {
+        let Some(libraries) = self.home.map(|home| home.join(".local/lib")) else {
+            return;
+        };
+        for entry in std::fs::read_dir(libraries).into_iter().flatten().flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(b"python3") {
+                self.show(&entry.path());
+            }
+        }
+    }
+
+    /// True where the path lies in a version manager's folder, which is then visible whole.
+    fn manager(&mut self, path: &Path) -> bool {
+        let is_manager = |folder: &&Path| MANAGERS.iter().any(|end| folder.ends_with(end));
+        let Some(folder) = path.ancestors().filter(is_manager).last() else {
+            return false;
+        };
+        self.show(folder)
+    }
+
+    /// True where this is the prefix of an interpreter, whose parts are then visible.
+    fn prefix(&mut self, prefix: &Path) -> bool {
+        let is_prefix = is_system(prefix) || is_prefix(prefix);
+        if is_prefix {
+            for part in PREFIX {
+                self.show(&prefix.join(part));
+            }
+        }
+        is_prefix
+    }
+
+    /// Makes a place visible, unless it is visible anyway, not there, or more than should be. True where it is visible.
+    fn show(&mut self, path: &Path) -> bool {
+        if is_system(path) || path.starts_with(self.root) {
+            return true;
+        }
+        let holds = |inner: Option<&Path>| inner.is_some_and(|inner| inner.starts_with(path));
+        let in_state = self.state.is_some_and(|state| path.starts_with(state));
+        if in_state || holds(self.state) || holds(self.home) || holds(Some(self.root)) {
+            return false;
+        }
+        match std::fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_symlink() => match self.follow(path) {
+                Some(real) => self.show(&real),
+                None => false,
+            },
+            Ok(metadata) if metadata.is_dir() || metadata.is_file() => {
+                let place = Visible::Place(path.to_owned());
+                self.visible.insert(path.to_owned(), place);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Where a path really leads; the links on the way become visible as links.
+    fn follow(&mut self, path: &Path) -> Option<PathBuf> {
+        let mut rest = path
+            .components()
+            .rev()
+            .map(|part| part.as_os_str().to_owned())
+            .collect::<Vec<_>>();
+        let (mut real, mut links) = (PathBuf::from("/"), 0);
+        while let Some(part) = rest.pop() {
+            match part.as_encoded_bytes() {
+                b"/" => real = PathBuf::from("/"),
+                b"." => {}
+                b".." => {
+                    real.pop();
+                }
+                _ => {
+                    let place = real.join(&part);
+                    let Ok(target) = std::fs::read_link(&place) else {
+                        real = place;
+                        continue;
+                    };
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return None;
+                    }
+                    rest.extend(target.components().rev().map(|part| part.as_os_str().to_owned()));
+                    self.link(place, target);
+                }
+            }
+        }
+        real.exists().then_some(real)
+    }
+
+    fn link(&mut self, path: PathBuf, target: PathBuf) {
+        let is_there = is_system(&path) || path.starts_with(self.root) || self.is_covered(&path);
+        if !is_there {
+            self.visible.insert(path.clone(), Visible::Link { path, target });
+        }
+    }
+
+    fn is_covered(&self, path: &Path) -> bool {
+        let shown = |folder: &Path| matches!(self.visible.get(folder), Some(Visible::Place(_)));
+        path.ancestors().any(shown)
+    }
+}
+
+/// True for a folder in which a Python or a Node.js is installed.
+fn is_prefix(folder: &Path) -> bool {
+    if folder.join("pyvenv.cfg").is_file() || folder.join("lib/node_modules/npm").is_dir() {
+        return true;
+    }
+    let libraries = std::fs::read_dir(folder.join("lib")).into_iter().flatten().flatten();
+    libraries
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"python3"))
+        .any(|entry| entry.path().join("os.py").is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contain::{Bounds, Sandbox};
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            Self(tempfile::tempdir().expect("there is room for a folder"))
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.0.path().canonicalize().expect("it is there").join(path)
+        }
+
+        fn file(&self, path: &str, text: &str) {
+            let path = self.at(path);
+            std::fs::create_dir_all(path.parent().expect("it has a parent")).expect("folders can be made");
+            std::fs::write(path, text).expect("files can be written");
+        }
+
+        fn link(&self, path: &str, target: &str) {
+            let path = self.at(path);
+            std::fs::create_dir_all(path.parent().expect("it has a parent")).expect("folders can be made");
+            std::os::unix::fs::symlink(target, path).expect("links can be made");
+        }
+
+        /// What becomes visible for a program of the repository's virtual environment.
+        fn visible(&self, path: &str) -> String {
+            let text = |path: &str| self.at(path).to_string_lossy().into_owned();
+            let command = CommandSpec {
+                program: self.at("root/.venv/bin/python"),
+                arguments: Vec::new(),
+                directory: self.at("root"),
+                environment: BTreeMap::from([("HOME".to_owned(), text("home")), ("PATH".to_owned(), text(path))]),
+            };
+            let enclosure = Enclosure {
+                sandbox: Sandbox::Namespaces,
+                root: self.at("root"),
+                hidden: Vec::new(),
+                state_directory: Some(self.at("home/.tool")),
+                bounds: Bounds::default(),
+                installation: None,
+            };
+            let spec = spec(&command, &enclosure, None);
+            let shown = spec.visible.iter().map(|visible| match visible {
+                Visible::Place(path) => format!("{}\n", path.display()),
+                Visible::Link { path, target } => format!("{} -> {}\n", path.display(), target.display()),
+            });
+            let all = shown.collect::<String>();
+            all.replace(&format!("{}/", self.at("").display()).replace("//", "/"), "")
+        }
+    }
+
+    #[test]
+    fn a_virtual_environment_shows_the_python_that_it_was_made_with() {
+        let machine = Machine::new();
+        machine.file("home/.local/share/uv/python/cpython-3.12.1/bin/python3.12", "");
+        machine.file("home/.local/share/uv/python/cpython-3.12.1/lib/python3.12/os.py", "");
+        machine.file("home/.local/share/keyrings/login.keyring", "secret");
+        machine.link("home/.local/share/uv/python/cpython-3.12", "cpython-3.12.1");
+        let base = machine.at("home/.local/share/uv/python/cpython-3.12/bin");
+        machine.file("root/.venv/pyvenv.cfg", &format!("home = {}\n", base.display()));
+        machine.link("root/.venv/bin/python", &base.join("python3.12").to_string_lossy());
+        insta::assert_snapshot!(machine.visible("nowhere"), @r"
+        home/.local/share/uv/python/cpython-3.12 -> cpython-3.12.1
+        home/.local/share/uv/python/cpython-3.12.1/bin
+        home/.local/share/uv/python/cpython-3.12.1/lib
+        ");
+    }
+
+    #[test]
+    fn a_version_manager_is_visible_whole_and_a_users_programs_one_by_one() {
+        let machine = Machine::new();
+        machine.file("home/.pyenv/shims/python3", "");
+        machine.file("home/.pyenv/versions/3.12.1/bin/python3", "");
+        machine.file("home/bin/uv", "");
+        machine.file("home/bin/secret", "");
+        machine.file("home/.local/lib/python3.12/site-packages/x.py", "");
+        insta::assert_snapshot!(machine.visible("home/.pyenv/shims"), @r"
+        home/.local/lib/python3.12
+        home/.pyenv
+        ");
+        insta::assert_snapshot!(machine.visible("home/bin"), @r"
+        home/.local/lib/python3.12
+        home/bin/uv
+        ");
+    }
+
+    #[test]
+    fn a_repository_cannot_make_anything_else_visible() {
+        let machine = Machine::new();
+        machine.file("home/.ssh/bin/id", "secret");
+        machine.file("home/.tool/token", "secret");
+        machine.file("home/.tool/lib/python3.12/os.py", "");
+        machine.file("home/lib/python3.12/os.py", "");
+        machine.link(
+            "root/.venv/bin/python",
+            &machine.at("home/.ssh/bin/id").to_string_lossy(),
+        );
+        for folder in ["home/.ssh/bin", "home/.tool/bin", "home/bin", "bin"] {
+            std::fs::create_dir_all(machine.at(folder)).expect("folders can be made");
+            let text = format!("home = {}\n", machine.at(folder).display());
+            machine.file("root/.venv/pyvenv.cfg", &text);
+            let shown = machine.visible("nowhere");
+            assert!(!shown.contains(".ssh") && !shown.contains(".tool"), "{folder}: {shown}");
+        }
+    }
+
+    #[test]
+    fn a_home_is_private_where_it_can_be() {
+        for (home, expected) in [
+            ("/home/ada", true),
+            ("/root", true),
+            ("/", false),
+            ("/usr/x", false),
+            ("/tmp", false),
+        ] {
+            assert_eq!(is_private_place(Path::new(home)), expected, "{home}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Where the attempts are made: a repository, its neighbourhood, and somebody who listens everywhere; and the judgement.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{Attempt, Expected, ProbeOutcome};
+use crate::contain::{Bounds, Enclosure, HELPER_COMMAND, NOTHING, Sandbox};
+use crate::limits;
+use crate::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment, run, run_contained};
+
+const SCRIPT: &str = include_str!("attempts.py");
+
+/// The system's Python: attempts need nothing else, and what the user has on the `PATH` may be a script.
+pub fn python() -> Option<PathBuf> {
+    let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/usr/local/bin:/bin".to_owned())]);
+    environment::find_programs(&path, "python3").into_iter().next()
+}
+
+/// Runs a program that does nothing in a sandbox of this kind: this one.
+pub(in crate::contain) fn works(sandbox: Sandbox) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
+    let command = CommandSpec {
+        program: own_program().map_err(|error| format!("this program's own file: {error}"))?,
+        arguments: [HELPER_COMMAND, NOTHING].map(str::to_owned).to_vec(),
+        directory: root.clone(),
+        environment: BTreeMap::new(),
+    };
+    let enclosure = Enclosure {
+        sandbox,
+        root,
+        hidden: Vec::new(),
+        state_directory: None,
+        bounds: Bounds::default(),
+        installation: None,
+    };
+    let limits = patience();
+    let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
+    judge(run)
+}
+
+/// Where the file of this program lies, or the one that has replaced it while it runs.
+fn own_program() -> io::Result<PathBuf> {
+    let place = std::env::current_exe()?;
+    let text = place.to_string_lossy();
+    let place = text.strip_suffix(" (deleted)").map_or(place.clone(), PathBuf::from);
+    place.canonicalize()
+}
+
+fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
+    match run.map_err(|error| error.to_string())?.end {
+        RunEnd::Exited(0) => Ok(()),
+        end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
+    }
+}
+
+/// How long it is tried whether a sandbox works.
+fn patience() -> RunLimits {
+    RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
+}
+
+/// Makes one attempt. Without a sandbox it runs with the rights of whoever runs this.
+pub(super) fn one(
+    attempt: &Attempt,
+    sandbox: Option<Sandbox>,
+    python: &Path,
+    cancel: &CancellationToken,
+) -> ProbeOutcome {
+    let result = Scene::new().and_then(|scene| scene.play(attempt, sandbox, python, cancel));
+    result.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))
+}
+
+/// What the attempts may use: little, so that they are quick and do no harm where a bound does not hold.
+pub const BOUNDS: Bounds = Bounds {
+    tree_bytes: 16 * 1024 * 1024,
+    tree_inodes: 1000,
+    scratch_bytes: 16 * 1024 * 1024,
+    scratch_inodes: 1000,
+    tasks: 64,
+    memory_bytes: 128 * 1024 * 1024,
+};
+
+/// A repository, its neighbourhood, and somebody who listens everywhere.
+struct Scene {
+    _folder: tempfile::TempDir,
+    repository: PathBuf,
+    outside: PathBuf,
+    home: PathBuf,
+    /// Unlike every other.
+    abstract_name: String,
+    tcp: TcpListener,
+    /// At the same port, where there is IPv6.
+    tcp6: Option<TcpListener>,
+    udp: UdpSocket,
+    sockets: Vec<UnixListener>,
+    messages: UnixDatagram,
+    /// Of shared memory that nobody has.
+    key: i32,
+    /// Stands in the command line of a process that was left behind.
+    mark: String,
+}
+
+const KEPT: [(&str, &str); 3] = [
+    ("kept.txt", "kept\n"),
+    ("sub/inner.txt", "inner\n"),
+    (".env", "KEY=not for tests\n"),
+];
+
+/// What must be told by nobody.
+const SECRET: &str = "not for tests";
+
+impl Scene {
+    fn new() -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let base = folder.path().canonicalize()?;
+        let [repository, outside, home] = ["repository", "outside", "home"].map(|name| base.join(name));
+        for place in [&repository.join("sub"), &repository.join(".git"), &outside, &home] {
+            fs::create_dir_all(place)?;
+        }
+        for (name, text) in KEPT {
+            fs::write(repository.join(name), text)?;
+        }
+        fs::write(repository.join(".git/HEAD"), SECRET)?;
+        fs::hard_link(repository.join(".env"), repository.join("other-name.txt"))?;
+        fs::write(outside.join("token"), SECRET)?;
+        let number = uuid::Uuid::new_v4();
+        let abstract_name = format!("tool-probe-{number}");
+        let sockets = vec![
+            UnixListener::bind(outside.join("socket"))?,
+            UnixListener::bind(outside.join("backend.sock"))?,
+            UnixListener::bind(repository.join("server.sock"))?,
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?,
+        ];
+        let tcp = TcpListener::bind("127.0.0.1:0")?;
+        let udp = UdpSocket::bind("127.0.0.1:0")?;
+        let tcp6 = TcpListener::bind(("::1", tcp.local_addr()?.port())).ok();
+        for listener in std::iter::once(&tcp).chain(&tcp6) {
+            listener.set_nonblocking(true)?;
+        }
+        udp.set_nonblocking(true)?;
+        for socket in &sockets {
+            socket.set_nonblocking(true)?;
+        }
+        let messages = UnixDatagram::bind(outside.join("messages"))?;
+        messages.set_nonblocking(true)?;
+        Ok(Self {
+            _folder: folder,
+            repository,
+            outside,
+            home,
+            abstract_name,
+            tcp,
+            tcp6,
+            udp,
+            sockets,
+            messages,
+            // Not 0, which everybody may use for memory of their own.
+            key: (number.as_fields().0 >> 1 | 1).cast_signed(),
+            mark: format!("left by {number}"),
+        })
+    }
+
+    /// Makes the attempt and says how it went: held, or not, and why.
+    fn play(
+        &self,
+        attempt: &Attempt,
+        sandbox: Option<Sandbox>,
+        python: &Path,
+        cancel: &CancellationToken,
+    ) -> io::Result<ProbeOutcome> {
+        let expected = match sandbox {
+            Some(Sandbox::Landlock) => attempt.landlock,
+            _ => attempt.namespaces,
+        };
+        let (before, beside) = (listing(&self.repository)?, listing(&self.outside)?);
+        let run = self.run(attempt, sandbox, expected, python, cancel);
+        let left = self.end_what_is_left();
+        let has_shared = self.clear_shared_memory();
+        let run = run?;
+        let said = run.output.lines().last().unwrap_or_default().to_owned();
+        if before != listing(&self.repository)? {
+            return Ok(ProbeOutcome::GotOut(format!("the real tree has changed ({said})")));
+        }
+        if beside != listing(&self.outside)? {
+            return Ok(ProbeOutcome::GotOut(format!("a file outside has changed ({said})")));
+        }
+        if has_shared {
+            return Ok(ProbeOutcome::GotOut(format!(
+                "it shared memory with the machine ({said})"
+            )));
+        }
+        Ok(self.judge(expected, &run, &said, left))
+    }
+
+    fn run(
+        &self,
+        attempt: &Attempt,
+        sandbox: Option<Sandbox>,
+        expected: Expected,
+        python: &Path,
+        cancel: &CancellationToken,
+    ) -> io::Result<RunOutput> {
+        let known = serde_json::json!({
+            "sandbox": sandbox,
+            "repository": self.repository,
+            "outside": self.outside,
+            "home": self.home,
+            "abstract": self.abstract_name,
+            "tcp": self.tcp.local_addr()?.port(),
+            "udp": self.udp.local_addr()?.port(),
+            "process": std::process::id(),
+            "mark": self.mark,
+            "key": self.key,
+            "tree_mib": BOUNDS.tree_bytes >> 20,
+            "scratch_mib": BOUNDS.scratch_bytes >> 20,
+            "memory_mib": BOUNDS.memory_bytes >> 20,
+            "inodes": BOUNDS.tree_inodes,
+            "tasks": BOUNDS.tasks,
+        });
+        let variables = [
+            ("PROBE", known.to_string()),
+            ("HOME", self.home.to_string_lossy().into_owned()),
+            ("PATH", "/usr/bin:/bin".to_owned()),
+        ];
+        let command = CommandSpec {
+            program: python.to_owned(),
+            arguments: ["-I", "-c", SCRIPT, attempt.name].map(str::to_owned).to_vec(),
+            directory: self.repository.clone(),
+            environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+        };
+        let seconds = if expected == Expected::TimedOut {
+            1
+        } else {
+            limits::CONTAIN_PROBE_SECONDS_MAX
+        };
+        let limits = RunLimits::within(Duration::from_secs(seconds));
+        let Some(sandbox) = sandbox else {
+            return run(&command, &limits, cancel, &|_| {}).map_err(io::Error::other);
+        };
+        let enclosure = Enclosure {
+            sandbox,
+            root: self.repository.clone(),
+            hidden: [".env", ".git", "other-name.txt", "server.sock"]
+                .map(Into::into)
+                .to_vec(),
+            state_directory: Some(self.outside.clone()),
+            bounds: BOUNDS,
+            installation: None,
+        };
+        run_contained(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
+    }
+
+    fn judge(&self, expected: Expected, run: &RunOutput, said: &str, left: usize) -> ProbeOutcome {
+        let got_out = |how: &str| ProbeOutcome::GotOut(how.to_owned());
+        if run.output.contains(SECRET) {
+            return got_out("a secret was read");
+        }
+        if self.was_reached() {
+            return got_out("somebody outside was reached");
+        }
+        if fs::read_dir(&self.home).is_ok_and(|mut left| left.next().is_some()) {
+            return got_out("something is left in the home directory");
+        }
+        if left > 0 {
+            return got_out("a process was left, and has been ended now");
+        }
+        let is_one_of = |errors: &[&str]| errors.iter().any(|error| said == format!("refused: {error}"));
+        let is_held = match expected {
+            Expected::Refused(errors) => run.end == RunEnd::Exited(0) && is_one_of(errors),
+            Expected::Nothing => run.end == RunEnd::Exited(0),
+            Expected::Bounded(errors) => {
+                matches!(run.end, RunEnd::TaskLimit | RunEnd::MemoryLimit) || is_one_of(errors)
+            }
+            Expected::TimedOut => run.end == RunEnd::TimedOut,
+        };
+        let detail = match run.end {
+            RunEnd::Exited(0) => said.to_owned(),
+            end => format!("{end:?} {said}").trim_end().to_owned(),
+        };
+        match is_held {
+            true => ProbeOutcome::Held(detail),
+            false if said.starts_with("did: ") => ProbeOutcome::GotOut(detail),
+            false => ProbeOutcome::Odd(detail),
+        }
+    }
+
+    fn was_reached(&self) -> bool {
+        let tcp = std::iter::once(&self.tcp).chain(&self.tcp6);
+        tcp.into_iter().any(|listener| listener.accept().is_ok())
+            || self.udp.recv(&mut [0; 16]).is_ok()
+            || self.messages.recv(&mut [0; 16]).is_ok()
+            || self.sockets.iter().any(|socket| socket.accept().is_ok())
+    }
+
+    /// Removes what was left of shared memory; true where there was some.
+    fn clear_shared_memory(&self) -> bool {
+        let all = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+        let numbers = all.lines().filter_map(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            Some((fields.next()?.parse::<i32>().ok()?, fields.next()?.parse::<i32>().ok()?))
+        });
+        let Some((_, id)) = numbers.into_iter().find(|(key, _)| *key == self.key) else {
+            return false;
+        };
+        #[expect(unsafe_code, reason = "no safe function for it")]
+        // SAFETY: removing takes no structure. An error means that it is gone.
+        unsafe {
+            libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
+        }
+        true
+    }
+
+    /// Ends every process of this scene, and says how many there were.
+    fn end_what_is_left(&self) -> usize {
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ended = all.filter_map(|entry| {
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            // The handle first: the number may pass to another process, the handle does not.
+            let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            let is_ours = ["cmdline", "environ"].iter().any(|name| {
+                let text = fs::read(entry.path().join(name)).unwrap_or_default();
+                String::from_utf8_lossy(&text).contains(&self.mark)
+            });
+            (is_ours && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()).then_some(())
+        });
+        ended.count()
+    }
+}
+
+/// Kind and mode, inode, the times of its content and of everything else, and content of an entry.
+type Entry = (u32, u64, i64, i64, Vec<u8>);
+
+/// Every entry of a tree.
+fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            let content = if metadata.is_file() {
+                fs::read(entry.path())?
+            } else {
+                Vec::new()
+            };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+            let (mode, inode) = (metadata.mode(), metadata.ino());
+            found.insert(
+                entry.path(),
+                (mode, inode, metadata.mtime_nsec(), metadata.ctime_nsec(), content),
+            );
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trying_a_sandbox_has_a_bounded_time() {
+        assert_eq!(patience().time.as_secs(), limits::CONTAIN_PROBE_SECONDS_MAX);
+    }
+
+    /// `CONTAIN_PROBE_SECONDS_MAX`.
+    #[test]
+    fn a_sandbox_in_which_nothing_ends_is_none() {
+        let ended = |end| {
+            judge(Ok(RunOutput {
+                end,
+                output: String::new(),
+                output_cut: false,
+                duration: Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX),
+            }))
+        };
+        assert_eq!(ended(RunEnd::Exited(0)), Ok(()));
+        let hung = ended(RunEnd::TimedOut).expect_err("it did not end");
+        assert_eq!(hung, "a program that does nothing ended otherwise: TimedOut");
+        ended(RunEnd::Exited(1)).expect_err("it did something");
+    }
+}

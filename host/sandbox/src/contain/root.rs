@@ -1,0 +1,564 @@
+//! A root file system of the run's own: the system's directories for reading, the repository for writing, private
+//! places for everything else, and nothing of the rest of the machine.
+//!
+//! It is built on a small file system of its own that is put over `/proc`, because nothing that has to be made visible
+//! lies there, and then takes the place of `/`.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use super::copy::Tree;
+use super::outer::{At, Step};
+use super::plan::SYSTEM;
+use super::spec::{Spec, Visible};
+use super::tree;
+use crate::limits;
+use tool_core::defence::{self, Defence};
+
+/// Where the new root grows.
+const NEW: &str = "/proc";
+
+/// What of `/etc` programs need to work at all. No file of it is secret; where a directory holds keys, it is not here.
+const ETC: &[&str] = &[
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "debian_version",
+    "fonts",
+    "gai.conf",
+    "host.conf",
+    "inputrc",
+    "java-11-openjdk",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ld-musl-x86_64.path",
+    "locale.alias",
+    "locale.conf",
+    "localtime",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "profile",
+    "protocols",
+    "python3",
+    "python3.10",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "python3.14",
+    "rpc",
+    "services",
+    "shells",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+    "xdg",
+];
+
+/// [`ETC`] by full path, as far as it is there.
+pub(super) fn etc_places() -> impl Iterator<Item = PathBuf> {
+    let beside = ["passwd", "group", "hosts", "hostname"];
+    ETC.iter()
+        .copied()
+        .chain(beside)
+        .map(|name| Path::new("/etc").join(name))
+}
+
+/// Devices that hold nothing.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Entries of `/proc` that change the machine, and are made read-only.
+const PROC_READ_ONLY: [&str; 5] = ["sys", "bus", "fs", "irq", "sysrq-trigger"];
+
+/// Entries of `/proc` that show the machine, and are hidden. The kernel's command line can hold keys that a hypervisor
+/// or an installer has put there, and no test suite needs it.
+const PROC_HIDDEN: [&str; 21] = [
+    "acpi",
+    "asound",
+    "cmdline",
+    "config.gz",
+    "interrupts",
+    "kallsyms",
+    "kcore",
+    "keys",
+    "key-users",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "pagetypeinfo",
+    "sched_debug",
+    "scsi",
+    "slabinfo",
+    "timer_list",
+    "tty/driver",
+    "vmallocinfo",
+];
+
+/// Builds the root and moves there.
+pub(super) fn build(spec: &Spec) -> Step<()> {
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .at("taking the mounts apart")?;
+    if !defence::on(Defence::OwnRoot) {
+        return bare_proc().at("making `/proc`");
+    }
+    let mounts = Mounts::read().at("reading the list of mounts")?;
+    tmpfs(
+        Path::new(NEW),
+        limits::CONTAIN_ROOT_BYTES_MAX,
+        limits::CONTAIN_ROOT_INODES_MAX,
+    )
+    .at("making a root")?;
+    let identity = Identity::read();
+    for place in SYSTEM {
+        system(Path::new(place), &mounts).at("showing the system's directories")?;
+    }
+    etc(&mounts, &identity).at("making `/etc`")?;
+    devices(&mounts).at("making `/dev`")?;
+    places(spec, &mounts)?;
+    proc(&mounts).at("making `/proc`")?;
+    enter().at("moving to the new root")
+}
+
+/// A path in the root that grows.
+fn new(path: &Path) -> PathBuf {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    Path::new(NEW).join(relative)
+}
+
+pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
+    // Without the defence there is still an end: four times as much.
+    let factor = if defence::on(Defence::BoundedDisks) { 1 } else { 4 };
+    let (bytes, inodes) = (bytes * factor, inodes * factor);
+    let options = CString::new(format!("size={bytes},nr_inodes={inodes},mode=0755"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    Ok(rustix::mount::mount(
+        "tmpfs",
+        place,
+        "tmpfs",
+        flags,
+        options.as_c_str(),
+    )?)
+}
+
+fn directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
+}
+
+/// A directory or an empty file at `place`, like `source`, for something to be mounted on.
+fn mount_point(place: &Path, is_directory: bool) -> io::Result<()> {
+    if is_directory {
+        return directory(place);
+    }
+    if let Some(parent) = place.parent() {
+        directory(parent)?;
+    }
+    match fs::OpenOptions::new().write(true).create_new(true).open(place) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes `path` visible for reading at its own place.
+fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
+    let place = new(path);
+    mount_point(&place, fs::metadata(path)?.is_dir())?;
+    rustix::mount::mount_bind_recursive(path, &place)?;
+    if !defence::on(Defence::ReadOnlySystem) {
+        return Ok(());
+    }
+    for (mount, kept) in mounts.at_and_beneath(path) {
+        let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+        match rustix::mount::mount_remount(new(&mount), flags, "") {
+            // Another mount lies over it, which is what counts.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) if mount != path => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// A directory of the system, or what stands in its place.
+fn system(path: &Path, mounts: &Mounts) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(metadata) if metadata.is_symlink() => link(path, &fs::read_link(path)?),
+        Ok(_) => show(path, mounts),
+    }
+}
+
+fn link(path: &Path, target: &Path) -> io::Result<()> {
+    let place = new(path);
+    if let Some(parent) = place.parent() {
+        directory(parent)?;
+    }
+    match symlink(target, place) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Who the run is, by the names of the machine.
+struct Identity {
+    passwd: String,
+    group: String,
+}
+
+impl Identity {
+    /// The lines of the user, of root and of nobody.
+    fn read() -> Self {
+        let user = rustix::process::geteuid().as_raw();
+        let group = rustix::process::getegid().as_raw();
+        Self {
+            passwd: lines("/etc/passwd", &[0, user, 65534]),
+            group: lines("/etc/group", &[0, 5, group, 65534]),
+        }
+    }
+}
+
+/// The lines whose third field is one of these.
+fn lines(path: &str, wanted: &[u32]) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let is_wanted = |line: &&str| {
+        let id = line.split(':').nth(2).and_then(|field| field.parse::<u32>().ok());
+        id.is_some_and(|id| wanted.contains(&id))
+    };
+    text.lines().filter(is_wanted).map(|line| format!("{line}\n")).collect()
+}
+
+fn etc(mounts: &Mounts, identity: &Identity) -> io::Result<()> {
+    let place = new(Path::new("/etc"));
+    directory(&place)?;
+    for name in ETC {
+        system(&Path::new("/etc").join(name), mounts)?;
+    }
+    for (name, text) in [
+        ("passwd", identity.passwd.as_str()),
+        ("group", identity.group.as_str()),
+        ("hostname", "sandbox\n"),
+        ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
+        ("resolv.conf", ""),
+    ] {
+        fs::write(place.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Puts a device of the machine at `place`. It takes what is written to it; its mode and its owner are the machine's.
+fn device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
+    rustix::mount::mount_bind(source, place)?;
+    if !defence::on(Defence::ReadOnlyDevices) {
+        return Ok(());
+    }
+    let kept = mounts.at_and_beneath(source)[0].1;
+    let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC;
+    Ok(rustix::mount::mount_remount(place, flags, "")?)
+}
+
+fn devices(mounts: &Mounts) -> io::Result<()> {
+    let place = new(Path::new("/dev"));
+    directory(&place)?;
+    for name in DEVICES {
+        let source = Path::new("/dev").join(name);
+        if source.exists() {
+            mount_point(&place.join(name), false)?;
+            device(&source, &place.join(name), mounts)?;
+        }
+    }
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        symlink(target, place.join(name))?;
+    }
+    directory(&place.join("pts"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    // Terminals of the run's own. Without them only tests that want one fail.
+    let _ = rustix::mount::mount(
+        "devpts",
+        place.join("pts"),
+        "devpts",
+        flags,
+        c"newinstance,ptmxmode=0666,mode=0620",
+    );
+    Ok(())
+}
+
+/// Something with a place in the tree, in the order of depth, so that what lies inside another comes after it.
+enum Piece<'a> {
+    Private(&'static str),
+    Visible(&'a Visible),
+    /// A tree that the run may write to, and the name of the folder that helps to cover it.
+    Covered(Tree<'a>, &'static str),
+}
+
+/// The private places, what else is visible, and the repository.
+fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
+    let scratch = Path::new(NEW).join(".scratch");
+    directory(&scratch).at("making private places")?;
+    tmpfs(&scratch, spec.bounds.scratch_bytes, spec.bounds.scratch_inodes).at("making private places")?;
+    let mut pieces: BTreeMap<(usize, PathBuf), Piece<'_>> = BTreeMap::new();
+    let mut add = |path: &Path, piece| {
+        pieces.insert((path.components().count(), path.to_owned()), piece);
+    };
+    for visible in &spec.visible {
+        add(visible.path(), Piece::Visible(visible));
+    }
+    for (path, name) in [
+        ("/tmp", "tmp"),
+        ("/var/tmp", "var-tmp"),
+        ("/run", "run"),
+        ("/dev/shm", "shm"),
+    ] {
+        add(Path::new(path), Piece::Private(name));
+    }
+    if let Some(home) = &spec.home {
+        add(home, Piece::Private("home"));
+    }
+    add(&spec.root, Piece::Covered(spec.tree(), ".tree"));
+    if let Some(outside) = spec
+        .installation
+        .as_ref()
+        .and_then(|install| install.outside.as_deref())
+    {
+        let tree = Tree {
+            root: outside,
+            hidden: &[],
+            bounds: spec.bounds,
+        };
+        add(outside, Piece::Covered(tree, ".packages"));
+    }
+    for ((_, path), piece) in pieces {
+        match piece {
+            Piece::Private("home") if !defence::on(Defence::OwnHome) => {
+                directory(&new(&path)).at("making private places")?;
+                rustix::mount::mount_bind(&path, new(&path)).at("making private places")?;
+            }
+            Piece::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
+            Piece::Visible(Visible::Place(_)) => show(&path, mounts).at("showing what the program needs")?,
+            Piece::Visible(Visible::Link { target, .. }) => {
+                link(&path, target).at("showing what the program needs")?;
+            }
+            Piece::Covered(tree, work) => {
+                directory(&new(&path)).at("covering the repository")?;
+                tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?;
+            }
+        }
+    }
+    rustix::mount::unmount(&scratch, UnmountFlags::DETACH).at("making private places")?;
+    fs::remove_dir(&scratch).at("making private places")?;
+    // Some programs still look there.
+    link(Path::new("/var/run"), Path::new("/run")).at("making private places")
+}
+
+fn private(path: &Path, source: &Path) -> io::Result<()> {
+    // What everybody may write to on a usual machine; here there is only one.
+    let mode = if path.starts_with("/tmp") || path.starts_with("/var/tmp") || path.starts_with("/dev/shm") {
+        0o1777
+    } else {
+        0o755
+    };
+    fs::DirBuilder::new().mode(0o755).create(source)?;
+    fs::set_permissions(source, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    directory(&new(path))?;
+    Ok(rustix::mount::mount_bind(source, new(path))?)
+}
+
+/// Mounted last, because the old one is needed for the kernel to allow it, and what changes the machine is taken away.
+/// Where its files are the user's, who is root, their modes are those of the whole machine: then all of it is read-only.
+fn proc(mounts: &Mounts) -> io::Result<()> {
+    let place = new(Path::new("/proc"));
+    directory(&place)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("proc", &place, "proc", flags, None)?;
+    for name in PROC_READ_ONLY.iter().filter(|_| defence::on(Defence::ReadOnlyProc)) {
+        let path = place.join(name);
+        if path.exists() {
+            rustix::mount::mount_bind(&path, &path)?;
+            rustix::mount::mount_remount(&path, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
+        }
+    }
+    let empty = new(Path::new("/var/empty"));
+    directory(&empty)?;
+    for name in PROC_HIDDEN
+        .map(OsString::from)
+        .into_iter()
+        .chain(list_root_only(&place)?)
+    {
+        let path = place.join(name);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => {
+                rustix::mount::mount_bind(&empty, &path)?;
+                rustix::mount::mount_remount(&path, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
+            }
+            Ok(_) => device(Path::new("/dev/null"), &path, mounts)?,
+            Err(_) => {}
+        }
+    }
+    if rustix::process::geteuid().is_root() && defence::on(Defence::ReadOnlyProc) {
+        rustix::mount::mount_remount(&place, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
+    }
+    Ok(())
+}
+
+/// The entries of `/proc` that only the machine's root may read. A run of root could read them, too. The kernel gains new
+/// entries with every few releases, so an entry is found by its mode and not by its name.
+fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(proc)? {
+        let entry = entry?;
+        // A process may have ended since. Its folder can be read by everybody.
+        let mode = entry.metadata().map_or(0, |metadata| metadata.mode());
+        let is_listed = PROC_HIDDEN.iter().any(|&name| entry.file_name() == name);
+        if mode & 0o404 == 0o400 && !is_listed {
+            names.push(entry.file_name());
+        }
+    }
+    Ok(names)
+}
+
+/// What stays of a root of the run's own where there is none: the processes of its namespace.
+fn bare_proc() -> io::Result<()> {
+    if !defence::on(Defence::OwnProc) {
+        return Ok(());
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(rustix::mount::mount("proc", "/proc", "proc", flags, None)?)
+}
+
+/// Makes the new root `/`, lets the old one go, and lets nobody add to the new one.
+fn enter() -> io::Result<()> {
+    rustix::process::chdir(NEW)?;
+    // Both at the same place: the old root comes to lie over the new one and is then taken off.
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    rustix::process::chdir("/")?;
+    if !defence::on(Defence::ReadOnlyRoot) {
+        return Ok(());
+    }
+    let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    Ok(rustix::mount::mount_remount("/", flags, "")?)
+}
+
+/// The mounts of the old root, with the flags that the kernel does not let anybody take off.
+struct Mounts(Vec<(PathBuf, MountFlags)>);
+
+impl Mounts {
+    fn read() -> io::Result<Self> {
+        let text = fs::read("/proc/self/mountinfo")?;
+        let lines = text.split(|&byte| byte == b'\n');
+        Ok(Self(lines.filter_map(mount).collect()))
+    }
+
+    /// The mount that `path` lies on, as one at `path`, and every mount beneath it.
+    fn at_and_beneath(&self, path: &Path) -> Vec<(PathBuf, MountFlags)> {
+        let holder = self.0.iter().filter(|(place, _)| path.starts_with(place));
+        // Of two at the same place the later one lies over the other.
+        let (_, flags) = holder
+            .max_by_key(|(place, _)| place.components().count())
+            .map_or((Path::new("/"), MountFlags::empty()), |(place, flags)| {
+                (place.as_path(), *flags)
+            });
+        let beneath = self
+            .0
+            .iter()
+            .filter(|(place, _)| place != path && place.starts_with(path));
+        std::iter::once((path.to_owned(), flags))
+            .chain(beneath.cloned())
+            .collect()
+    }
+}
+
+/// `36 35 98:0 /sub /mount/point rw,nosuid,relatime …`
+fn mount(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
+    let mut fields = line.split(|&byte| byte == b' ').skip(4);
+    let place = unescaped(fields.next()?);
+    let options = std::str::from_utf8(fields.next()?).ok()?;
+    let flags = options.split(',').map(|option| match option {
+        "nosuid" => MountFlags::NOSUID,
+        "nodev" => MountFlags::NODEV,
+        "noexec" => MountFlags::NOEXEC,
+        "noatime" => MountFlags::NOATIME,
+        "nodiratime" => MountFlags::NODIRATIME,
+        "relatime" => MountFlags::RELATIME,
+        "nosymfollow" => MountFlags::NOSYMFOLLOW,
+        _ => MountFlags::empty(),
+    });
+    Some((place, flags.fold(MountFlags::empty(), |all, flag| all | flag)))
+}
+
+/// A path in which the kernel has written blanks and the like as `\040`.
+fn unescaped(text: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|_| byte == b'\\');
+        let value = octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match value {
+            Some(value) => {
+                bytes.push(value);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsStr::from_bytes(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_with_what_the_kernel_keeps() {
+        let line = b"36 35 98:0 /sub /mnt/my\\040disk rw,nosuid,noexec,relatime shared:1 - ext4 /dev/sda1 rw";
+        let (place, flags) = mount(line).expect("it is one");
+        assert_eq!(place, Path::new("/mnt/my disk"));
+        assert_eq!(flags, MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RELATIME);
+        assert!(mount(b"").is_none());
+    }
+
+    #[test]
+    fn a_place_has_the_flags_of_the_mount_that_it_lies_on() {
+        let mounts = Mounts(vec![
+            (PathBuf::from("/"), MountFlags::RELATIME),
+            (PathBuf::from("/usr"), MountFlags::NODEV),
+            (PathBuf::from("/usr/local"), MountFlags::NOSUID),
+        ]);
+        let found = mounts.at_and_beneath(Path::new("/usr"));
+        assert_eq!(
+            found,
+            [
+                (PathBuf::from("/usr"), MountFlags::NODEV),
+                (PathBuf::from("/usr/local"), MountFlags::NOSUID)
+            ]
+        );
+        assert_eq!(mounts.at_and_beneath(Path::new("/opt"))[0].1, MountFlags::RELATIME);
+    }
+}

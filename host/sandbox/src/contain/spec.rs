@@ -1,0 +1,171 @@
+//! What the engine and its helpers say to each other over the socket that is a helper's standard input.
+//!
+//! A spec goes in, with its length before it; then single bytes with orders. Out come messages, one JSON line each; the
+//! last one counts. The end of the input ends the run.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bounds, Sandbox};
+use crate::limits;
+
+/// The order to ask the program to end.
+pub(super) const TERMINATE: u8 = b't';
+
+/// Everything that a helper has to know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spec {
+    pub(super) sandbox: Sandbox,
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) directory: PathBuf,
+    pub(super) environment: BTreeMap<String, String>,
+    /// The repository.
+    pub(super) root: PathBuf,
+    /// Relative to the repository: not there for the run.
+    pub(super) hidden: Vec<OsString>,
+    /// What of the machine is visible beside the system's own directories.
+    pub(super) visible: Vec<Visible>,
+    /// Where a private, empty home stands in for the user's.
+    pub(super) home: Option<PathBuf>,
+    pub(super) bounds: Bounds,
+    /// Where the fallback makes its copy of the repository: an empty folder of the run's own.
+    pub(super) folder: Option<PathBuf>,
+    /// Set for an installation.
+    pub(super) installation: Option<Install>,
+    /// Defences that are not used, in the one test that sees what they stop.
+    #[cfg(feature = "counterproof")]
+    pub(super) off: Vec<tool_core::defence::Defence>,
+}
+
+/// What is different for an installation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Install {
+    /// The folder of packages, where it lies outside of the repository: covered in the same way.
+    pub(super) outside: Option<PathBuf>,
+    /// Variables that are to say where the proxy is.
+    pub(super) proxy_variables: Vec<String>,
+}
+
+/// A place of the machine that is visible to the run at the same path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Visible {
+    /// A file or directory, for reading.
+    Place(PathBuf),
+    /// A symbolic link.
+    Link {
+        /// Where it is.
+        path: PathBuf,
+        /// What it says.
+        target: PathBuf,
+    },
+}
+
+impl Visible {
+    pub(super) fn path(&self) -> &PathBuf {
+        match self {
+            Self::Place(path) | Self::Link { path, .. } => path,
+        }
+    }
+}
+
+/// What a helper says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Message {
+    /// A handle comes with this: what listens where an installation finds its proxy.
+    Listening,
+    /// A handle comes with this, for the outer helper alone: the calls that it has to answer.
+    Calls,
+    /// The program exited. Of an installation that did so with 0, handles of the trees come with this.
+    Exited(i32),
+    /// A signal ended the program.
+    Signalled(i32),
+    /// More processes and threads than allowed.
+    Tasks,
+    /// More memory than allowed.
+    Memory,
+    /// The program could not be started: the system's error number.
+    NotStarted(i32),
+    /// The sandbox could not be set up.
+    Failed {
+        /// What was being done.
+        step: String,
+        /// The system's words.
+        reason: String,
+    },
+}
+
+/// Writes a framed text.
+pub(super) fn send(writer: &mut impl Write, text: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+    writer.write_all(&length.to_le_bytes())?;
+    writer.write_all(text)
+}
+
+/// Reads a framed text, byte for byte what [`send`] wrote and nothing beyond.
+pub(super) fn receive(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    reader.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > limits::CONTAIN_SPEC_BYTES_MAX {
+        return Err(io::Error::other("the specification is too large"));
+    }
+    let mut text = vec![0; length];
+    reader.read_exact(&mut text)?;
+    Ok(text)
+}
+
+/// A message as one line.
+pub(super) fn line(message: &Message) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The last message of everything that was said.
+pub(super) fn last_message(said: &[u8]) -> io::Result<Message> {
+    let last = said.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
+    let last = last.ok_or_else(|| io::Error::other("the sandbox ended without saying why"))?;
+    serde_json::from_slice(last).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_received_and_nothing_beyond_it() {
+        let mut wire = Vec::new();
+        send(&mut wire, b"one").expect("a vector takes it");
+        wire.push(TERMINATE);
+        let mut reader = wire.as_slice();
+        assert_eq!(receive(&mut reader).expect("it is whole"), b"one");
+        assert_eq!(reader, [TERMINATE]);
+        receive(&mut [255u8; 8].as_slice()).expect_err("nobody sends four gigabytes");
+    }
+
+    /// `CONTAIN_SPEC_BYTES_MAX`.
+    #[test]
+    fn a_specification_without_end_is_refused_before_it_is_read() {
+        let length = u32::try_from(limits::CONTAIN_SPEC_BYTES_MAX + 1).expect("it fits");
+        let error = receive(&mut length.to_le_bytes().as_slice()).expect_err("it is too long");
+        assert_eq!(error.to_string(), "the specification is too large");
+    }
+
+    #[test]
+    fn the_last_message_counts() {
+        let line = |message| line(&message).expect("it can be written down");
+        let wire = [line(Message::Memory), line(Message::Exited(3))].concat();
+        assert_eq!(last_message(&wire).expect("it is whole"), Message::Exited(3));
+        last_message(&[]).expect_err("nothing was said");
+        last_message(b"{\"exi").expect_err("it is not whole");
+    }
+}

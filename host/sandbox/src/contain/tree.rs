@@ -1,0 +1,83 @@
+//! The repository inside: the real tree underneath, never written to, and a bounded file system that takes what the run
+//! writes. What is hidden is not there.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, XattrFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use super::copy::Tree;
+use super::outer::{At, Step};
+use super::{copy, root};
+use tool_core::defence::{self, Defence};
+
+/// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards.
+pub(super) fn cover(tree: &Tree<'_>, place: &Path, work: &Path) -> Step<()> {
+    let step = "covering the repository";
+    if !defence::on(Defence::CoveredTree) {
+        return rustix::mount::mount_bind(tree.root, place).at(step);
+    }
+    fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
+    root::tmpfs(work, tree.bounds.tree_bytes, tree.bounds.tree_inodes).at(step)?;
+    if overlay(tree, place, work).is_err() {
+        // Kernels before 6.6 cannot note on this file system that a directory was replaced.
+        let all = work.join("all");
+        copy::tree(tree, &all, &[], &|| true).at("copying the repository")?;
+        rustix::mount::mount_bind(&all, place).at(step)?;
+    }
+    rustix::mount::unmount(work, UnmountFlags::DETACH).at(step)?;
+    fs::remove_dir(work).at(step)
+}
+
+fn overlay(tree: &Tree<'_>, place: &Path, work: &Path) -> io::Result<()> {
+    let [lower, upper, index] = ["lower", "upper", "index"].map(|name| work.join(name));
+    for folder in [&lower, &upper, &index] {
+        fs::DirBuilder::new().mode(0o700).create(folder)?;
+    }
+    rustix::fs::setxattr(&index, "user.overlay.test", b"y", XattrFlags::empty())?;
+    // Under a name of ours, because the options cannot hold every path.
+    rustix::mount::mount_bind_recursive(tree.root, &lower)?;
+    like(tree.root, &upper)?;
+    let hidden = tree.hidden.iter().filter(|_| defence::on(Defence::HiddenEntries));
+    for path in hidden {
+        whiteout(tree.root, &upper, Path::new(path))?;
+    }
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={},userxattr",
+        lower.display(),
+        upper.display(),
+        index.display()
+    );
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("overlay", place, "overlay", flags, CString::new(options)?.as_c_str())?;
+    Ok(())
+}
+
+/// Marks an entry of the real tree as not there.
+fn whiteout(real: &Path, upper: &Path, path: &Path) -> io::Result<()> {
+    let mut folder = PathBuf::new();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        match fs::DirBuilder::new().create(upper.join(&folder)) {
+            Ok(()) => like(&real.join(&folder), &upper.join(&folder))?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // It lies in something that is itself not there.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    match rustix::fs::mknodat(CWD, upper.join(path), FileType::CharacterDevice, Mode::empty(), 0) {
+        Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTDIR) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Gives a folder the mode of the real one.
+fn like(real: &Path, folder: &Path) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(real)?;
+    fs::set_permissions(folder, PermissionsExt::from_mode(metadata.mode() & 0o7777))
+}

@@ -1,0 +1,166 @@
+//! Giving up rights for good: limits, capabilities, Landlock, system calls. Everything that is started later inherits it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope, path_beneath_rules,
+};
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::outer::{At, Step};
+use super::plan::SYSTEM;
+use super::spec::{Spec, Visible};
+use super::{Bounds, Sandbox, filter, metadata};
+use crate::limits;
+use tool_core::defence::{self, Defence};
+
+/// Raises all walls that fit the sandbox. No way leads back. What comes back in the fallback are the calls that somebody
+/// outside has to answer.
+pub(super) fn raise(spec: &Spec) -> Step<Option<OwnedFd>> {
+    bound(spec.sandbox, spec.bounds).at("setting limits")?;
+    // Where a namespace gives rights, its first process must not be taken over to use them.
+    if defence::on(Defence::NotDumpable) {
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
+    }
+    if defence::on(Defence::Capabilities) {
+        give_up_capabilities().at("giving up rights")?;
+    }
+    rustix::thread::set_no_new_privs(true).at("giving up rights")?;
+    match spec.sandbox {
+        _ if !defence::on(Defence::Landlock) => {}
+        Sandbox::Namespaces => second_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
+        Sandbox::Landlock | Sandbox::None => only_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
+    }
+    let filtering = "filtering system calls";
+    let is_fallback = spec.sandbox != Sandbox::Namespaces;
+    let calls = (is_fallback && defence::on(Defence::Metadata)).then(metadata::hand_over);
+    let calls = calls.transpose().at(filtering)?.flatten();
+    filter::apply(spec.sandbox).map_err(io::Error::other).at(filtering)?;
+    Ok(calls)
+}
+
+fn bound(sandbox: Sandbox, bounds: Bounds) -> io::Result<()> {
+    let mut bounded = vec![
+        (Resource::Fsize, limits::PROCESS_FILE_BYTES_MAX),
+        (Resource::Nofile, limits::CONTAIN_FILES_OPEN_MAX),
+        (Resource::Memlock, limits::CONTAIN_LOCKED_BYTES_MAX),
+    ];
+    if defence::on(Defence::CoreLimit) {
+        bounded.push((Resource::Core, 0));
+    }
+    if defence::on(Defence::AddressLimit) {
+        bounded.push((Resource::As, limits::CONTAIN_ADDRESSES_MAX));
+    }
+    let counts = sandbox == Sandbox::Namespaces && counts_processes_by_namespace();
+    if counts && defence::on(Defence::TaskLimit) {
+        bounded.push((Resource::Nproc, bounds.tasks));
+    }
+    for (resource, bound) in bounded {
+        let before = rustix::process::getrlimit(resource);
+        let within = |value: Option<u64>| Some(value.map_or(bound, |value| value.min(bound)));
+        let both = Rlimit {
+            current: within(before.current),
+            maximum: within(before.maximum),
+        };
+        rustix::process::setrlimit(resource, both)?;
+    }
+    Ok(())
+}
+
+/// Before Linux 5.14 everything that the user runs anywhere counts, and a limit for the run would hit at once.
+fn counts_processes_by_namespace() -> bool {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(5), Some(14))
+}
+
+/// Also out of the bounding set, from which programs of root would get them back.
+pub(crate) fn give_up_capabilities() -> io::Result<()> {
+    let held = rustix::thread::capabilities(None)?;
+    if held.effective.contains(CapabilitySet::SETPCAP) {
+        for number in 0..64 {
+            let capability = CapabilitySet::from_bits_retain(1 << number);
+            match rustix::thread::remove_capability_from_bounding_set(capability) {
+                Ok(()) => {}
+                // The kernel knows no more.
+                Err(rustix::io::Errno::INVAL) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    let nothing = CapabilitySet::empty();
+    let sets = CapabilitySets {
+        effective: nothing,
+        permitted: nothing,
+        inheritable: nothing,
+    };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+/// The version whose rights are used, as far as the kernel knows them.
+const NEWEST: ABI = ABI::V6;
+
+/// Behind a root file system of the run's own: what is not meant for writing is not written to.
+fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
+    let all = AccessFs::from_all(NEWEST);
+    let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
+    let packages = spec.installation.as_ref().and_then(|install| install.outside.clone());
+    let own = [Some(spec.root.clone()), spec.home.clone(), packages]
+        .into_iter()
+        .flatten();
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(all)?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(path_beneath_rules(["/"], AccessFs::from_read(NEWEST)))?
+        .add_rules(path_beneath_rules(for_writing.into_iter().chain(own), all))?
+        .restrict_self()?;
+    Ok(())
+}
+
+/// Keeps this thread, and what it starts, from signalling what is not in this newest domain.
+pub(super) fn keep_signals_in() -> Result<(), landlock::RulesetError> {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.scope(Scope::Signal)?.create()?.restrict_self()?;
+    Ok(())
+}
+
+/// Without namespaces: every right that the newest version knows has to be there, signals to others included, or it is
+/// no sandbox.
+fn only_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
+    let all = AccessFs::from_all(NEWEST);
+    let read = AccessFs::from_read(NEWEST);
+    let system = SYSTEM.iter().map(PathBuf::from);
+    let etc = super::root::etc_places();
+    let visible = spec.visible.iter().filter_map(|visible| match visible {
+        Visible::Place(path) => Some(path.clone()),
+        Visible::Link { .. } => None,
+    });
+    let devices = [
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/random",
+        "/dev/urandom",
+        "/dev/tty",
+    ];
+    let device = AccessFs::ReadFile | AccessFs::WriteFile;
+    // The folder in which the copy lies holds the home and the temporary files, too.
+    let folder = spec.root.parent().unwrap_or(Path::new("/nonexistent"));
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(all)?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(path_beneath_rules(system.chain(etc).chain(visible), read))?
+        .add_rules(path_beneath_rules(["/proc"], read))?
+        .add_rules(path_beneath_rules(devices, device))?
+        .add_rules(path_beneath_rules([folder], all))?
+        .restrict_self()?;
+    Ok(())
+}

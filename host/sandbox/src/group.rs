@@ -1,0 +1,199 @@
+//! Everything that a run started, and how to end it: its process group, and what left the group.
+
+use std::io;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::orphans;
+use tool_core::defence::{self, Defence};
+
+/// A mark in the environment of a run, by which processes that left its group are found.
+///
+/// A program that clears its children's environment on purpose escapes this; the process sandbox, with a process
+/// namespace of its own, is what holds there.
+#[derive(Debug)]
+pub(super) struct Cookie(String);
+
+impl Cookie {
+    /// The variable that carries it.
+    pub(super) const VARIABLE: &'static str = "TOOL_RUN";
+
+    /// It names this process too, so that the next daemon knows what one that was killed has left.
+    pub(super) fn new() -> Self {
+        let id = uuid::Uuid::new_v4().simple();
+        Self(format!("{}-{id}", orphans::ours()))
+    }
+
+    pub(super) fn value(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The process group of one run.
+#[derive(Debug)]
+pub(super) struct Group {
+    leader: Pid,
+    cookie: Cookie,
+}
+
+impl Group {
+    pub(super) fn new(child: &Child, cookie: Cookie) -> Self {
+        Self {
+            leader: Pid::from_child(child),
+            cookie,
+        }
+    }
+
+    /// Sets resource limits that no honest run notices: no core dumps in the user's tree, no file that fills the disk.
+    ///
+    /// From outside and just after the start, because doing it between fork and exec would need unsafe code. What the
+    /// program starts later inherits them. Memory is left alone: node reserves far more than it uses.
+    pub(super) fn limit(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::process::{Resource, Rlimit, prlimit};
+            let limit = |resource, value| {
+                let both = Rlimit {
+                    current: Some(value),
+                    maximum: Some(value),
+                };
+                // Refused where the hard limit is lower already, which serves as well.
+                let _ = prlimit(Some(self.leader), resource, both);
+            };
+            if defence::on(Defence::CoreLimit) {
+                limit(Resource::Core, 0);
+            }
+            limit(Resource::Fsize, crate::limits::PROCESS_FILE_BYTES_MAX);
+        }
+    }
+
+    /// True where the leader has exited. It is not reaped, so its id stays taken.
+    pub(super) fn leader_exited(&self) -> io::Result<bool> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        match rustix::process::waitid(WaitId::Pid(self.leader), options) {
+            Ok(status) => Ok(status.is_some()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks every process of the group to end.
+    pub(super) fn terminate(&self) {
+        // An error means that nobody is there any more.
+        let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
+    }
+
+    /// Ends every process of the group. Only before the leader is reaped.
+    pub(super) fn kill(&self) {
+        let _ = rustix::process::kill_process_group(self.leader, Signal::KILL);
+    }
+
+    /// Ends what left the group but still carries the run's cookie.
+    pub(super) fn kill_strays(&self) {
+        #[cfg(target_os = "linux")]
+        if defence::on(Defence::Strays) {
+            strays::kill(&self.cookie);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = &self.cookie;
+    }
+}
+
+/// Waits, in a thread of its own, for a child that hangs in the kernel.
+pub(super) fn reap_later(id: u32) {
+    let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else {
+        return;
+    };
+    let wait = move || {
+        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+    };
+    // Without a thread the child stays a zombie until the daemon ends, which costs one entry of the process table.
+    let _ = std::thread::Builder::new().name("reap".to_owned()).spawn(wait);
+}
+
+#[cfg(target_os = "linux")]
+mod strays {
+    //! Processes that left a run's group, found through `/proc`.
+
+    use std::io::Read;
+
+    use rustix::process::{Pid, PidfdFlags, Signal};
+
+    use super::Cookie;
+    use crate::limits;
+
+    /// Ends them. Repeated, because one that is just starting another may be missed once.
+    pub(super) fn kill(cookie: &Cookie) {
+        let mark = format!("{}={}", Cookie::VARIABLE, cookie.value()).into_bytes();
+        repeat(|| pids().filter(|&pid| kill_one(pid, &mark)).count());
+    }
+
+    /// Until a round has found nothing, or so often.
+    fn repeat(mut round: impl FnMut() -> usize) {
+        for _ in 0..limits::PROCESS_STRAY_ROUNDS_MAX {
+            if round() == 0 {
+                return;
+            }
+        }
+    }
+
+    fn pids() -> impl Iterator<Item = Pid> {
+        std::fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(Pid::from_raw)
+    }
+
+    /// The handle is taken before the mark is read, so that the id cannot pass to another process in between.
+    fn kill_one(pid: Pid, mark: &[u8]) -> bool {
+        if !carries(pid, mark) {
+            return false;
+        }
+        let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
+            return false;
+        };
+        carries(pid, mark) && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
+    }
+
+    /// True where the environment with which the process was started holds the mark. A zombie has none, and another
+    /// user's cannot be read.
+    fn carries(pid: Pid, mark: &[u8]) -> bool {
+        let Ok(file) = std::fs::File::open(format!("/proc/{}/environ", pid.as_raw_nonzero())) else {
+            return false;
+        };
+        holds(file, mark)
+    }
+
+    fn holds(environment: impl Read, mark: &[u8]) -> bool {
+        let mut text = Vec::new();
+        let read = environment
+            .take(limits::PROCESS_ENVIRONMENT_BYTES_MAX)
+            .read_to_end(&mut text);
+        read.is_ok() && text.split(|&byte| byte == 0).any(|variable| variable == mark)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn strays_that_come_back_are_ended_a_bounded_number_of_times() {
+            let mut rounds = 0;
+            repeat(|| {
+                rounds += 1;
+                usize::from(rounds < 10_000)
+            });
+            assert_eq!(rounds, limits::PROCESS_STRAY_ROUNDS_MAX);
+        }
+
+        #[test]
+        fn of_an_environment_a_bounded_part_is_looked_at() {
+            assert!(holds(&b"A=1\0MARK=x\0"[..], b"MARK=x"));
+            let long = vec![0; usize::try_from(limits::PROCESS_ENVIRONMENT_BYTES_MAX).expect("it is small")];
+            assert!(!holds(long.chain(&b"MARK=x\0"[..]), b"MARK=x"));
+        }
+    }
+}

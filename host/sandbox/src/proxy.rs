@@ -1,0 +1,398 @@
+//! The way out of a contained installation: a proxy that knows the package registries and refuses every other place.
+//!
+//! It listens on a loopback port of the run's own network, which only the run can reach, and serves `CONNECT`; plain
+//! `GET` only for a mirror that the user configured with `http`. Names and ports are compared with the list, resolved
+//! here, and a resolved address must be a public one unless the user's own configuration names the place. What is said
+//! inside TLS it does not see. Which places are on the list is decided elsewhere.
+
+mod places;
+mod request;
+
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::limits;
+pub use places::{Place, Upstream, Way, is_public};
+use request::{Head, Request};
+
+/// How long a thread sleeps in the system before it looks whether the run has ended.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A proxy at work. Ends with its run.
+#[derive(Debug)]
+pub(super) struct Proxy {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    way: Way,
+    ended: AtomicBool,
+    open: AtomicUsize,
+    connections: AtomicU64,
+    /// To the registries, and from them.
+    sent: AtomicU64,
+    received: AtomicU64,
+    refused: Mutex<Refusals>,
+}
+
+/// Places that the run wanted to reach and was not let to.
+#[derive(Debug, Default)]
+struct Refusals {
+    all: BTreeSet<String>,
+    /// Those that nobody has been told of.
+    fresh: Vec<String>,
+}
+
+impl Proxy {
+    /// Serves the listener, which is one of the run's own network.
+    pub(super) fn start(listener: TcpListener, way: Way) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let shared = Arc::new(Shared {
+            way,
+            ended: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+            connections: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            refused: Mutex::default(),
+        });
+        let own = Arc::clone(&shared);
+        spawn(move || accept(&listener, &own))?;
+        Ok(Self { shared })
+    }
+
+    /// Refusals since the last question, one sentence each.
+    pub(super) fn fresh_refusals(&self) -> Vec<String> {
+        let mut refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut refused.fresh)
+    }
+
+    /// Everything that was refused, one sentence each.
+    pub(super) fn refusals(&self) -> Vec<String> {
+        let refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.all.iter().cloned().collect()
+    }
+}
+
+impl Drop for Proxy {
+    /// Threads see it within a tick; one that waits for the system to resolve a name ends after that.
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name("proxy".to_owned())
+        .spawn(work)
+        .map(drop)
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    while !shared.has_ended() {
+        match listener.accept() {
+            Ok((client, _)) => serve(client, shared),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Serves a connection in a thread of its own, where there are not too many.
+fn serve(client: TcpStream, shared: &Arc<Shared>) {
+    let is_open = shared.open.fetch_add(1, Ordering::Relaxed) < limits::PROXY_OPEN_MAX;
+    let is_allowed = shared.connections.fetch_add(1, Ordering::Relaxed) < limits::PROXY_CONNECTIONS_MAX;
+    let place = OpenPlace(Arc::clone(shared));
+    if !is_open || !is_allowed {
+        shared.refuse("too many connections at a time");
+        return;
+    }
+    // Without a thread the connection is closed, and the installer tries again.
+    let _ = spawn(move || {
+        let shared = &place.0;
+        if let Err(error) = exchange(&client, shared) {
+            tracing::debug!(%error, "a connection of an installation ended early");
+        }
+        let _ = client.shutdown(Shutdown::Both);
+    });
+}
+
+/// One of the connections that may be open at a time.
+struct OpenPlace(Arc<Shared>);
+
+impl Drop for OpenPlace {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What is answered instead of a connection.
+#[derive(Debug)]
+struct Refusal {
+    status: &'static str,
+    /// Completes "installation tried to …".
+    tried: Option<String>,
+    reason: String,
+}
+
+impl Refusal {
+    fn forbidden(tried: String, reason: impl Into<String>) -> Self {
+        Self {
+            status: "403 Forbidden",
+            tried: Some(tried),
+            reason: reason.into(),
+        }
+    }
+
+    /// Nothing that the run did wrong.
+    fn unreachable(reason: impl Into<String>) -> Self {
+        Self {
+            status: "502 Bad Gateway",
+            tried: None,
+            reason: reason.into(),
+        }
+    }
+}
+
+fn exchange(client: &TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(TICK))?;
+    client.set_write_timeout(Some(Duration::from_secs(limits::PROXY_IDLE_SECONDS_MAX)))?;
+    let head = read_head(client, shared)?;
+    match open(&head, shared) {
+        Ok((server, plain)) => {
+            match plain {
+                Some(request) => shared.send(&server, &request)?,
+                None => {
+                    (&*client).write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+                    shared.send(&server, &head.rest)?;
+                }
+            }
+            relay(client, &server, plain_of(&head), shared)
+        }
+        Err(refusal) => {
+            if let Some(tried) = &refusal.tried {
+                shared.refuse(&format!("{tried}: refused ({})", refusal.reason));
+            }
+            let body = format!("{}\n", refusal.reason);
+            let head = format!(
+                "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                refusal.status,
+                body.len()
+            );
+            (&*client).write_all(format!("{head}{body}").as_bytes())
+        }
+    }
+}
+
+fn plain_of(head: &Head) -> bool {
+    matches!(head.request, Ok(Request::Plain { .. }))
+}
+
+fn read_head(client: &TcpStream, shared: &Shared) -> io::Result<Head> {
+    let until = Instant::now() + limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(head) = Head::parse(&mut bytes) {
+            return Ok(head);
+        }
+        let mut buffer = [0; 4096];
+        match (&*client).read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if is_pause(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if bytes.len() > limits::PROXY_HEAD_BYTES_MAX {
+            shared.refuse("installation sent a request without an end: refused");
+            return Err(io::Error::other("the head of a request is too long"));
+        }
+        if shared.has_ended() || Instant::now() > until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+}
+
+/// A connection to where the request leads, and for a plain one what is to be sent there.
+fn open(head: &Head, shared: &Shared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
+    let request = head.request.as_ref().map_err(|what| {
+        Refusal::forbidden(
+            format!("installation tried {what}"),
+            "only CONNECT and plain GET are served",
+        )
+    })?;
+    let (host, port) = request.target();
+    let tried = || format!("installation tried to reach {}", shown(host, port));
+    let is_plain = matches!(request, Request::Plain { .. });
+    let place = shared
+        .way
+        .place(host, port, is_plain)
+        .ok_or_else(|| Refusal::forbidden(tried(), "it is no package registry of the user's"))?;
+    if let Some(upstream) = shared.way.upstream(place) {
+        let server = connect_upstream(upstream, host, port, is_plain)?;
+        let plain = is_plain.then(|| head.forwarded(Some(upstream)));
+        return Ok((server, plain));
+    }
+    let addresses = resolve(host, port)?;
+    let allowed: Vec<SocketAddr> = addresses
+        .into_iter()
+        .filter(|address| place.is_own || places::is_public(address.ip()))
+        .collect();
+    if allowed.is_empty() {
+        let reason = "its name leads to an address that is not public, and no configuration of the user's names it";
+        return Err(Refusal::forbidden(tried(), reason));
+    }
+    let server = connect(&allowed)?;
+    Ok((server, is_plain.then(|| head.forwarded(None))))
+}
+
+fn shown(host: &str, port: u16) -> String {
+    // It came from inside and goes to terminals and reports.
+    let plain: String = host.chars().filter(char::is_ascii_graphic).take(253).collect();
+    match port {
+        443 => plain,
+        port => format!("{plain}:{port}"),
+    }
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
+    let addresses = (host, port).to_socket_addrs();
+    addresses
+        .map(Iterator::collect)
+        .map_err(|error| Refusal::unreachable(format!("the name cannot be resolved: {error}")))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the way to the package registries: one of the two places that may"
+)]
+fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
+    let patience = limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in addresses.iter().take(limits::PROXY_ADDRESSES_MAX) {
+        match TcpStream::connect_timeout(address, patience) {
+            Ok(server) => return Ok(server),
+            Err(error) => last = error,
+        }
+    }
+    Err(Refusal::unreachable(format!("the registry cannot be reached: {last}")))
+}
+
+/// Through the proxy of the user's own environment, which then resolves the name.
+fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) -> Result<TcpStream, Refusal> {
+    let server = connect(&resolve(&upstream.host, upstream.port)?)?;
+    if is_plain {
+        return Ok(server);
+    }
+    let failed = |error: io::Error| Refusal::unreachable(format!("the proxy of the environment failed: {error}"));
+    let patience = limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
+    server.set_read_timeout(Some(patience)).map_err(failed)?;
+    (&server)
+        .write_all(upstream.connect_request(host, port).as_bytes())
+        .map_err(failed)?;
+    // Byte by byte: what follows the head belongs to the run.
+    let (mut answer, mut byte) = (Vec::new(), [0]);
+    while !answer.ends_with(b"\r\n\r\n") && answer.len() < limits::PROXY_HEAD_BYTES_MAX {
+        (&server).read_exact(&mut byte).map_err(failed)?;
+        answer.push(byte[0]);
+    }
+    let line = String::from_utf8_lossy(answer.split(|&byte| byte == b'\r').next().unwrap_or_default()).into_owned();
+    match line.split(' ').nth(1) {
+        Some(status) if status.starts_with('2') => Ok(server),
+        _ => Err(Refusal::unreachable(format!(
+            "the proxy of the environment says: {line}"
+        ))),
+    }
+}
+
+/// Passes bytes until one side has ended. After a plain request only the answer passes: a second request on the same
+/// connection could name another place.
+fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<Shared>) -> io::Result<()> {
+    server.set_read_timeout(Some(TICK))?;
+    server.set_write_timeout(Some(Duration::from_secs(limits::PROXY_IDLE_SECONDS_MAX)))?;
+    if !is_plain {
+        let (from, to, own) = (client.try_clone()?, server.try_clone()?, Arc::clone(shared));
+        spawn(move || {
+            let _ = pass(&from, &to, &own, |shared| (&shared.sent, limits::PROXY_SENT_BYTES_MAX));
+            let _ = to.shutdown(Shutdown::Write);
+        })?;
+    }
+    let passed = pass(server, client, shared, |shared| {
+        (&shared.received, limits::PROXY_RECEIVED_BYTES_MAX)
+    });
+    // The other direction ends with this one.
+    let _ = server.shutdown(Shutdown::Both);
+    passed
+}
+
+/// Passes bytes in one direction, within what all connections together may.
+fn pass(
+    from: &TcpStream,
+    to: &TcpStream,
+    shared: &Shared,
+    counter: fn(&Shared) -> (&AtomicU64, u64),
+) -> io::Result<()> {
+    let mut buffer = vec![0; 32 * 1024];
+    let mut last = Instant::now();
+    loop {
+        if shared.has_ended() || last.elapsed() > limits::seconds(limits::PROXY_IDLE_SECONDS_MAX) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let count = match (&*from).read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(error) if is_pause(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        let (passed, max) = counter(shared);
+        shared.count(passed, count, max)?;
+        (&*to).write_all(&buffer[..count])?;
+        last = Instant::now();
+    }
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
+impl Shared {
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn send(&self, server: &TcpStream, bytes: &[u8]) -> io::Result<()> {
+        self.count(&self.sent, bytes.len(), limits::PROXY_SENT_BYTES_MAX)?;
+        (&*server).write_all(bytes)
+    }
+
+    fn count(&self, counter: &AtomicU64, bytes: usize, max: u64) -> io::Result<()> {
+        let before = counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before + bytes as u64 <= max {
+            return Ok(());
+        }
+        self.refuse(&format!(
+            "installation moved more than {} MiB through its proxy: refused",
+            max / (1024 * 1024)
+        ));
+        Err(io::Error::other("too many bytes for one installation"))
+    }
+
+    /// Notes a refusal, once each, and as many as anybody reads.
+    fn refuse(&self, sentence: &str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.all.len() < limits::PROXY_REFUSALS_NAMED_MAX && refused.all.insert(sentence.to_owned()) {
+            tracing::warn!("{sentence}");
+            refused.fresh.push(sentence.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! What a hostile skill tries, by name: attacks on the boundary of a call, made by a guest that was written for it.
+//!
+//! The tests of this program and users (`tool doctor --sandbox`) run the same table. Each attack gets an arena of its
+//! own in a temporary folder: a repository full of traps and what must not be reached beside it. The guest asks for
+//! little more than its bounds, so that an attack that succeeds does no harm. Escapes of processes are
+//! `process::contain::probes`; this is only what WebAssembly calls.
+
+mod arena;
+mod play;
+mod table;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Builtin, Limits};
+pub use table::ATTACKS;
+use tool_core::defence::{Counter, Defence};
+use tool_sandbox::{ProbeOutcome, ProbeResult};
+
+/// One attack.
+#[derive(Debug, Clone, Copy)]
+pub struct Attack {
+    /// Its name, which is also the one of its test.
+    pub name: &'static str,
+    /// Completes "a skill tries to …".
+    pub tries: &'static str,
+    /// What is asked of the hostile guest; the last answer counts.
+    pub play: Play,
+    /// By what the attack is known to have succeeded, beside what no attack may ever do.
+    pub wants: Wants,
+    /// What must come of it.
+    pub expected: Expected,
+    /// Effects that the arena's policy denies.
+    pub denied: &'static [&'static str],
+    /// Makes bounds smaller, so that it takes little to exceed them.
+    pub bounds: fn(&mut Limits),
+    /// What the guest describes its arguments by, where that is the attack.
+    pub schema: Option<fn() -> Value>,
+    /// How it was seen to succeed.
+    pub counter: Counter,
+}
+
+/// How an attack is made.
+#[derive(Debug, Clone, Copy)]
+pub enum Play {
+    /// Calls of the guest, one after the other.
+    Calls(&'static [Ask]),
+    /// The same call by many at the same time.
+    Crowd(Ask, usize),
+    /// A call while a thread of the host swaps a name of the repository with a link of the neighbourhood, thousands of
+    /// times.
+    Swap(Ask, &'static str, &'static str),
+}
+
+/// One request of the guest. `{outside}` in a path is the real path of the neighbourhood.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask {
+    /// What to do: see `tests/guests/hostile`.
+    pub deed: &'static str,
+    /// Where.
+    pub path: &'static str,
+    /// A second place, or a text to look for.
+    pub to: &'static str,
+    /// How often, or how much.
+    pub count: u64,
+}
+
+impl Ask {
+    const fn new(deed: &'static str) -> Self {
+        Self::at(deed, "")
+    }
+
+    const fn at(deed: &'static str, path: &'static str) -> Self {
+        Self {
+            deed,
+            path,
+            to: "",
+            count: 0,
+        }
+    }
+
+    const fn times(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+
+    const fn to(self, to: &'static str) -> Self {
+        Self { to, ..self }
+    }
+}
+
+/// By what an attack is known to have succeeded. A secret in an answer and a change of any file always are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wants {
+    /// The guest says that it got something.
+    Answer,
+    /// This is part of its answer.
+    Text(&'static str),
+    /// More bytes than this are in our log.
+    Log(u64),
+    /// Everybody of a crowd is served.
+    Room,
+    /// It goes on when its time is over.
+    Time,
+}
+
+/// What must come of an attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// The guest is told no, with an error of this kind.
+    Refused(&'static str),
+    /// The call ends with the answer that it may not.
+    Denied,
+    /// It may think that it did it: nothing comes of it.
+    Nothing,
+    /// A bound ends the call: the receipt's verdict.
+    Bounded(&'static str),
+    /// The call is ended as one that crashed.
+    Crashed,
+    /// Its deadline ends it.
+    TimedOut,
+    /// Some of a crowd are turned away.
+    Busy,
+}
+
+/// Makes the attacks whose names are wanted, one after the other. `hostile` is the guest, and nothing else; `each` gets
+/// what came of every one. Ends early where it is cancelled.
+pub fn attack(
+    hostile: &'static [Builtin],
+    is_wanted: impl Fn(&str) -> bool,
+    cancel: &CancellationToken,
+    mut each: impl FnMut(ProbeResult),
+) {
+    for attack in ATTACKS.iter().filter(|attack| is_wanted(attack.name)) {
+        let outcome = attack.make(hostile, cancel);
+        if cancel.is_cancelled() {
+            return;
+        }
+        each(outcome.into_result(attack.name, attack.tries));
+    }
+}
+
+impl Attack {
+    /// Makes the attack in an arena of its own.
+    pub fn make(&self, hostile: &'static [Builtin], cancel: &CancellationToken) -> ProbeOutcome {
+        play::play(self, hostile, cancel)
+    }
+
+    const fn calls(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Self {
+        Self::new(name, tries, Play::Calls(asks))
+    }
+
+    const fn new(name: &'static str, tries: &'static str, play: Play) -> Self {
+        Self {
+            name,
+            tries,
+            play,
+            wants: Wants::Answer,
+            expected: Expected::Nothing,
+            denied: &[],
+            bounds: |_| (),
+            schema: None,
+            counter: Counter::Unseen(""),
+        }
+    }
+
+    const fn comes_to(self, expected: Expected) -> Self {
+        Self { expected, ..self }
+    }
+
+    const fn wants(self, wants: Wants) -> Self {
+        Self { wants, ..self }
+    }
+
+    const fn within(self, bounds: fn(&mut Limits)) -> Self {
+        Self { bounds, ..self }
+    }
+
+    const fn described(self, schema: fn() -> Value) -> Self {
+        Self {
+            schema: Some(schema),
+            ..self
+        }
+    }
+
+    const fn without(self, denied: &'static [&'static str]) -> Self {
+        Self { denied, ..self }
+    }
+
+    /// It succeeds with these defences off.
+    const fn held_by(self, defences: &'static [Defence]) -> Self {
+        Self {
+            counter: Counter::Off(defences),
+            ..self
+        }
+    }
+
+    /// It cannot be seen to succeed, because …
+    const fn unseen(self, reason: &'static str) -> Self {
+        Self {
+            counter: Counter::Unseen(reason),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unlike_and_every_attack_has_its_counter_proof_or_a_reason() {
+        // Also unlike those of escapes, so that a name alone says what is meant.
+        let escapes = tool_sandbox::contain::probes::ATTEMPTS;
+        let mut names: Vec<&str> = ATTACKS.iter().map(|attack| attack.name).collect();
+        names.extend(escapes.iter().map(|attempt| attempt.name));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ATTACKS.len() + escapes.len());
+        let unproven = ATTACKS.iter().filter(|attack| !attack.counter.is_told());
+        assert_eq!(unproven.map(|attack| attack.name).collect::<Vec<_>>(), [""; 0]);
+    }
+}

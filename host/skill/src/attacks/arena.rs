@@ -1,0 +1,227 @@
+//! Where attacks are made: a repository full of traps, and beside it what must be neither read nor changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::Attack;
+use crate::policy::{Cause, Policy};
+use crate::{Builtin, CallContext, Limits, SkillHost};
+use tool_core::api::{Operation, PolicyRequest};
+use tool_repository::{Options, Repository};
+
+/// In every file that must be told by nobody.
+pub(super) const SECRET: &str = "SECRET";
+
+/// Files, relative to the arena.
+const FILES: [(&str, &str); 20] = [
+    ("repo/README.md", "hello"),
+    ("repo/src/main.rs", "fn main() {}"),
+    ("repo/.env", "SECRET=1"),
+    ("repo/src/.ENV", "SECRET=2"),
+    ("repo/src/.e\u{200c}nv", "SECRET=3"),
+    ("repo/id_rsa.bak", "SECRET 4"),
+    ("repo/.netrc", "SECRET 5"),
+    ("repo/notes.txt", "-----BEGIN RSA PRIVATE KEY-----\nSECRET 6\n"),
+    ("repo/.git/config", "SECRET 7"),
+    ("repo/.hg/hgrc", "SECRET 13"),
+    ("repo/store/config", "SECRET 8"),
+    ("repo/store/HEAD", "ref: refs/heads/main\n"),
+    ("repo/state/token", "SECRET 9"),
+    ("repo/.gitignore", "ignored/\n"),
+    ("repo/ignored/.env", "SECRET 11"),
+    ("repo/node_modules/p/.npmrc", "SECRET 12"),
+    ("repo/race.txt", "inside"),
+    ("repo/race/secret", "inside"),
+    ("outside/secret", "SECRET 10"),
+    ("home/nothing", ""),
+];
+
+/// Directories that hold nothing.
+const DIRECTORIES: [&str; 2] = ["repo/store/objects", "repo/store/refs"];
+
+/// Symbolic links: where they are, and what they say; `{outside}` is the real path of the neighbourhood.
+const LINKS: [(&str, &str); 14] = [
+    ("repo/to-hidden", ".netrc"),
+    ("repo/out", "../outside/secret"),
+    ("repo/out-directory", "../outside"),
+    ("repo/absolute", "{outside}/secret"),
+    ("repo/twice-out", "out"),
+    ("repo/proc", "/proc/self/environ"),
+    ("repo/proc-outside", "/proc/self/root{outside}"),
+    ("repo/to-pipe", "pipe"),
+    ("repo/zero", "/dev/zero"),
+    ("repo/loop", "loop"),
+    ("repo/inside", "README.md"),
+    ("outside/bait", "{outside}/secret"),
+    ("outside/bait-directory", "{outside}"),
+    ("outside/bait-hidden", ".netrc"),
+];
+
+/// Other names of hidden files.
+const HARD_LINKS: [(&str, &str); 3] = [
+    (".env", "hard"),
+    ("ignored/.env", "hard-ignored"),
+    ("node_modules/p/.npmrc", "hard-skipped"),
+];
+
+/// Traps, a host that knows the hostile guest alone, and a session.
+pub(super) struct Arena {
+    _folder: TempDir,
+    base: PathBuf,
+    pub(super) host: Arc<SkillHost>,
+    pub(super) context: Arc<CallContext>,
+    pub(super) limits: Limits,
+}
+
+/// What every file of the arena is, by path.
+pub(super) type Listing = BTreeMap<PathBuf, Vec<u8>>;
+
+impl Arena {
+    pub(super) fn new(attack: &Attack, hostile: &'static [Builtin]) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("tool-attack-").tempdir()?;
+        let base = folder.path().canonicalize()?;
+        lay_traps(&base)?;
+        let options = Options {
+            state_directory: Some(base.join("repo/state")),
+            home: Some(base.join("home")),
+            ..Options::default()
+        };
+        let request = PolicyRequest {
+            deny: attack.denied.iter().map(|&effect| effect.to_owned()).collect(),
+            ..PolicyRequest::default()
+        };
+        let repository = Repository::open(&base.join("repo"), &options).map_err(io::Error::other)?;
+        let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
+            .map_err(|problem| io::Error::other(problem.message))?;
+        let context = CallContext {
+            environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),
+            ..CallContext::unattended(repository, policy)
+        };
+        let mut limits = Limits::default();
+        (attack.bounds)(&mut limits);
+        Ok(Self {
+            host: SkillHost::of_strangers(as_described(hostile, attack), &base.join("home"), limits)
+                .map_err(io::Error::other)?,
+            context: Arc::new(context),
+            _folder: folder,
+            base,
+            limits,
+        })
+    }
+
+    /// A text of the table with the real paths in it.
+    pub(super) fn filled(&self, text: &str) -> String {
+        text.replace("{outside}", &self.base.join("outside").to_string_lossy())
+    }
+
+    /// Swaps a name of the repository with one of the neighbourhood, in one step.
+    pub(super) fn swap(&self, inside: &str, outside: &str) -> io::Result<()> {
+        let (inside, outside) = (
+            self.base.join("repo").join(inside),
+            self.base.join("outside").join(outside),
+        );
+        Ok(rustix::fs::renameat_with(
+            CWD,
+            inside,
+            CWD,
+            outside,
+            RenameFlags::EXCHANGE,
+        )?)
+    }
+
+    /// Lets go whoever waits at the FIFO.
+    pub(super) fn open_pipe(&self) {
+        // It succeeds only where somebody waits, which is all that is wanted.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        drop(rustix::fs::open(self.base.join("repo/pipe"), flags, Mode::empty()));
+    }
+
+    /// Everything that is there, but for what a race moves around.
+    pub(super) fn listing(&self) -> io::Result<Listing> {
+        let mut found = Listing::new();
+        for place in ["repo", "outside"] {
+            list(&self.base.join(place), &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// A path as it is told: relative to the arena.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
+    }
+}
+
+/// The guest, with the schema of the attack where it has one. A few kilobytes stay with the process for it.
+fn as_described(hostile: &'static [Builtin], attack: &Attack) -> &'static [Builtin] {
+    let Some(schema) = attack.schema else { return hostile };
+    let builtins = hostile.iter().map(|builtin| {
+        let mut descriptor: Value = serde_json::from_str(builtin.descriptor).unwrap_or_default();
+        descriptor["parameters"] = schema();
+        Builtin {
+            descriptor: descriptor.to_string().leak(),
+            ..*builtin
+        }
+    });
+    builtins.collect::<Vec<_>>().leak()
+}
+
+fn lay_traps(base: &Path) -> io::Result<()> {
+    let outside = base.join("outside");
+    for (path, content) in FILES {
+        let path = base.join(path);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(path, content)?;
+    }
+    for path in DIRECTORIES {
+        fs::create_dir_all(base.join(path))?;
+    }
+    for (path, target) in LINKS {
+        symlink(target.replace("{outside}", &outside.to_string_lossy()), base.join(path))?;
+    }
+    let repo = base.join("repo");
+    for (hidden, other) in HARD_LINKS {
+        fs::hard_link(repo.join(hidden), repo.join(other))?;
+    }
+    rustix::fs::mknodat(
+        CWD,
+        repo.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        Mode::RUSR | Mode::WUSR,
+        0,
+    )?;
+    // The socket's file stays when the listener goes.
+    drop(std::os::unix::net::UnixListener::bind(repo.join("socket"))?);
+    Ok(())
+}
+
+fn list(folder: &Path, found: &mut Listing) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_swapped = ["race", "bait"]
+            .iter()
+            .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()));
+        if is_swapped {
+            continue;
+        }
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            list(&path, found)?;
+        }
+        let content = match kind {
+            _ if kind.is_file() => fs::read(&path)?,
+            _ if kind.is_symlink() => fs::read_link(&path)?.into_os_string().into_encoded_bytes(),
+            _ => Vec::new(),
+        };
+        found.insert(path, content);
+    }
+    Ok(())
+}

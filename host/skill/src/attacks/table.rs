@@ -1,0 +1,79 @@
+//! The attacks by name: what each asks of the guest, what must come of it, and which defences stop it. Here is what they
+//! have in common.
+
+mod bounds;
+mod host;
+mod reading;
+mod writing;
+
+use std::time::Duration;
+
+use super::Expected::{Bounded, Denied, Refused, TimedOut};
+use super::{Ask, Attack, Wants};
+use crate::Limits;
+
+/// Kinds of errors as a guest sees them.
+const DENIED: super::Expected = Refused("PermissionDenied");
+const READ_ONLY: super::Expected = Refused("ReadOnlyFilesystem");
+const NO_DIRECTORY: super::Expected = Refused("NotADirectory");
+
+/// Why attacks that would write into the repository are not seen to succeed.
+const NO_WRITER: &str = "nothing in the guard writes to the repository: there is nothing to switch off but the error";
+
+const fn read(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+    Attack::calls(name, tries, asks).comes_to(DENIED)
+}
+
+const fn write(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+    Attack::calls(name, tries, asks).comes_to(READ_ONLY).unseen(NO_WRITER)
+}
+
+const fn propose(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+    Attack::calls(name, tries, asks).comes_to(Denied)
+}
+
+const fn last(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+    Attack::calls(name, tries, asks)
+        .wants(Wants::Time)
+        .comes_to(TimedOut)
+        .within(hasty)
+}
+
+const fn flood(name: &'static str, tries: &'static str, asks: &'static [Ask], verdict: &'static str) -> Attack {
+    Attack::calls(name, tries, asks).comes_to(Bounded(verdict))
+}
+
+fn hasty(limits: &mut Limits) {
+    limits.wall = Duration::from_millis(300);
+}
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+fn small_stage(limits: &mut Limits) {
+    limits.staged_bytes = MIB;
+    limits.staged_entries = 10;
+}
+
+/// How often a race is tried.
+const SWAPS: u64 = 1500;
+
+const PARTS: [&[Attack]; 4] = [reading::ATTACKS, writing::ATTACKS, bounds::ATTACKS, host::ATTACKS];
+
+const COUNT: usize = PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len();
+
+/// All of them.
+pub const ATTACKS: &[Attack] = &joined();
+
+const fn joined() -> [Attack; COUNT] {
+    let mut all = [PARTS[0][0]; COUNT];
+    let (mut part, mut inside, mut at) = (0, 0, 0);
+    while at < COUNT {
+        if inside == PARTS[part].len() {
+            (part, inside) = (part + 1, 0);
+        }
+        all[at] = PARTS[part][inside];
+        (inside, at) = (inside + 1, at + 1);
+    }
+    all
+}

@@ -1,0 +1,318 @@
+//! What the calls of a skill really need: recorded while they run, and compared with what the skill is granted.
+//!
+//! A call that is recorded proposes nothing: what it leaves in its stage is noted and thrown away, and what would run or
+//! commit something is denied and noted as asked for. So recorded calls can be those that a repository has seen.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+
+use super::{CallReport, Limits};
+use crate::limits;
+use tool_core::api::Effect;
+
+/// So many globs stand for paths that belong together; fewer say less, and nobody reads more.
+const GLOBS_MAX: usize = 12;
+
+/// Takes note of what calls do. Shared by all calls that one audit makes.
+#[derive(Debug, Default)]
+pub struct Recorder(Mutex<Noted>);
+
+#[derive(Debug, Default, Clone)]
+struct Noted {
+    effects: BTreeSet<Effect>,
+    read: BTreeSet<String>,
+    listed: BTreeSet<String>,
+    staged: BTreeSet<String>,
+    is_cut: bool,
+    calls: usize,
+    failed: usize,
+    wall_us: u64,
+    memory_bytes: u64,
+    read_bytes: u64,
+    answer_bytes: u64,
+}
+
+/// The least policy that would have been enough, and how it compares with what is granted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// The skill.
+    pub skill: String,
+    /// Calls that were made.
+    pub calls: usize,
+    /// Calls of them that did not work.
+    pub failed: usize,
+    /// Effects that were used or asked for.
+    pub used: Vec<Effect>,
+    /// Effects that it is granted and none of the calls has used.
+    pub superfluous: Vec<Effect>,
+    /// Globs of the files that were read.
+    pub read: Vec<String>,
+    /// Globs of the directories that were listed.
+    pub listed: Vec<String>,
+    /// Globs of the files that were proposed.
+    pub staged: Vec<String>,
+    /// True where there were more paths than are kept.
+    pub is_cut: bool,
+    /// The most that one call took.
+    pub peak: Peak,
+}
+
+/// What one call took, each the most of all calls, beside its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Peak {
+    /// Wall time in microseconds.
+    pub wall_us: u64,
+    /// Its bound.
+    pub wall_us_max: u64,
+    /// Linear memory.
+    pub memory_bytes: u64,
+    /// Its bound.
+    pub memory_bytes_max: u64,
+    /// Bytes read from files.
+    pub read_bytes: u64,
+    /// Their bound.
+    pub read_bytes_max: u64,
+    /// Bytes of the answer.
+    pub answer_bytes: u64,
+    /// Their bound.
+    pub answer_bytes_max: u64,
+}
+
+impl Recorder {
+    fn note(&self, note: impl FnOnce(&mut Noted)) {
+        note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn effect(&self, effect: Effect) {
+        self.note(|noted| {
+            noted.effects.insert(effect);
+        });
+    }
+
+    pub(super) fn read(&self, path: &str) {
+        self.note(|noted| {
+            noted.effects.insert(Effect::ReadRepository);
+            add(&mut noted.read, path, &mut noted.is_cut);
+        });
+    }
+
+    pub(super) fn listed(&self, directory: &str, is_recursive: bool) {
+        let depth = if is_recursive { "**" } else { "*" };
+        let glob = match directory.trim_matches('/') {
+            "" | "." => depth.to_owned(),
+            directory => format!("{directory}/{depth}"),
+        };
+        self.note(|noted| {
+            noted.effects.insert(Effect::ReadRepository);
+            add(&mut noted.listed, &glob, &mut noted.is_cut);
+        });
+    }
+
+    pub(super) fn staged(&self, paths: &[String]) {
+        self.note(|noted| {
+            if !paths.is_empty() {
+                noted.effects.insert(Effect::WriteRepository);
+            }
+            for path in paths {
+                add(&mut noted.staged, path, &mut noted.is_cut);
+            }
+        });
+    }
+
+    /// Counts a call that has ended.
+    pub fn ended(&self, report: &CallReport) {
+        self.note(|noted| {
+            noted.calls += 1;
+            noted.failed += usize::from(report.result.is_err());
+            let Some(receipt) = &report.receipt else { return };
+            noted.wall_us = noted.wall_us.max(receipt.wall_us);
+            noted.memory_bytes = noted.memory_bytes.max(receipt.peak_memory_bytes);
+            noted.read_bytes = noted.read_bytes.max(receipt.bytes_in);
+            noted.answer_bytes = noted.answer_bytes.max(receipt.bytes_out);
+        });
+    }
+
+    /// What was noted, compared with what the skill is granted.
+    pub fn audit(&self, skill: &str, granted: &[Effect]) -> Audit {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bounds = Limits::default();
+        Audit {
+            skill: skill.to_owned(),
+            calls: noted.calls,
+            failed: noted.failed,
+            superfluous: granted
+                .iter()
+                .copied()
+                .filter(|effect| !noted.effects.contains(effect))
+                .collect(),
+            used: noted.effects.into_iter().collect(),
+            read: globs(&noted.read),
+            listed: within(noted.listed),
+            staged: globs(&noted.staged),
+            is_cut: noted.is_cut,
+            peak: Peak {
+                wall_us: noted.wall_us,
+                wall_us_max: u64::try_from(bounds.wall.as_micros()).unwrap_or(u64::MAX),
+                memory_bytes: noted.memory_bytes,
+                memory_bytes_max: bounds.memory_bytes,
+                read_bytes: noted.read_bytes,
+                read_bytes_max: bounds.read_bytes,
+                answer_bytes: noted.answer_bytes,
+                answer_bytes_max: bounds.output_bytes as u64,
+            },
+        }
+    }
+}
+
+/// Keeps a path, as long as there is room.
+fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
+    if paths.len() < limits::AUDIT_PATHS_MAX {
+        paths.insert(path.to_owned());
+    } else {
+        *is_cut |= !paths.contains(path);
+    }
+}
+
+/// The narrowest few globs that cover all paths: the files themselves, else those of one kind in each directory, else
+/// in each top directory, else all there.
+fn globs(paths: &BTreeSet<String>) -> Vec<String> {
+    let levels: [fn(&str) -> String; 5] = [
+        ToOwned::to_owned,
+        |path| match split(path) {
+            ("", name) => format!("*{}", extension(name)),
+            (directory, name) => format!("{directory}/*{}", extension(name)),
+        },
+        |path| match path.split_once('/') {
+            None => format!("*{}", extension(path)),
+            Some((top, rest)) => format!("{top}/**/*{}", extension(split(rest).1)),
+        },
+        |path| match path.split_once('/') {
+            None => "*".to_owned(),
+            Some((top, _)) => format!("{top}/**"),
+        },
+        |_| "**".to_owned(),
+    ];
+    let mut globs = BTreeSet::new();
+    for level in levels {
+        globs = paths.iter().map(|path| level(path)).collect();
+        if globs.len() <= GLOBS_MAX {
+            break;
+        }
+    }
+    globs.into_iter().collect()
+}
+
+/// Lists, without those that a recursive one covers.
+fn within(listed: BTreeSet<String>) -> Vec<String> {
+    let wide: Vec<String> = listed
+        .iter()
+        .filter_map(|glob| Some(glob.strip_suffix("**")?.to_owned()))
+        .collect();
+    let is_covered = |glob: &String| {
+        let mut wider = wide.iter().filter(|wide| *glob != format!("{wide}**"));
+        wider.any(|wide| glob.starts_with(wide.as_str()))
+    };
+    let narrow: BTreeSet<String> = listed.iter().filter(|glob| !is_covered(glob)).cloned().collect();
+    let top = |glob: String| match glob.split_once('/') {
+        Some((top, _)) => format!("{top}/**"),
+        None => glob,
+    };
+    let few: BTreeSet<String> = match narrow.len() <= GLOBS_MAX {
+        true => narrow,
+        false => narrow.into_iter().map(top).collect(),
+    };
+    match few.len() <= GLOBS_MAX {
+        true => few.into_iter().collect(),
+        false => vec!["**".to_owned()],
+    }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// With its dot; nothing where there is none, or where the name is one.
+fn extension(name: &str) -> &str {
+    match name.rfind('.') {
+        Some(at) if at > 0 => &name[at..],
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(paths: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+        paths.into_iter().collect()
+    }
+
+    fn covers(globs: &[String], paths: &BTreeSet<String>) -> bool {
+        let matchers: Vec<_> = globs
+            .iter()
+            .map(|glob| {
+                let built = globset::GlobBuilder::new(glob).literal_separator(true).build();
+                built.expect("it is a glob").compile_matcher()
+            })
+            .collect();
+        paths.iter().all(|path| matchers.iter().any(|glob| glob.is_match(path)))
+    }
+
+    #[test]
+    fn paths_become_the_narrowest_few_globs_that_cover_them() {
+        let few = set(["a.py".to_owned(), "src/b.py".to_owned()]);
+        assert_eq!(globs(&few), ["a.py", "src/b.py"]);
+        let flat = set((0..50).map(|at| format!("src/{at}.py")));
+        assert_eq!(globs(&flat), ["src/*.py"]);
+        let deep = set((0..50).map(|at| format!("src/{at}/x.py")));
+        assert_eq!(globs(&deep), ["src/**/*.py"]);
+        let kinds = set((0..50).map(|at| format!("src/{at}/x.{at}")));
+        assert_eq!(globs(&kinds), ["src/**"]);
+        let wide = set((0..50).map(|at| format!("{at}/x")));
+        assert_eq!(globs(&wide), ["**"]);
+        for paths in [few, flat, deep, kinds, wide] {
+            assert!(covers(&globs(&paths), &paths), "{paths:?}");
+        }
+        assert_eq!(globs(&BTreeSet::new()), [""; 0]);
+    }
+
+    #[test]
+    fn lists_within_others_are_not_told() {
+        let recorder = Recorder::default();
+        recorder.listed("src/deep", false);
+        recorder.listed("src", true);
+        recorder.listed("docs/", false);
+        assert_eq!(recorder.audit("x", &[]).listed, ["docs/*", "src/**"]);
+        recorder.listed("", true);
+        assert_eq!(recorder.audit("x", &[]).listed, ["**"]);
+    }
+
+    #[test]
+    fn what_nobody_used_is_superfluous() {
+        let recorder = Recorder::default();
+        recorder.read("a.py");
+        recorder.effect(Effect::Install);
+        let audit = recorder.audit("x", &[Effect::ReadRepository, Effect::WriteRepository]);
+        assert_eq!(audit.used, [Effect::ReadRepository, Effect::Install]);
+        assert_eq!(audit.superfluous, [Effect::WriteRepository]);
+        recorder.staged(&["b.py".to_owned()]);
+        let audit = recorder.audit("x", &[Effect::ReadRepository, Effect::WriteRepository]);
+        assert!(audit.superfluous.is_empty());
+        assert_eq!(audit.staged, ["b.py"]);
+    }
+
+    #[test]
+    fn so_many_paths_are_kept() {
+        let recorder = Recorder::default();
+        for number in 0..limits::AUDIT_PATHS_MAX {
+            recorder.read(&format!("{number}.py"));
+        }
+        assert!(!recorder.audit("x", &[]).is_cut);
+        recorder.read("0.py");
+        assert!(!recorder.audit("x", &[]).is_cut, "it is known");
+        recorder.read("one more");
+        assert!(recorder.audit("x", &[]).is_cut);
+    }
+}

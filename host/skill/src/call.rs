@@ -1,0 +1,549 @@
+//! A call from its turn, which `turns` gives, to its receipt: instances, parts on several cores, cleaning the answer, the
+//! commit.
+//!
+//! What one instance may do while it runs is `sandbox`; which skill is called with which arguments was settled by
+//! `registry`. What a call that worked left in its stage goes to `stage` only here, after the guest is gone.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use serde_json::Value;
+
+use super::bindings::tool::skill::types::{self as wit, Failure};
+use super::engine::Runtime;
+use super::loaded::Loaded;
+use super::sandbox::{Call, Grants, mebibytes};
+use super::stage::{commit, digest, staged};
+use super::turns::{Turn, Turns};
+use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports};
+use crate::limits;
+use tool_core::api::Effect;
+use tool_core::api::Receipt;
+use tool_core::defence::{self, Defence, bound};
+use tool_core::text::{beginning, clean, clean_line};
+use tool_repository::{fold, normalise};
+use tool_sandbox::scratch::{self, Folder};
+
+/// Codes of the contract; anything else that a skill says is `failed`.
+pub(super) const CODES: [&str; 6] = [
+    "invalid-arguments",
+    "not-found",
+    "denied",
+    "failed",
+    "unavailable",
+    "limit",
+];
+
+/// Our skill that reads logs. Logs hold text that other people sent.
+const LOGS: &str = "read_logs";
+/// Our skill that shows parts of manifests and lock files, not always beside their paths.
+const DEPENDENCIES: &str = "analyze_dependencies";
+
+/// Longest message or hint of a failure.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+
+/// One call, ready to run.
+pub(super) struct Job<'a> {
+    pub(super) runtime: &'a Runtime,
+    pub(super) turns: &'a Turns,
+    pub(super) loaded: &'a Loaded,
+    pub(super) name: &'a str,
+    pub(super) digest: &'a str,
+    pub(super) is_builtin: bool,
+    pub(super) declared: &'a [Effect],
+    /// What of it the user and the repository's lock file grant.
+    pub(super) within: Vec<Effect>,
+    pub(super) arguments: Value,
+    pub(super) context: &'a Arc<CallContext>,
+    pub(super) limits: Limits,
+}
+
+/// What the guest left behind.
+struct Proposal {
+    stage: Option<Folder>,
+    deletions: Vec<String>,
+}
+
+impl Job<'_> {
+    /// Runs the call. The caller holds a turn.
+    pub(super) fn run(self) -> CallReport {
+        let call = Call::new(self.name, self.limits, &self.context.cancel);
+        self.runtime.watch(&call);
+        if let Some(recorder) = &self.context.recorder {
+            call.record(recorder);
+        }
+        // The host's work for the guest ends with the call, also at its deadline.
+        let context = Arc::new(CallContext {
+            cancel: call.token.clone(),
+            ..CallContext::clone(self.context)
+        });
+        let grants = Grants::new(&context, self.declared, &self.within);
+        let mut result = self.outcome(&call, &grants);
+        if let Ok(outcome) = &mut result {
+            self.note_shown(&call, &outcome.text);
+            if let Some(notice) = call.ignores_notice() {
+                outcome.text.push_str(&format!("\n\n[tool] {notice}"));
+            }
+        }
+        imports::log::finish(&call);
+        // What still waits for this call in the host ends with it.
+        call.token.cancel();
+        let receipt = self.receipt(&call, &grants, &result);
+        // The text of a skill that is not ours may say anything about a run.
+        let passed_tests = call.passed_tests().filter(|_| self.is_builtin && result.is_ok());
+        CallReport {
+            foreign: self.foreign(&call, &result),
+            passed_tests,
+            result,
+            receipt: Some(receipt),
+        }
+    }
+
+    /// Takes note of the files that the answer shows, so that a later proposal may replace them. Ours are believed; of a
+    /// skill of somebody else only what really stands in its answer counts.
+    fn note_shown(&self, call: &Call, text: &str) {
+        let believes = self.is_builtin || !defence::on(Defence::ShownContent);
+        let mut shown = call.claims();
+        shown.retain(|path, sha256| believes || self.is_in(call, text, path, sha256));
+        if !shown.is_empty() {
+            let mut files = self.context.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.seen.extend(shown);
+        }
+    }
+
+    /// True where the part of an answer that reaches the model holds the whole content of a file.
+    fn is_in(&self, call: &Call, text: &str, path: &str, sha256: &str) -> bool {
+        let told = beginning(text, limits::TOOL_RESULT_BYTES_MAX);
+        let Ok(content) = self
+            .context
+            .repository
+            .read_within(path, told.len() as u64, &call.token)
+        else {
+            return false;
+        };
+        let is_same = digest(&content) == sha256;
+        is_same && std::str::from_utf8(&content).is_ok_and(|content| told.contains(&*clean(content)))
+    }
+
+    /// Places outside the user's own files whose text may be in the result. Programs that the call ran and files that it
+    /// read decide this, and neither the text nor the code of the result.
+    fn foreign(&self, call: &Call, result: &Result<CallOutcome, CallError>) -> Vec<String> {
+        let mut foreign = Vec::new();
+        if self.context.turn.has_run_program() {
+            foreign.push(format!("the output of `{}`", self.name));
+        }
+        if self.is_builtin && self.name == LOGS && call.read.get() > 0 {
+            foreign.push(format!("what `{LOGS}` read"));
+        }
+        if call.has_more_places() {
+            foreign.push(format!("more than {} places", limits::CALL_PLACES_MAX));
+        }
+        let text = match result {
+            Ok(outcome) => outcome.text.clone(),
+            Err(CallError::Failure {
+                message,
+                hint: Some(hint),
+                ..
+            }) => format!("{message}\n{hint}"),
+            Err(error) => error.to_string(),
+        };
+        let mut arguments = Vec::new();
+        paths_in(&self.arguments, &mut arguments);
+        // Our skills show the path beside every content, except for one, and open a file that no list holds only where
+        // an argument names it. For any other skill, every opened file counts.
+        let is_trusted_to_name = self.is_builtin && self.name != DEPENDENCIES;
+        let is_said = |path: &str| {
+            let is_in = |argument: &String| fold(argument).contains(&*fold(path));
+            !is_trusted_to_name || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
+        };
+        for (path, place) in call.places() {
+            let is_foreign = match place.is_named {
+                true => !place.is_listed || is_said(&path),
+                false => !self.is_own(&path),
+            };
+            if is_foreign && foreign.len() < limits::FOREIGN_PLACES_MAX {
+                foreign.push(format!("`{}`", clean_line(&path)));
+            }
+        }
+        foreign
+    }
+
+    /// True for a file that is neither ignored nor in a skipped directory, and for one that the session made.
+    fn is_own(&self, path: &str) -> bool {
+        let files = self.context.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.changed.contains_key(path) {
+            return true;
+        }
+        drop(files);
+        self.context.repository.lists(path, &self.context.cancel)
+    }
+
+    fn outcome(&self, call: &Arc<Call>, grants: &Grants) -> Result<CallOutcome, CallError> {
+        let reads = Effect::ReadRepository;
+        if grants.declares(reads) && !grants.has(reads) {
+            return Err(grants.denied(self.name, reads));
+        }
+        let (outcome, stage) = self.guest(call, grants)?;
+        let mut outcome = self.checked(outcome)?;
+        let proposal = Proposal {
+            stage,
+            deletions: std::mem::take(&mut outcome.deletions),
+        };
+        Ok(CallOutcome {
+            files_modified: self.commit(grants, proposal)?,
+            text: outcome.text,
+            truncated: outcome.truncated,
+            cursor: outcome.cursor,
+        })
+    }
+
+    fn guest(&self, call: &Arc<Call>, grants: &Grants) -> Result<(wit::Outcome, Option<Folder>), CallError> {
+        let arguments = self.arguments.to_string();
+        let parts = match self.loaded.is_sharded() && may_be_split(grants) {
+            true => self.split(call, grants, &arguments)?,
+            false => None,
+        };
+        match parts {
+            Some((parts, turns)) => {
+                let outcomes = self.parts(call, grants, &parts, turns.len())?;
+                drop(turns);
+                let outcome = self.merge(call, grants, &arguments, &outcomes)?;
+                Ok((outcome, None))
+            }
+            None => self.plain(call, grants, &arguments),
+        }
+    }
+
+    fn plain(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        arguments: &str,
+    ) -> Result<(wit::Outcome, Option<Folder>), CallError> {
+        let (answer, stage) = self.loaded.call(call, grants.clone(), arguments)?;
+        match answer {
+            Err(_) if call.stage_full.load(Ordering::Relaxed) => Err(self.no_room()),
+            Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),
+            Err(failure) => Ok((said(failure), stage)),
+            Ok(outcome) => Ok((outcome, stage)),
+        }
+    }
+
+    /// Asks for parts, as many as there are cores and turns. Nothing where one instance does it all.
+    #[expect(clippy::type_complexity, reason = "two values with one use each")]
+    fn split(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        arguments: &str,
+    ) -> Result<Option<(Vec<String>, Vec<Turn<'_>>)>, CallError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut turns = self.turns.more(cores.min(self.limits.parts).saturating_sub(1));
+        if turns.is_empty() {
+            return Ok(None);
+        }
+        let asked = (turns.len() + 1) * limits::CALL_PARTS_PER_THREAD;
+        let asked = u32::try_from(asked).unwrap_or(u32::MAX);
+        let parts = self.loaded.split(call, grants.clone(), arguments, asked)?;
+        let parts = parts.map_err(|failure| self.failure(failure))?;
+        if parts.len() > asked as usize {
+            return Err(CallError::Trap {
+                skill: self.name.to_owned(),
+                reason: format!(
+                    "it split a call into {} parts where {asked} were asked for",
+                    parts.len()
+                ),
+            });
+        }
+        turns.truncate(parts.len().saturating_sub(1));
+        Ok((parts.len() > 1).then_some((parts, turns)))
+    }
+
+    /// Runs the parts in instances of their own, on this thread and as many others as there are turns. The first that
+    /// fails ends the others.
+    fn parts(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        parts: &[String],
+        others: usize,
+    ) -> Result<Vec<wit::Outcome>, CallError> {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some((at, part)) = taken(&next, parts) {
+                let result = self.plain(call, grants, part).map(|(outcome, _)| outcome);
+                if result.is_err() {
+                    call.token.cancel();
+                }
+                done.push((at, result));
+            }
+            done
+        };
+        let mut results = std::thread::scope(|scope| {
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(work)).collect();
+            let mut results = work();
+            for thread in others {
+                results.extend(thread.join().unwrap_or_else(|_| vec![(0, Err(self.host_failed()))]));
+            }
+            results
+        });
+        results.sort_by_key(|(at, _)| *at);
+        first_failure(results.into_iter().map(|(_, result)| result).collect())
+    }
+
+    fn host_failed(&self) -> CallError {
+        CallError::Trap {
+            skill: self.name.to_owned(),
+            reason: "the host failed in one of its parts".to_owned(),
+        }
+    }
+
+    fn merge(
+        &self,
+        call: &Arc<Call>,
+        grants: &Grants,
+        arguments: &str,
+        outcomes: &[wit::Outcome],
+    ) -> Result<wit::Outcome, CallError> {
+        let merged = self.loaded.merge(call, grants.clone(), arguments, outcomes)?;
+        merged.map_err(|failure| self.failure(failure))
+    }
+
+    /// What a guest cannot say of a full disk: it is told a number, and not where its files lie.
+    fn no_room(&self) -> CallError {
+        let disk = scratch::disk(self.context.repository.state_directory());
+        self.failure(Failure {
+            code: "failed".to_owned(),
+            message: format!("The change could not be prepared: no space is left on {disk}; nothing was changed"),
+            hint: Some(disk.hint()),
+        })
+    }
+
+    fn failure(&self, failure: Failure) -> CallError {
+        let text = |text: &str| clean(beginning(text, MESSAGE_BYTES_MAX)).into_owned();
+        let mut message = text(&failure.message);
+        // What the user said is the host's to tell.
+        if message.starts_with(DISAGREED) && !self.context.approver.has_refused() {
+            message.insert_str(0, "it says: ");
+        }
+        CallError::Failure {
+            skill: self.name.to_owned(),
+            code: match CODES.contains(&failure.code.as_str()) {
+                true => failure.code,
+                false => "failed".to_owned(),
+            },
+            message,
+            hint: failure.hint.as_deref().map(text),
+        }
+    }
+
+    /// An answer within its bounds, cleaned.
+    fn checked(&self, outcome: wit::Outcome) -> Result<wit::Outcome, CallError> {
+        let exceeded = |limit: String, verdict: &'static str| CallError::Limit {
+            skill: self.name.to_owned(),
+            limit,
+            verdict,
+        };
+        if outcome.text.len() > bound(Defence::Output, self.limits.output_bytes) {
+            return Err(exceeded(
+                format!("{} of text", mebibytes(self.limits.output_bytes as u64)),
+                "output",
+            ));
+        }
+        let cursor_bytes = outcome.cursor.as_ref().map_or(0, String::len);
+        if cursor_bytes > bound(Defence::Cursor, limits::CURSOR_BYTES_MAX) {
+            let size = limits::CURSOR_BYTES_MAX / 1024;
+            return Err(exceeded(format!("{size} KiB of cursor"), "output"));
+        }
+        if outcome.deletions.len() as u64 > bound(Defence::Deletions, self.limits.staged_entries) {
+            return Err(exceeded(format!("{} deletions", self.limits.staged_entries), "stage"));
+        }
+        // One that has to be cleaned would come back as another one.
+        let cursor = outcome.cursor.filter(|cursor| is_plain(cursor));
+        Ok(wit::Outcome {
+            text: clean(&outcome.text).into_owned(),
+            truncated: outcome.truncated || cursor_bytes > 0,
+            cursor,
+            deletions: outcome.deletions,
+        })
+    }
+
+    /// Commits what the call proposes.
+    fn commit(&self, grants: &Grants, proposal: Proposal) -> Result<Vec<String>, CallError> {
+        if proposal.stage.is_none() && proposal.deletions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let writes = Effect::WriteRepository;
+        if let Some(recorder) = &self.context.recorder {
+            let staged = proposal
+                .stage
+                .as_ref()
+                .map_or_else(|| Ok(Vec::new()), |stage| staged(stage.path()));
+            let mut paths = staged.map_err(|failure| self.failure(failure))?;
+            paths.extend(proposal.deletions);
+            recorder.staged(&paths);
+            return Ok(paths);
+        }
+        if !grants.has(writes) {
+            return Err(grants.denied(self.name, writes));
+        }
+        let stage = match proposal.stage {
+            Some(stage) => stage,
+            None => {
+                let home = self.context.repository.state_directory();
+                scratch::folder(home, "tool-stage-").map_err(|error| CallError::Failure {
+                    skill: self.name.to_owned(),
+                    code: "failed".to_owned(),
+                    message: format!("the proposal could not be made: {error}"),
+                    hint: scratch::disk(home).hint_for(&error),
+                })?
+            }
+        };
+        commit(self.context, stage.path(), &proposal.deletions).map_err(|failure| self.failure(failure))
+    }
+
+    fn receipt(&self, call: &Call, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {
+        Receipt {
+            skill: self.name.to_owned(),
+            digest: self.digest.to_owned(),
+            arguments: self.arguments.clone(),
+            grants: grants.granted().iter().map(|effect| effect.name().to_owned()).collect(),
+            wall_us: u64::try_from(call.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            peak_memory_bytes: call.memory_peak(),
+            bytes_in: call.read.get(),
+            bytes_out: match result {
+                Ok(outcome) => outcome.text.len() as u64,
+                Err(error) => error.to_string().len() as u64,
+            },
+            files_proposed: result
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |outcome| outcome.files_modified.clone()),
+            verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
+        }
+    }
+}
+
+/// True for a cursor of one line without anything that would have to be cleaned away.
+fn is_plain(cursor: &str) -> bool {
+    !cursor.contains(['\n', '\t']) && clean(cursor) == cursor
+}
+
+/// The next part that nobody has taken.
+fn taken<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a String)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, parts.get(at)?))
+}
+
+/// A failure taken for an answer.
+fn said(failure: Failure) -> wit::Outcome {
+    wit::Outcome {
+        text: failure.message,
+        truncated: false,
+        cursor: None,
+        deletions: Vec::new(),
+    }
+}
+
+/// All outcomes, or the error that made the others end as cancelled.
+fn first_failure(results: Vec<Result<wit::Outcome, CallError>>) -> Result<Vec<wit::Outcome>, CallError> {
+    let (mut outcomes, mut cancelled) = (Vec::new(), None);
+    for result in results {
+        match result {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error @ CallError::Cancelled { .. }) => cancelled = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    cancelled.map_or(Ok(outcomes), Err)
+}
+
+/// The texts among arguments, as the paths that they are where they are some.
+fn paths_in(arguments: &Value, paths: &mut Vec<String>) {
+    match arguments {
+        Value::String(text) => paths.push(normalise(text).unwrap_or_else(|_| text.clone())),
+        Value::Array(items) => items.iter().for_each(|item| paths_in(item, paths)),
+        Value::Object(fields) => fields.values().for_each(|field| paths_in(field, paths)),
+        _ => {}
+    }
+}
+
+/// False for a name that answers quote, escape or clean.
+fn is_shown_as_it_is(path: &str) -> bool {
+    path.chars()
+        .all(|character| !character.is_control() && !matches!(character, '"' | '\\'))
+        && clean(path) == path
+}
+
+/// Only calls that cause nothing may run in parts: two proposals could contradict each other, and a question would be
+/// asked twice.
+fn may_be_split(grants: &Grants) -> bool {
+    Effect::ALL
+        .iter()
+        .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit) || !grants.declares(*effect))
+}
+
+/// What ends a call beside what its skill says: the bounds, and what stands in its way.
+const ENDS: [&str; 15] = [
+    "timeout",
+    "memory",
+    "output",
+    "read",
+    "stage",
+    "entries",
+    "handles",
+    "instances",
+    "tables",
+    "random",
+    "arguments",
+    "trap",
+    "busy",
+    "cancelled",
+    "not-ready",
+];
+
+/// Every verdict of a call that does not work.
+pub(super) fn verdicts() -> impl Iterator<Item = &'static str> + Clone {
+    CODES.into_iter().chain(ENDS)
+}
+
+impl CallError {
+    /// The receipt's verdict: a failure's code, or what ended the call.
+    pub fn verdict(&self) -> &str {
+        match self {
+            Self::Unknown { .. } => "unknown",
+            Self::Arguments { .. } => "invalid-arguments",
+            Self::Failure { code, .. } => code,
+            Self::Trap { .. } => "trap",
+            Self::Limit { verdict, .. } => {
+                debug_assert!(ENDS.contains(verdict), "no case could be told to expect `{verdict}`");
+                verdict
+            }
+            Self::Busy { .. } => "busy",
+            Self::Cancelled { .. } => "cancelled",
+            Self::NotReady { .. } => "not-ready",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_among_arguments_is_known_however_it_is_written() {
+        let mut paths = Vec::new();
+        let arguments = serde_json::json!({
+            "path": "docs//vendor/./a.md",
+            "paths": [{"x": "b/../no\"tes.log"}, 3],
+            "glob": "/vendor/**",
+        });
+        paths_in(&arguments, &mut paths);
+        paths.sort();
+        assert_eq!(paths, ["/vendor/**", "docs/vendor/a.md", "no\"tes.log"]);
+        assert!(is_shown_as_it_is("docs/vendor/ä b.md"));
+        for odd in ["do\"cs/vendor/", "a\\b.log", "a\nb.log", "a\u{202e}b.log"] {
+            assert!(!is_shown_as_it_is(odd), "{odd:?}");
+        }
+    }
+}

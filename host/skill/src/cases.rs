@@ -1,0 +1,492 @@
+//! A skill's own cases: what it is asked, and what must come of it.
+//!
+//! Its author writes them into `cases.toml`. Each is one call in the real sandbox, on a fresh copy of the folder
+//! `fixture` beside the file; what comes of it is compared with what the case expects. A file that cannot be understood,
+//! or that expects nothing, is an error which says the line: a suite that checks nothing must not look like one that
+//! passes. Whose words the file holds is not known: it lets a call change the copy, and run nothing that the user has
+//! not allowed beside it.
+
+mod compare;
+mod fixture;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use toml::Spanned;
+
+use super::call::verdicts;
+use super::plain::{self, Links};
+use super::policy::{Cause, Policy};
+use super::{Arguments, CallContext, SessionFiles, SkillHost, Trial};
+use crate::limits;
+use compare::Came;
+use tool_core::api::{Effect, Grant};
+use tool_core::api::{PolicyRequest, Problem, Receipt};
+use tool_core::text::{nearest, nearest_key};
+use tool_repository::{Options, Repository};
+use tool_sandbox::contain;
+
+/// Name of the file.
+pub const FILE: &str = "cases.toml";
+
+/// Name of the folder beside it that each call gets a copy of.
+pub const FIXTURE: &str = "fixture";
+
+/// Effects that run programs of others on this machine. A file that somebody else may have written does not grant them.
+const BY_WORD: [Effect; 2] = [Effect::RunProcess, Effect::Install];
+
+/// One case.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// What it shows, in words.
+    pub name: String,
+    /// What the skill is called with.
+    pub arguments: Value,
+    policy: Policy,
+    /// Effects that it allows and that take the user's own word.
+    by_word: Vec<Effect>,
+    expected: Expected,
+}
+
+/// What must come of it.
+#[derive(Debug, Clone)]
+struct Expected {
+    equals: Option<String>,
+    contains: Texts,
+    lacks: Texts,
+    matches: Option<Regex>,
+    fails: Option<String>,
+    files: BTreeMap<String, Proposed>,
+}
+
+/// One case as it is written, with the places of what may be wrong.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// What it shows, in words.
+    name: Spanned<String>,
+    /// The arguments: a table, or the text of a JSON object.
+    #[serde(default)]
+    arguments: Option<Spanned<toml::Value>>,
+    /// Effects that are granted beside reading.
+    #[serde(default)]
+    allow: Vec<Spanned<String>>,
+    /// Effects that are denied.
+    #[serde(default)]
+    deny: Vec<Spanned<String>>,
+    /// The whole answer, but for line breaks at its end.
+    #[serde(default)]
+    equals: Option<String>,
+    /// Parts of the answer.
+    #[serde(default)]
+    contains: Texts,
+    /// What the answer must not hold.
+    #[serde(default)]
+    lacks: Texts,
+    /// A regular expression that matches somewhere in the answer.
+    #[serde(default)]
+    matches: Option<Spanned<String>>,
+    /// The code of the failure that is expected instead of an answer; the texts are those of its message and hint.
+    #[serde(default)]
+    fails: Option<Spanned<String>>,
+    /// The files that the call proposes and what is in them; `false` for one that it removes. Without it, none.
+    #[serde(default)]
+    files: BTreeMap<String, Spanned<Proposed>>,
+}
+
+/// What is wrong with a case, as the end of a sentence, and where; absent where it is the case as a whole.
+type Slip = (Option<usize>, String);
+
+/// One text or several.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
+enum Texts {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Texts {
+    fn all(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Several(texts) => texts,
+        }
+    }
+}
+
+/// What becomes of a file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected the text of the file, or `false` for one that is removed"
+)]
+enum Proposed {
+    Text(String),
+    /// Only `false` is meant.
+    Removed(bool),
+}
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    case: Vec<Spanned<Written>>,
+}
+
+/// Why cases cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum CasesError {
+    /// A file or a folder could not be read or written.
+    #[error("`{}` could not be {action}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// `read`, `copied`, …
+        action: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("`{}`, line {line}: {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// Why, as a sentence's end.
+        reason: String,
+    },
+    /// The file has no cases.
+    #[error("`{}` holds no case", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The fixture is a link, or no folder.
+    #[error("`{}` {reason}: a fixture is a folder of its own beside `{FILE}`", path.display())]
+    NoFolder {
+        /// What should be the folder.
+        path: PathBuf,
+        /// What it is.
+        reason: &'static str,
+    },
+    /// A case allows what a file cannot grant.
+    #[error("The case `{case}` allows `{effect}`, which runs programs here and takes your own word")]
+    Ungranted {
+        /// The case.
+        case: String,
+        /// The effect.
+        effect: Effect,
+    },
+    /// The copy that a case works on cannot be a repository.
+    #[error("the copy of `{}` is no repository: {reason}", path.display())]
+    Fixture {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The folder of the cases is larger than what is copied for each of them.
+    #[error("`{}` holds more than {max}, which is the most that is copied for each case", path.display())]
+    TooLarge {
+        /// The folder.
+        path: PathBuf,
+        /// The bound, in words.
+        max: String,
+    },
+}
+
+/// What came of a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseResult {
+    /// Its name.
+    pub name: String,
+    /// True where all came as it was expected.
+    pub passed: bool,
+    /// What differs, a sentence or a diff each.
+    pub differences: Vec<String>,
+    /// `ok`, or how the call failed.
+    pub verdict: String,
+    /// What the call cost; absent where nothing ran.
+    pub receipt: Option<Receipt>,
+}
+
+/// Reads the cases in a skill's folder.
+pub fn read(folder: &Path) -> Result<Vec<Case>, CasesError> {
+    let path = folder.join(FILE);
+    let text = plain::read_text(&path, limits::CASES_BYTES_MAX, Links::Followed);
+    let text = text.map_err(|source| CasesError::Io {
+        path: path.clone(),
+        action: "read",
+        source,
+    })?;
+    parse(&path, &text)
+}
+
+/// The folder that each case gets a copy of; absent where there is none. A link may lead to what its author could not
+/// hand on, so it is none.
+pub fn fixture_in(folder: &Path) -> Result<Option<PathBuf>, CasesError> {
+    let path = folder.join(FIXTURE);
+    let reason = match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => return Ok(Some(path)),
+        Ok(metadata) if metadata.is_symlink() => "is a link",
+        Ok(_) => "is no folder",
+        Err(_) => return Ok(None),
+    };
+    Err(CasesError::NoFolder { path, reason })
+}
+
+fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
+    let at = |offset: usize, reason: String| CasesError::Line {
+        path: path.to_owned(),
+        line: line(text, offset),
+        reason,
+    };
+    let file: File = toml::from_str(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        at(offset, reason(error.message()))
+    })?;
+    if file.case.is_empty() {
+        return Err(CasesError::Empty { path: path.to_owned() });
+    }
+    if let Some(first) = file.case.get(limits::CASES_MAX) {
+        let max = limits::CASES_MAX;
+        return Err(at(first.span().start, format!("there are more than {max} cases")));
+    }
+    let mut cases: Vec<Case> = Vec::new();
+    for written in file.case {
+        let start = written.span().start;
+        let written = written.into_inner();
+        let name = &written.name;
+        if cases.iter().any(|known| known.name == *name.get_ref()) {
+            let reason = format!("a second case is named `{}`", name.get_ref());
+            return Err(at(name.span().start, reason));
+        }
+        let case = written.checked();
+        cases.push(case.map_err(|(place, reason)| at(place.unwrap_or(start), reason))?);
+    }
+    Ok(cases)
+}
+
+/// The parser's words, with the key that was meant.
+fn reason(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    match nearest_key(message) {
+        Some(near) => format!("{first}; did you mean `{near}`?"),
+        None => first.to_owned(),
+    }
+}
+
+fn line(text: &str, offset: usize) -> usize {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+impl Written {
+    /// The case, or what is wrong with it.
+    fn checked(self) -> Result<Case, Slip> {
+        let name = self.name.get_ref();
+        if name.trim().is_empty() {
+            return Err(slip(&self.name, "a case has an empty name".to_owned()));
+        }
+        let texts = self.contains.all().len() + self.lacks.all().len();
+        let expects = self.equals.is_some() || self.matches.is_some() || self.fails.is_some() || !self.files.is_empty();
+        if texts == 0 && !expects {
+            let reason = format!(
+                "the case `{name}` expects nothing: give it `equals`, `contains`, `lacks`, `matches`, `fails` or `files`"
+            );
+            return Err((None, reason));
+        }
+        let (policy, by_word) = (self.policy()?, self.by_word()?);
+        let arguments = self.arguments()?;
+        let (matches, fails) = (self.matches()?, self.fails()?);
+        let files = self.files.iter().map(|(path, file)| match file.get_ref() {
+            Proposed::Removed(true) => {
+                let reason =
+                    format!("a file of the case `{name}` is `true`: give its text, or `false` where it is removed");
+                Err(slip(file, reason))
+            }
+            known => Ok((path.clone(), known.clone())),
+        });
+        let files = files.collect::<Result<_, Slip>>()?;
+        Ok(Case {
+            arguments,
+            policy,
+            by_word,
+            expected: Expected {
+                equals: self.equals,
+                contains: self.contains,
+                lacks: self.lacks,
+                matches,
+                fails,
+                files,
+            },
+            name: self.name.into_inner(),
+        })
+    }
+
+    fn arguments(&self) -> Result<Value, Slip> {
+        let Some(written) = &self.arguments else {
+            return Ok(Value::Object(Map::new()));
+        };
+        let unfit = |why: &str| {
+            let reason = format!("`arguments` of the case `{}` {why}", self.name.get_ref());
+            Err(slip(written, reason))
+        };
+        match written.get_ref() {
+            toml::Value::String(text) => match serde_json::from_str(text) {
+                Ok(value) => Ok(value),
+                Err(error) => unfit(&format!("is not JSON: {error}")),
+            },
+            table @ toml::Value::Table(_) => Ok(json(table)),
+            _ => unfit("is neither a table nor the text of a JSON object"),
+        }
+    }
+
+    fn matches(&self) -> Result<Option<Regex>, Slip> {
+        let Some(pattern) = &self.matches else { return Ok(None) };
+        Regex::new(pattern.get_ref()).map(Some).map_err(|error| {
+            let said = error.to_string();
+            let last = said.lines().last().unwrap_or_default();
+            let name = self.name.get_ref();
+            slip(
+                pattern,
+                format!("`matches` of the case `{name}` is no regular expression: {last}"),
+            )
+        })
+    }
+
+    fn fails(&self) -> Result<Option<String>, Slip> {
+        let Some(code) = &self.fails else { return Ok(None) };
+        let known = verdicts().any(|verdict| verdict == code.get_ref());
+        match known {
+            true => Ok(Some(code.get_ref().clone())),
+            false => {
+                let meant = nearest(code.get_ref(), verdicts());
+                let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+                let (name, code_of) = (self.name.get_ref(), code.get_ref());
+                let reason = format!(
+                    "`fails` of the case `{name}` is `{code_of}`, which no call ends with{meant} The codes are {}",
+                    verdicts().collect::<Vec<_>>().join(", ")
+                );
+                Err(slip(code, reason))
+            }
+        }
+    }
+
+    fn policy(&self) -> Result<Policy, Slip> {
+        for grant in self.allow.iter().chain(&self.deny) {
+            let known = grant.get_ref().parse::<Grant>();
+            known.map_err(|problem| slip(grant, in_one(&problem)))?;
+        }
+        let names = |grants: &[Spanned<String>]| grants.iter().map(|grant| grant.get_ref().clone()).collect();
+        let request = PolicyRequest {
+            allow: names(&self.allow),
+            deny: names(&self.deny),
+            ..PolicyRequest::default()
+        };
+        Policy::new(Cause::SkillCall, &request).map_err(|problem| (None, in_one(&problem)))
+    }
+
+    fn by_word(&self) -> Result<Vec<Effect>, Slip> {
+        let effects = self.allow.iter().map(|grant| {
+            let known = grant.get_ref().parse::<Grant>();
+            known
+                .map(Grant::effect)
+                .map_err(|problem| slip(grant, in_one(&problem)))
+        });
+        let effects: Vec<Effect> = effects.collect::<Result<_, _>>()?;
+        Ok(effects.into_iter().filter(|effect| BY_WORD.contains(effect)).collect())
+    }
+}
+
+/// Something that is wrong at a place.
+fn slip<T>(place: &Spanned<T>, reason: String) -> Slip {
+    (Some(place.span().start), reason)
+}
+
+impl Case {
+    /// Refuses what it allows and the user has not granted by their own word.
+    pub fn check_granted(&self, granted: &[Effect]) -> Result<(), CasesError> {
+        match self.by_word.iter().find(|effect| !granted.contains(effect)) {
+            None => Ok(()),
+            Some(&effect) => Err(CasesError::Ungranted {
+                case: self.name.clone(),
+                effect,
+            }),
+        }
+    }
+
+    /// Makes the call, on a copy of the fixture beneath `folder`, and compares what comes of it. `granted` is what the
+    /// user allows by their own word. Blocks.
+    pub fn run(
+        &self,
+        host: &SkillHost,
+        trial: &Trial,
+        folder: &Path,
+        granted: &[Effect],
+    ) -> Result<CaseResult, CasesError> {
+        self.check_granted(granted)?;
+        let copy = fixture::copy(folder)?;
+        let no_repository = |reason: String| CasesError::Fixture {
+            path: folder.join(FIXTURE),
+            reason,
+        };
+        let repository = Repository::open(copy.root(), &Options::default());
+        let repository = repository.map_err(|error| no_repository(error.to_string()))?;
+        let policy = self.policy.clone().contained(contain::available);
+        let policy = policy.map_err(|problem| no_repository(in_one(&problem)))?;
+        let mut context = CallContext::unattended(repository, policy);
+        // As with `tool skill call`: what the author names, nobody has to read first.
+        context.files = Arc::new(Mutex::new(SessionFiles::named_in(
+            &self.arguments,
+            &context.repository,
+            &context.cancel,
+        )));
+        let context = Arc::new(context);
+        let report = host.try_out(&context, trial, Arguments::Value(&self.arguments));
+        let came = Came::new(&report, copy.root());
+        let differences = compare::differences(&self.expected, &came);
+        Ok(CaseResult {
+            name: self.name.clone(),
+            passed: differences.is_empty(),
+            differences,
+            verdict: came.verdict,
+            receipt: report.receipt,
+        })
+    }
+}
+
+fn in_one(problem: &Problem) -> String {
+    match &problem.hint {
+        Some(hint) => format!("{}; {hint}", problem.message),
+        None => problem.message.clone(),
+    }
+}
+
+/// A value of TOML as JSON; a date is the text that stands there.
+fn json(value: &toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) => text.as_str().into(),
+        toml::Value::Integer(number) => (*number).into(),
+        toml::Value::Float(number) => (*number).into(),
+        toml::Value::Boolean(value) => (*value).into(),
+        toml::Value::Datetime(moment) => moment.to_string().into(),
+        toml::Value::Array(elements) => elements.iter().map(json).collect(),
+        toml::Value::Table(table) => table.iter().map(|(key, value)| (key.clone(), json(value))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

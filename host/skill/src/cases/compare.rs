@@ -1,0 +1,136 @@
+//! What came of a call, beside what its case expects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::{Expected, Proposed};
+use crate::diff::unified;
+use crate::limits;
+use crate::{CallError, CallReport};
+use tool_core::text::beginning;
+
+/// What came.
+pub(super) struct Came {
+    /// `ok`, or how the call failed.
+    pub(super) verdict: String,
+    /// The answer, or a failure's message and hint.
+    text: String,
+    /// The files of the proposal, as they are now; absent where one is removed.
+    files: BTreeMap<String, Option<String>>,
+}
+
+impl Came {
+    #[cfg(test)]
+    pub(super) fn of(verdict: &str, text: &str, files: BTreeMap<String, Option<String>>) -> Self {
+        Self {
+            verdict: verdict.to_owned(),
+            text: text.to_owned(),
+            files,
+        }
+    }
+
+    pub(super) fn new(report: &CallReport, root: &Path) -> Self {
+        match &report.result {
+            Ok(outcome) => Self {
+                verdict: "ok".to_owned(),
+                text: outcome.text.clone(),
+                files: outcome
+                    .files_modified
+                    .iter()
+                    .map(|path| (path.clone(), content(&root.join(path))))
+                    .collect(),
+            },
+            Err(error) => Self {
+                verdict: error.verdict().to_owned(),
+                text: said(error),
+                files: BTreeMap::new(),
+            },
+        }
+    }
+}
+
+/// What a file of the copy holds now; the host has just written it, within its bounds.
+fn content(path: &Path) -> Option<String> {
+    let content = std::fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&content).into_owned())
+}
+
+fn said(error: &CallError) -> String {
+    match error {
+        CallError::Failure {
+            message,
+            hint: Some(hint),
+            ..
+        } => format!("{message}\nhint: {hint}"),
+        error => error.to_string(),
+    }
+}
+
+/// What differs, a sentence or a diff each.
+pub(super) fn differences(case: &Expected, came: &Came) -> Vec<String> {
+    let expected = case.fails.as_deref().unwrap_or("ok");
+    if came.verdict != expected {
+        let (got, said) = (&came.verdict, shown(&came.text));
+        let instead = match expected {
+            "ok" => format!("an answer was expected, and the call failed with `{got}`: {said}"),
+            expected if got == "ok" => {
+                format!("a failure with `{expected}` was expected, and the call answered: {said}")
+            }
+            expected => format!("a failure with `{expected}` was expected, and it is `{got}`: {said}"),
+        };
+        return vec![instead];
+    }
+    let mut differences = texts(case, &came.text);
+    differences.extend(files(case, came));
+    differences
+}
+
+fn texts(case: &Expected, text: &str) -> Vec<String> {
+    let mut differences = Vec::new();
+    if let Some(equals) = &case.equals {
+        let (expected, got) = (equals.trim_end_matches('\n'), text.trim_end_matches('\n'));
+        if expected != got {
+            differences.push(format!("the answer is another one:\n{}", diff(expected, got)));
+        }
+    }
+    let missing = case.contains.all().iter().filter(|part| !text.contains(part.as_str()));
+    differences.extend(missing.map(|part| format!("the answer lacks `{part}`: {}", shown(text))));
+    let surplus = case.lacks.all().iter().filter(|part| text.contains(part.as_str()));
+    differences.extend(surplus.map(|part| format!("the answer holds `{part}`: {}", shown(text))));
+    if let Some(pattern) = case.matches.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        differences.push(format!("the answer does not match `{pattern}`: {}", shown(text)));
+    }
+    differences
+}
+
+fn files(case: &Expected, came: &Came) -> Vec<String> {
+    let paths: BTreeSet<&String> = case.files.keys().chain(came.files.keys()).collect();
+    let difference = |path: &String| match (case.files.get(path), came.files.get(path)) {
+        (None, _) => Some(format!("`{path}` was changed, and the case does not say so")),
+        (_, None) => Some(format!("`{path}` was expected to be changed, and was not")),
+        (Some(Proposed::Text(_)), Some(None)) => Some(format!("`{path}` was expected to be there, and was removed")),
+        (Some(Proposed::Removed(_)), Some(Some(_))) => {
+            Some(format!("`{path}` was expected to be removed, and is there"))
+        }
+        (Some(Proposed::Removed(_)), Some(None)) => None,
+        (Some(Proposed::Text(expected)), Some(Some(got))) => {
+            (expected != got).then(|| format!("`{path}` holds something else:\n{}", diff(expected, got)))
+        }
+    };
+    paths.into_iter().filter_map(difference).collect()
+}
+
+/// Two texts, line by line: what was expected and is missing, and what came instead.
+fn diff(expected: &str, got: &str) -> String {
+    let (expected, got) = (shown(expected), shown(got));
+    let (expected, got) = (format!("{expected}\n"), format!("{got}\n"));
+    let unified = unified(("expected", &expected), ("got", &got));
+    unified.trim_end().to_owned()
+}
+
+/// A text within the bound of what is shown.
+fn shown(text: &str) -> String {
+    let cut = beginning(text, limits::CASE_SHOWN_BYTES_MAX);
+    let dots = if cut.len() < text.len() { "…" } else { "" };
+    format!("{cut}{dots}")
+}

@@ -1,0 +1,450 @@
+//! Prepared changes: putting one in place as a whole, taking it back, and finishing what a crash interrupted.
+//!
+//! Everything happens on directory handles that were opened beneath the root without links; how one file gets from one
+//! state to another is in `file`, what becomes of a session's changes when the user takes them back is in `undo`.
+//! Which paths may be changed at all is not decided here but in `skill::stage`.
+
+mod file;
+mod moment;
+mod undo;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+use super::{FileChange, FileState, PreparedChange};
+#[cfg(all(test, debug_assertions))]
+pub(super) use file::WITHOUT_RENAME_FLAGS;
+use file::{
+    Done, discard_if, exchange, is_at, make_parents, open_parent, place, put_aside, remove_leftover, remove_made,
+    replace_back,
+};
+#[cfg(debug_assertions)]
+pub use file::{FAILING, Fail};
+pub use file::{ReadError, current, new_file_mode, read_bounded, rename_new};
+#[cfg(debug_assertions)]
+pub use moment::crash::{doing_at, dying_at};
+pub use moment::{is_dead, moment};
+use tool_repository::{Identity, Repository, Root, path};
+use tool_sandbox::room::Disk;
+use undo::{Plan, plan};
+pub use undo::{UndoError, UndoReport, undo};
+
+/// Why a file cannot be read or replaced as what it was taken for.
+#[derive(Debug, thiserror::Error)]
+pub enum Obstacle {
+    /// A symbolic link, at the path or on the way to it.
+    #[error("`{path}` leads through a symbolic link")]
+    Link {
+        /// Path in the repository.
+        path: String,
+    },
+    /// A file where a directory is needed.
+    #[error("`{path}` lies beneath something that is not a directory")]
+    NoDirectory {
+        /// Path in the repository.
+        path: String,
+    },
+    /// A directory, a FIFO, a device.
+    #[error("`{path}` is not a regular file")]
+    NotRegular {
+        /// Path in the repository.
+        path: String,
+    },
+    /// Larger than what is left of the bound.
+    #[error("`{path}` has {size} bytes, more than a change can hold")]
+    TooLarge {
+        /// Path in the repository.
+        path: String,
+        /// Bytes of the file.
+        size: u64,
+    },
+    /// Not what it was when the change was prepared.
+    #[error("`{path}` was changed by somebody else in the meantime")]
+    Changed {
+        /// Path in the repository.
+        path: String,
+    },
+    /// The system's answer.
+    #[error("`{path}`: {source}")]
+    Io {
+        /// Path in the repository.
+        path: String,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+}
+
+impl Obstacle {
+    /// What helps, where the system says what is missing.
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { source, .. } => Disk::Repository.hint_for(source),
+            _ => None,
+        }
+    }
+
+    /// The file that it is about.
+    fn path(&self) -> &str {
+        match self {
+            Self::Link { path }
+            | Self::NoDirectory { path }
+            | Self::NotRegular { path }
+            | Self::TooLarge { path, .. }
+            | Self::Changed { path }
+            | Self::Io { path, .. } => path,
+        }
+    }
+
+    fn from_errno(path: &str, errno: Errno) -> Self {
+        let path = path.to_owned();
+        match errno {
+            Errno::LOOP => Self::Link { path },
+            Errno::NOTDIR => Self::NoDirectory { path },
+            Errno::ISDIR => Self::NotRegular { path },
+            errno => Self::Io {
+                path,
+                source: errno.into(),
+            },
+        }
+    }
+}
+
+/// Files that were left as they are, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// Relative to the root.
+    pub path: String,
+    /// A whole sentence without its full stop.
+    pub reason: String,
+    /// What helps, where the system says what is missing.
+    pub hint: Option<String>,
+}
+
+/// An old file that somebody who had it open wrote into after it was replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenLate {
+    /// What was replaced.
+    pub path: String,
+    /// Where the old file with what was written is now.
+    pub kept: String,
+}
+
+impl WrittenLate {
+    /// For the user: what happened, and what to do about it.
+    pub fn told(&self) -> (String, String) {
+        let Self { path, kept } = self;
+        let message =
+            format!("`{path}` was still written to while it was replaced; that state of it is kept in `{kept}`");
+        (
+            message,
+            format!("compare it with `{path}`, take over what is missing and remove it"),
+        )
+    }
+}
+
+/// What `recover` did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Paths that were rolled back.
+    pub restored: Vec<String>,
+    /// Paths whose content is neither the old nor the new one; shown to the user, not touched.
+    pub left_alone: Vec<LeftAlone>,
+    /// Contents that were taken back while somebody wrote into them.
+    pub written_late: Vec<WrittenLate>,
+    /// Paths that the system did not let us look at or change: a full disk, one that is read-only for now. Nothing is
+    /// known of them, and the change stays open for another try.
+    pub out_of_reach: Vec<LeftAlone>,
+}
+
+impl Recovery {
+    /// True where the change is wholly undone and may be noted as abandoned.
+    pub fn is_whole(&self) -> bool {
+        self.left_alone.is_empty() && self.is_settled()
+    }
+
+    /// True where another try would find nothing more to do.
+    pub fn is_settled(&self) -> bool {
+        self.out_of_reach.is_empty()
+    }
+
+    /// Why files were left as they are, as the end of a sentence.
+    pub fn reasons(&self) -> String {
+        let left = self.left_alone.iter().chain(&self.out_of_reach);
+        let reasons: Vec<&str> = left.map(|left| left.reason.as_str()).collect();
+        reasons.join("; ")
+    }
+}
+
+/// Serialises everything that writes in one repository, over all sessions of this process.
+pub fn write_lock(repository: &Repository) -> Arc<Mutex<()>> {
+    static LOCKS: LazyLock<Mutex<HashMap<Identity, Arc<Mutex<()>>>>> = LazyLock::new(Mutex::default);
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+    Arc::clone(locks.entry(repository.identity()).or_default())
+}
+
+/// Makes a change all or nothing that was prepared, but neither committed nor abandoned, because the process died.
+///
+/// It is rolled back, even where every file is in place: nobody was told that the change happened, the old contents
+/// are complete in the journal, and the old state is one that the user has seen. A file that is neither old nor new
+/// was changed by somebody else and is left alone.
+pub fn recover(repository: &Repository, change: &PreparedChange) -> Recovery {
+    let lock = write_lock(repository);
+    let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    recover_locked(repository, change)
+}
+
+/// [`recover`] for a caller that holds the [`write_lock`].
+pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recovery {
+    let mut recovery = Recovery::default();
+    // Backwards, as at any rollback: a file may stand where a directory has to go first.
+    for (index, file) in change.files.iter().enumerate().rev() {
+        moment();
+        let (taken, back) = (temporary(&change.id, index), returning(&change.id, index));
+        for temporary in [&taken, &back] {
+            remove_leftover(repository.handle(), file, temporary);
+        }
+        let kept = |reason: String| LeftAlone {
+            path: file.path.clone(),
+            reason,
+            hint: None,
+        };
+        match restore(repository, file, &back) {
+            Ok((Plan::Nothing, _)) => {}
+            Ok((Plan::Restore { .. }, late)) => {
+                recovery.restored.push(file.path.clone());
+                recovery.written_late.extend(late);
+            }
+            Ok((Plan::LeaveAlone, _)) => recovery.left_alone.push(kept(format!(
+                "`{}` is neither what it was before the interrupted change nor what it was to become",
+                file.path
+            ))),
+            Err(obstacle @ Obstacle::Io { .. }) => recovery.out_of_reach.push(kept(obstacle.to_string())),
+            Err(obstacle) => recovery.left_alone.push(kept(obstacle.to_string())),
+        }
+        // At once, because a file that is still to come back may have the name of a directory.
+        let made = change.directories.iter().map(String::as_str);
+        remove_directories(
+            repository.handle(),
+            made.filter(|made| path::ancestors(&file.path).any(|above| above == *made)),
+        );
+    }
+    recovery.restored.sort_unstable();
+    for left in [&mut recovery.left_alone, &mut recovery.out_of_reach] {
+        left.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    }
+    recovery
+}
+
+/// Directories that are not there and that the files of a change need, outermost first.
+pub fn missing_directories(root: &Root, files: &[FileChange]) -> Vec<String> {
+    let needed: BTreeSet<&str> = files
+        .iter()
+        .filter(|file| file.after.is_some())
+        .flat_map(|file| path::ancestors(&file.path))
+        .collect();
+    let is_missing = |directory: &&str| matches!(root.open_directory(directory), Err(Errno::NOENT | Errno::NOTDIR));
+    let missing = needed.into_iter().filter(is_missing);
+    missing.map(str::to_owned).collect()
+}
+
+/// Removes directories that changes made, innermost first, as far as they are empty.
+fn remove_directories<'a>(root: &Root, directories: impl Iterator<Item = &'a str>) {
+    let directories: BTreeSet<&str> = directories.collect();
+    // A directory sorts before everything below it.
+    for directory in directories.into_iter().rev() {
+        moment();
+        file::remove_directory(root, directory);
+    }
+}
+
+/// Takes one file of a change back at once.
+fn restore<'a>(
+    repository: &Repository,
+    file: &'a FileChange,
+    temporary: &str,
+) -> Result<(Plan<'a>, Vec<WrittenLate>), Obstacle> {
+    let root = repository.handle();
+    let Found::Comparable(current) = found(root, &[file])? else {
+        return Ok((Plan::LeaveAlone, Vec::new()));
+    };
+    let mut late = Vec::new();
+    let plan = plan(&[file], content(current.as_ref()));
+    if let Plan::Restore { to, .. } = plan {
+        let inverse = FileChange {
+            path: file.path.clone(),
+            before: current,
+            after: to.cloned(),
+        };
+        let step = Step::take(root, &inverse, temporary.to_owned())?;
+        late = finish(root, &[step]);
+    }
+    Ok((plan, late))
+}
+
+/// What is where a file was changed.
+enum Found {
+    /// A file that may be one of the states of its history, or nothing.
+    Comparable(Option<FileState>),
+    /// A file that is larger than all of them: whatever it holds, it is somebody else's.
+    Larger,
+}
+
+/// Looks at the file of a history.
+fn found(root: &Root, history: &[&FileChange]) -> Result<Found, Obstacle> {
+    let states = history.iter().flat_map(|change| [&change.before, &change.after]);
+    let largest = states.flatten().map(|state| state.content.len() as u64).max();
+    let path = history.first().map_or("", |change| change.path.as_str());
+    match current(root, path, largest.unwrap_or(0)) {
+        Err(Obstacle::TooLarge { .. }) => Ok(Found::Larger),
+        // The directory is gone, or a file has its name: to us the file is not there.
+        Err(Obstacle::NoDirectory { .. }) => Ok(Found::Comparable(None)),
+        current => current.map(Found::Comparable),
+    }
+}
+
+fn content(state: Option<&FileState>) -> Option<&[u8]> {
+    state.map(|state| state.content.as_slice())
+}
+
+/// Puts a whole change in place, or nothing of it. Answers with the old files that are kept.
+///
+/// On an error everything is as before; where even that failed, because somebody else changed a file in between, the
+/// second value says so, and the change stays open for [`recover`].
+pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for (index, file) in change.files.iter().enumerate() {
+        moment();
+        match Step::take(root, file, temporary(&change.id, index)) {
+            Ok(step) => steps.push(step),
+            Err(obstacle) => {
+                // Every step is taken back, also where another one could not be.
+                let failed = steps.iter().rev().filter_map(|step| step.take_back(root).err()).count();
+                moment();
+                let rolled_back = if failed == 0 {
+                    RolledBack::Wholly
+                } else {
+                    RolledBack::InPart
+                };
+                return Err((obstacle, rolled_back));
+            }
+        }
+    }
+    moment();
+    Ok(finish(root, &steps))
+}
+
+/// How a rollback went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RolledBack {
+    /// Every file is back.
+    Wholly,
+    /// Some files could not be put back.
+    InPart,
+}
+
+/// Lets go of the old files and makes the names durable. Everything is in place already, so nothing that fails here
+/// is worth more than a leftover, which recovery removes. Answers with those that somebody still wrote to.
+fn finish(root: &Root, steps: &[Step<'_>]) -> Vec<WrittenLate> {
+    let mut late = Vec::new();
+    let mut by_directory: BTreeMap<&str, Vec<&Step<'_>>> = BTreeMap::new();
+    for step in steps {
+        let (directory, _) = path::split(&step.file.path);
+        by_directory.entry(directory).or_default().push(step);
+    }
+    for (directory, steps) in by_directory {
+        let Ok(handle) = root.open_directory(directory) else {
+            continue;
+        };
+        for step in steps {
+            if matches!(step.done, Done::Exchanged | Done::Removed) {
+                moment();
+                // Whoever had the old file open may have written into it since.
+                if !discard_if(&handle, &step.temporary, step.file.before.as_ref()) {
+                    late.push(WrittenLate {
+                        path: step.file.path.clone(),
+                        kept: path::join(directory, &step.temporary),
+                    });
+                }
+            }
+        }
+        let _ = rustix::fs::fsync(&handle);
+    }
+    late
+}
+
+/// The name of the temporary of a change's file; derived, so that recovery finds it, and hidden by the rules.
+fn temporary(id: &str, index: usize) -> String {
+    format!(".tool-proposal-{id}-{index}")
+}
+
+/// The same for a recovery, which may itself be interrupted: what lies under the other name may be somebody's work.
+fn returning(id: &str, index: usize) -> String {
+    format!("{}-back", temporary(id, index))
+}
+
+/// One file that is in place, and what it takes to take it back. It holds no handle: a large proposal would need more
+/// than a process has.
+struct Step<'a> {
+    file: &'a FileChange,
+    temporary: String,
+    /// Directories that did not exist before, outermost first.
+    made: Vec<String>,
+    done: Done,
+}
+
+impl<'a> Step<'a> {
+    /// Makes one file what the change says, if it is still what the change found.
+    fn take(root: &Root, file: &'a FileChange, temporary: String) -> Result<Self, Obstacle> {
+        let mut made = Vec::new();
+        let parent = match file.after {
+            Some(_) => make_parents(root, &file.path, &mut made),
+            None => open_parent(root, &file.path),
+        };
+        match parent.and_then(|parent| place(&parent, file, &temporary)) {
+            Ok(done) => Ok(Self {
+                file,
+                temporary,
+                made,
+                done,
+            }),
+            Err(obstacle) => {
+                remove_made(root, &made);
+                Err(obstacle)
+            }
+        }
+    }
+
+    /// Undoes the step, if the file is still what the step made of it.
+    fn take_back(&self, root: &Root) -> Result<(), Obstacle> {
+        let parent = &open_parent(root, &self.file.path)?;
+        let (_, name) = path::split(&self.file.path);
+        let failed = |errno| Obstacle::from_errno(&self.file.path, errno);
+        if !is_at(parent, name, self.file.after.as_ref()) {
+            return Err(Obstacle::Changed {
+                path: self.file.path.clone(),
+            });
+        }
+        moment();
+        match self.done {
+            Done::Created => replace_back(parent, self.file, &self.temporary, (put_aside, rename_new))?,
+            Done::Exchanged => replace_back(parent, self.file, &self.temporary, (exchange, exchange))?,
+            Done::Replaced => {
+                let inverse = FileChange {
+                    path: self.file.path.clone(),
+                    before: self.file.after.clone(),
+                    after: self.file.before.clone(),
+                };
+                place(parent, &inverse, &self.temporary)?;
+            }
+            Done::Removed => rename_new(parent, &self.temporary, name).map_err(failed)?,
+            Done::Nothing => {}
+        }
+        // Once it is noted as taken back, nobody looks at it again.
+        rustix::fs::fsync(parent).map_err(failed)?;
+        remove_made(root, &self.made);
+        Ok(())
+    }
+}

@@ -1,0 +1,410 @@
+//! One file at a time: looking at it, and bringing it from one state to another beneath the root without links.
+//!
+//! A file is replaced by exchanging names with a complete temporary beside it, so that it is before or after at every
+//! moment, and what was exchanged out is looked at: a file that somebody changed at the last moment gets its name back.
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
+use rustix::io::Errno;
+
+use super::{Obstacle, moment};
+use crate::{FileChange, FileState};
+use tool_repository::{Root, mode, path};
+
+/// What is at a path now: `None` where nothing is.
+///
+/// Hidden files are read, too: whoever calls this has decided that the path may be changed.
+pub fn current(root: &Root, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
+    let (parent, name) = path::split(path);
+    let failed = |errno| Obstacle::from_errno(path, errno);
+    let parent = match root.open_directory(parent) {
+        Ok(parent) => parent,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(failed(errno)),
+    };
+    match stat_at(&parent, name) {
+        Ok(stat) => check_regular(path, &stat)?,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(failed(errno)),
+    }
+    state_at(&parent, name, path, bytes_max).map(Some)
+}
+
+fn check_regular(path: &str, stat: &Stat) -> Result<(), Obstacle> {
+    let path = path.to_owned();
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Symlink => Err(Obstacle::Link { path }),
+        _ => Err(Obstacle::NotRegular { path }),
+    }
+}
+
+/// Content and mode of a regular file.
+fn state_at(parent: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<FileState, Obstacle> {
+    let failed = |errno| Obstacle::from_errno(path, errno);
+    #[cfg(debug_assertions)]
+    if let Some((Fail::Reading, errno)) = FAILING.get() {
+        return Err(failed(errno));
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let handle = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(failed)?;
+    let stat = rustix::fs::fstat(&handle).map_err(failed)?;
+    check_regular(path, &stat)?;
+    let content = read_bounded(handle, bytes_max).map_err(|error| match error {
+        ReadError::TooLarge { size } => Obstacle::TooLarge {
+            path: path.to_owned(),
+            size,
+        },
+        ReadError::Io(source) => Obstacle::Io {
+            path: path.to_owned(),
+            source,
+        },
+    })?;
+    Ok(FileState {
+        content,
+        mode: mode(&stat),
+    })
+}
+
+/// Why a file was not read whole.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The file is larger than the caller allows.
+    TooLarge {
+        /// Bytes of the file.
+        size: u64,
+    },
+    /// The error of the system.
+    Io(std::io::Error),
+}
+
+/// The whole content of an opened file, which may grow or shrink meanwhile.
+pub fn read_bounded(handle: OwnedFd, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    use std::io::Read;
+    let file = std::fs::File::from(handle);
+    let size = file.metadata().map_err(ReadError::Io)?.len();
+    if size > bytes_max {
+        return Err(ReadError::TooLarge { size });
+    }
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut content)
+        .map_err(ReadError::Io)?;
+    let size = content.len() as u64;
+    if size > bytes_max {
+        return Err(ReadError::TooLarge { size });
+    }
+    Ok(content)
+}
+
+/// How a file got in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Done {
+    /// It is new.
+    Created,
+    /// The old file has the temporary's name.
+    Exchanged,
+    /// The old file is gone, on a file system that cannot exchange names.
+    Replaced,
+    /// The removed file has the temporary's name.
+    Removed,
+    /// There was nothing to do.
+    Nothing,
+}
+
+/// Moves names in a directory: of the temporary and of the file, in this order.
+pub(super) type Swap = fn(&OwnedFd, &str, &str) -> Result<(), Errno>;
+
+/// Brings one file from `before` to `after` in an opened directory. On an error it is as it was.
+pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Result<Done, Obstacle> {
+    let (_, name) = path::split(&file.path);
+    let failed = |errno| Obstacle::from_errno(&file.path, errno);
+    let given_up = |obstacle| {
+        discard(parent, temporary);
+        Err(obstacle)
+    };
+    let changed = || Obstacle::Changed {
+        path: file.path.clone(),
+    };
+    if let Some(after) = &file.after
+        && let Err(errno) = write_temporary(parent, temporary, after, name)
+    {
+        return given_up(failed(errno));
+    }
+    match looks_like(parent, name, &file.path, file.before.as_ref()) {
+        Ok(true) => {}
+        Ok(false) => return given_up(changed()),
+        Err(obstacle) => return given_up(obstacle),
+    }
+    moment();
+    let (swap, done): (Swap, _) = match (&file.before, &file.after) {
+        (None, None) => return Ok(Done::Nothing),
+        (None, Some(_)) => (rename_new, Done::Created),
+        (Some(_), Some(_)) => (exchange, Done::Exchanged),
+        (Some(_), None) => (put_aside, Done::Removed),
+    };
+    match swap(parent, temporary, name) {
+        Ok(()) => {}
+        Err(Errno::EXIST | Errno::NOENT) => return given_up(changed()),
+        Err(errno) if done == Done::Exchanged && is_unsupported(errno) => {
+            return match rustix::fs::renameat(parent, temporary, parent, name) {
+                Ok(()) => Ok(Done::Replaced),
+                Err(errno) => given_up(failed(errno)),
+            };
+        }
+        Err(errno) => return given_up(failed(errno)),
+    }
+    // What was taken out may be newer than the look at it. It gets its name back, and where even that fails it keeps
+    // the temporary's: it is somebody's work.
+    let back: Swap = match done {
+        Done::Exchanged => exchange,
+        Done::Removed => rename_new,
+        Done::Created | Done::Replaced | Done::Nothing => return Ok(done),
+    };
+    moment();
+    let obstacle = match looks_like(parent, temporary, &file.path, file.before.as_ref()) {
+        Ok(true) => return Ok(done),
+        Ok(false) => changed(),
+        Err(obstacle) => obstacle,
+    };
+    back(parent, temporary, name).map_err(failed)?;
+    if done == Done::Exchanged {
+        discard_if(parent, temporary, file.after.as_ref());
+    }
+    Err(obstacle)
+}
+
+/// Takes out of a name what a step has put there, and puts back what `back` brings. What was taken out is looked at again
+/// before it is thrown away: what somebody has made of it at the last moment gets its name back.
+pub(super) fn replace_back(
+    parent: &OwnedFd,
+    file: &FileChange,
+    temporary: &str,
+    (out, back): (Swap, Swap),
+) -> Result<(), Obstacle> {
+    let (_, name) = path::split(&file.path);
+    let failed = |errno| Obstacle::from_errno(&file.path, errno);
+    out(parent, temporary, name).map_err(failed)?;
+    moment();
+    if discard_if(parent, temporary, file.after.as_ref()) {
+        return Ok(());
+    }
+    back(parent, temporary, name).map_err(failed)?;
+    Err(Obstacle::Changed {
+        path: file.path.clone(),
+    })
+}
+
+/// Removes a temporary of ours where it holds what it is thought to hold. False where it holds somebody's work.
+pub(super) fn discard_if(parent: &OwnedFd, temporary: &str, expected: Option<&FileState>) -> bool {
+    let is_expected = expected.is_some() && is_at(parent, temporary, expected);
+    if is_expected {
+        discard(parent, temporary);
+    }
+    is_expected
+}
+
+/// Removes a temporary of ours, where there is one.
+pub(super) fn discard(parent: &OwnedFd, temporary: &str) {
+    let _ = rustix::fs::unlinkat(parent, temporary, AtFlags::empty());
+}
+
+/// How file systems say that they do not know a flag of `renameat2`.
+fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}
+
+/// True where a name holds exactly this content, or nothing where `expected` is `None`.
+pub(super) fn is_at(parent: &OwnedFd, name: &str, expected: Option<&FileState>) -> bool {
+    looks_like(parent, name, name, expected).unwrap_or(false)
+}
+
+/// The same, where it matters that a look which the system refused tells nothing. `path` is what an error calls it.
+fn looks_like(parent: &OwnedFd, name: &str, path: &str, expected: Option<&FileState>) -> Result<bool, Obstacle> {
+    match (stat_at(parent, name), expected) {
+        (Err(Errno::NOENT), expected) => Ok(expected.is_none()),
+        (Err(errno), _) => Err(Obstacle::from_errno(path, errno)),
+        (Ok(_), None) => Ok(false),
+        (Ok(stat), Some(_)) if check_regular(path, &stat).is_err() => Ok(false),
+        (Ok(_), Some(expected)) => match state_at(parent, name, path, expected.content.len() as u64) {
+            Ok(state) => Ok(state.content == expected.content),
+            Err(obstacle @ Obstacle::Io { .. }) => Err(obstacle),
+            Err(_) => Ok(false),
+        },
+    }
+}
+
+/// A complete, durable file under a name of ours, with the mode it is to have and, as far as this process may, the
+/// owner of what it replaces or of the directory.
+fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &str) -> Result<(), Errno> {
+    #[cfg(debug_assertions)]
+    if let Some((Fail::Writing, errno)) = FAILING.get() {
+        return Err(errno);
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = rustix::fs::openat(parent, temporary, flags, Mode::RUSR | Mode::WUSR)?;
+    let mut file = std::fs::File::from(handle);
+    moment();
+    file.write_all(&state.content)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let model = stat_at(parent, name).or_else(|_| rustix::fs::fstat(parent))?;
+    adopt(&file, &model)?;
+    // After the owner, because changing it clears bits.
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(state.mode as RawMode))?;
+    rustix::fs::fsync(&file)
+}
+
+/// Gives a new file or directory the owner of its model where they differ. Only root may; for everybody else the
+/// process's own user is the right one.
+fn adopt(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
+    let own = rustix::fs::fstat(handle.as_fd())?;
+    if !rustix::process::geteuid().is_root() || (own.st_uid, own.st_gid) == (model.st_uid, model.st_gid) {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(model.st_uid), Gid::from_raw(model.st_gid));
+    match rustix::fs::fchown(handle, Some(user), Some(group)) {
+        // In a user namespace, or on a file system that has no owners.
+        Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        answer => answer,
+    }
+}
+
+pub(super) fn exchange(parent: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> {
+    rename_with(parent, a, b, RenameFlags::EXCHANGE)
+}
+
+/// Gives a file the temporary's name.
+pub(super) fn put_aside(parent: &OwnedFd, temporary: &str, name: &str) -> Result<(), Errno> {
+    rename_new(parent, name, temporary)
+}
+
+/// Renames to a name that nothing has.
+pub fn rename_new(parent: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+    match rename_with(parent, from, to, RenameFlags::NOREPLACE) {
+        Err(errno) if is_unsupported(errno) => {}
+        answer => return answer,
+    }
+    // A look first has to do.
+    match stat_at(parent, to) {
+        Err(Errno::NOENT) => rustix::fs::renameat(parent, from, parent, to),
+        Err(errno) => Err(errno),
+        Ok(_) => Err(Errno::EXIST),
+    }
+}
+
+fn rename_with(parent: &OwnedFd, from: &str, to: &str, flags: RenameFlags) -> Result<(), Errno> {
+    #[cfg(debug_assertions)]
+    if WITHOUT_RENAME_FLAGS.get() {
+        return Err(Errno::INVAL);
+    }
+    rustix::fs::renameat_with(parent, from, parent, to, flags)
+}
+
+/// The step of a change that a test lets fail.
+#[cfg(debug_assertions)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fail {
+    /// Reading a file.
+    Reading,
+    /// Writing a temporary file.
+    Writing,
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    /// The step that fails on this thread, and its error.
+    pub static FAILING: std::cell::Cell<Option<(Fail, Errno)>> = const { std::cell::Cell::new(None) };
+
+    /// True where renames on this thread know no flags, as on some network file systems.
+    pub(crate) static WITHOUT_RENAME_FLAGS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+pub(super) fn open_parent(root: &Root, path: &str) -> Result<OwnedFd, Obstacle> {
+    let (parent, _) = path::split(path);
+    root.open_directory(parent)
+        .map_err(|errno| Obstacle::from_errno(path, errno))
+}
+
+/// Opens the directory of a path, making what is missing of it.
+pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> Result<OwnedFd, Obstacle> {
+    let failed = |errno| Obstacle::from_errno(path, errno);
+    match open_parent(root, path) {
+        Err(Obstacle::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+        answer => return answer,
+    }
+    let mut here = root.open_directory("").map_err(failed)?;
+    for directory in path::ancestors(path) {
+        let (_, name) = path::split(directory);
+        match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => {
+                made.push(directory.to_owned());
+                moment();
+            }
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        let next = root.open_directory(directory).map_err(failed)?;
+        if made.last().is_some_and(|last| last == directory) {
+            let model = rustix::fs::fstat(&here).map_err(failed)?;
+            adopt(&next, &model).map_err(failed)?;
+            let _ = rustix::fs::fsync(&here);
+        }
+        here = next;
+    }
+    Ok(here)
+}
+
+/// Removes directories that a step made, as far as they are empty.
+pub(super) fn remove_made(root: &Root, made: &[String]) {
+    for directory in made.iter().rev() {
+        remove_directory(root, directory);
+    }
+}
+
+pub(super) fn remove_directory(root: &Root, directory: &str) -> bool {
+    let (parent, name) = path::split(directory);
+    let removed = root
+        .open_directory(parent)
+        .and_then(|parent| rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR));
+    removed.is_ok()
+}
+
+/// Removes what an interrupted change or recovery left beside a file: the old content or the new one, as far as it was
+/// written. Anything else under that name is somebody's work.
+pub(super) fn remove_leftover(root: &Root, file: &FileChange, temporary: &str) {
+    let Ok(parent) = open_parent(root, &file.path) else {
+        return;
+    };
+    let largest = [&file.before, &file.after]
+        .into_iter()
+        .flatten()
+        .map(|state| state.content.len())
+        .max();
+    let Ok(left) = state_at(&parent, temporary, temporary, largest.unwrap_or(0) as u64) else {
+        return;
+    };
+    let states = [&file.before, &file.after].into_iter().flatten();
+    if states.into_iter().any(|state| state.content.starts_with(&left.content)) {
+        discard(&parent, temporary);
+    }
+}
+
+fn stat_at(parent: &OwnedFd, name: &str) -> Result<Stat, Errno> {
+    rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// The mode of a new file: what everybody else's new files get.
+pub fn new_file_mode() -> u32 {
+    static UMASK: OnceLock<u32> = OnceLock::new();
+    // The only call that asks for the mask also sets it, for all threads; the kernel tells it here as well.
+    let umask = UMASK.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
+            .unwrap_or(0o022)
+    });
+    0o644 & !umask
+}

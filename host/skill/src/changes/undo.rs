@@ -1,0 +1,464 @@
+//! Taking back what a session changed, on the user's word.
+//!
+//! What is taken back is itself a change: prepared, journalled and put in place like any other, so that a crash leaves
+//! it whole or not there, and so that it can be taken back again. A file that somebody else has changed since is not
+//! touched and named with the reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+
+use super::{
+    Found, LeftAlone, Obstacle, Recovery, RolledBack, apply, content, found, missing_directories, recover_locked,
+    remove_directories, write_lock,
+};
+use crate::{ChangeJournal, FileChange, FileState, PreparedChange};
+use tool_repository::{Repository, path};
+use tool_sandbox::room::Disk;
+
+/// What [`undo`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UndoReport {
+    /// Paths that are now as they were before the changes, sorted.
+    pub restored: Vec<String>,
+    /// Paths that already were, sorted.
+    pub unchanged: Vec<String>,
+    /// Paths that are not, because somebody else changed them, sorted.
+    pub left_alone: Vec<LeftAlone>,
+}
+
+/// Why an undo broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// The journal could not be written.
+    #[error("the undo cannot be journalled ({0}); it was taken back")]
+    Journal(#[source] std::io::Error),
+    /// The journal could not be written, and not every file be taken back.
+    #[error("the undo cannot be journalled ({source}); it was taken back, but not everywhere: {left}")]
+    JournalInPart {
+        /// Why not.
+        source: std::io::Error,
+        /// What was left as it is, and why.
+        left: String,
+    },
+    /// A file could not be put in place, and another one not be taken back.
+    #[error("{obstacle}; the undo was taken back, but not everywhere: {left}")]
+    InPart {
+        /// What was in the way.
+        obstacle: String,
+        /// What was left as it is, and why.
+        left: String,
+        /// What helps, where the system says what is missing.
+        hint: Option<String>,
+    },
+    /// It takes two steps where a directory has to make room for a file, and only the first one was done.
+    #[error("{why}; what had been restored before stays: {restored}")]
+    Halfway {
+        /// Why the second one was not.
+        why: String,
+        /// The paths of the first one.
+        restored: String,
+        /// What helps, where something does.
+        hint: Option<String>,
+    },
+}
+
+impl UndoError {
+    /// What helps, where something does.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Journal(error) | Self::JournalInPart { source: error, .. } => {
+                Some(Disk::Home.hint_for(error).unwrap_or_else(|| {
+                    "check that TOOL_HOME (without it ~/.tool) may be written, and try again".to_owned()
+                }))
+            }
+            Self::InPart { hint, .. } | Self::Halfway { hint, .. } => hint.clone(),
+        }
+    }
+}
+
+/// Restores what `changes` (oldest first) replaced, byte for byte. A file whose content is not what the newest change
+/// left is not touched; one that somebody changed between two of the changes goes back to that state.
+///
+/// Permissions go back where the changes had changed them; a user's own `chmod` since stays. Directories that the
+/// changes made go where nothing is left in them.
+pub fn undo(
+    repository: &Repository,
+    changes: &[PreparedChange],
+    journal: &dyn ChangeJournal,
+) -> Result<UndoReport, UndoError> {
+    let lock = write_lock(repository);
+    let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut work = Undo {
+        repository,
+        journal,
+        made: made_by(changes).collect(),
+        report: UndoReport::default(),
+    };
+    let (vanishing, returning) = work.inverse(changes);
+    // A directory of what vanishes may have the name of a file that comes back: then it has to go first.
+    let is_in_the_way = |file: &FileChange| path::ancestors(&file.path).any(|above| names(&returning, above));
+    let parts = match vanishing.iter().any(is_in_the_way) {
+        true => vec![vanishing, returning],
+        false => vec![vanishing.into_iter().chain(returning).collect()],
+    };
+    for part in parts {
+        work.put_in_place(part).map_err(|error| work.halfway(error))?;
+        work.remove_directories();
+    }
+    let mut report = work.report;
+    report.restored.sort_unstable();
+    report.unchanged.sort_unstable();
+    report.left_alone.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    Ok(report)
+}
+
+fn names(files: &[FileChange], path: &str) -> bool {
+    files.iter().any(|file| file.path == path)
+}
+
+struct Undo<'a> {
+    repository: &'a Repository,
+    journal: &'a dyn ChangeJournal,
+    /// Directories that the changes made.
+    made: BTreeSet<&'a str>,
+    report: UndoReport,
+}
+
+impl Undo<'_> {
+    /// The changes that lead back: of files that vanish, and of those that come back or change. What leads nowhere is
+    /// reported.
+    fn inverse(&mut self, changes: &[PreparedChange]) -> (Vec<FileChange>, Vec<FileChange>) {
+        let mut inverse = Vec::new();
+        for (path, history) in histories(changes) {
+            let current = match found(self.repository.handle(), &history) {
+                // A directory of the session's own, which goes first.
+                Err(Obstacle::NotRegular { path }) if self.made.contains(path.as_str()) => Ok(Found::Comparable(None)),
+                found => found,
+            };
+            match current.map(|current| inverse_of(path, &history, current)) {
+                Ok(Inverse::Nothing) => self.report.unchanged.push(path.to_owned()),
+                Ok(Inverse::Whole(change)) => inverse.push(change),
+                Ok(Inverse::Broken(change)) => {
+                    let reason = format!("`{path}` is back to what somebody else made of it during the session");
+                    self.leave(path, reason, None);
+                    inverse.push(change);
+                }
+                Ok(Inverse::LeaveAlone) => self.leave(path, format!("`{path}` has been changed since"), None),
+                Err(obstacle) => self.leave(path, obstacle.to_string(), obstacle.hint()),
+            }
+        }
+        inverse.into_iter().partition(|file| file.after.is_none())
+    }
+
+    /// Puts files in place, all of them but those that somebody is changing right now, or that the system refuses.
+    fn put_in_place(&mut self, mut files: Vec<FileChange>) -> Result<(), UndoError> {
+        while !files.is_empty() {
+            let change = PreparedChange {
+                id: uuid::Uuid::now_v7().simple().to_string(),
+                root: self.repository.root().to_owned(),
+                directories: missing_directories(self.repository.handle(), &files),
+                files,
+            };
+            self.journal.prepare(&change).map_err(UndoError::Journal)?;
+            let (obstacle, rolled_back) = match apply(self.repository.handle(), &change) {
+                Ok(late) => {
+                    late.iter().for_each(|late| self.journal.written_late(late));
+                    // Before it counts: once it does, nobody comes back for them.
+                    self.remove_directories();
+                    return self.keep(change);
+                }
+                Err(failed) => failed,
+            };
+            if rolled_back == RolledBack::InPart {
+                self.take_back(&change, &obstacle)?;
+            }
+            self.journal.abandoned(&change.id).map_err(UndoError::Journal)?;
+            files = change.files;
+            let count = files.len();
+            files.retain(|file| file.path != obstacle.path());
+            self.leave(obstacle.path(), obstacle.to_string(), obstacle.hint());
+            if files.len() == count {
+                // It named none of them: without this the same would happen again and again.
+                return Err(UndoError::InPart {
+                    obstacle: obstacle.to_string(),
+                    left: "nothing was restored".to_owned(),
+                    hint: obstacle.hint(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what the changes made, as far as nothing is left in it.
+    fn remove_directories(&self) {
+        remove_directories(self.repository.handle(), self.made.iter().copied());
+    }
+
+    fn recover(&self, change: &PreparedChange) -> Recovery {
+        let recovery = recover_locked(self.repository, change);
+        let late = recovery.written_late.iter();
+        late.for_each(|late| self.journal.written_late(late));
+        recovery
+    }
+
+    /// Takes back what the rollback of a change has left. What somebody else has changed meanwhile stays theirs.
+    fn take_back(&self, change: &PreparedChange, obstacle: &Obstacle) -> Result<(), UndoError> {
+        let recovery = self.recover(change);
+        if recovery.is_whole() {
+            return Ok(());
+        }
+        if recovery.is_settled() {
+            self.journal.abandoned(&change.id).map_err(UndoError::Journal)?;
+        }
+        Err(UndoError::InPart {
+            obstacle: obstacle.to_string(),
+            left: recovery.reasons(),
+            hint: obstacle.hint(),
+        })
+    }
+
+    /// Notes a change that is wholly in place.
+    fn keep(&mut self, change: PreparedChange) -> Result<(), UndoError> {
+        if let Err(error) = self.journal.committed(&change.id) {
+            // What is not noted as committed would be rolled back at the next start; better now, and said.
+            let recovery = self.recover(&change);
+            // Where that cannot be noted either, the next start finds the change open, and what of it is left. What is out
+            // of reach now is left to it.
+            if recovery.is_settled() {
+                let _ = self.journal.abandoned(&change.id);
+            }
+            return Err(match recovery.is_whole() {
+                true => UndoError::Journal(error),
+                false => UndoError::JournalInPart {
+                    source: error,
+                    left: recovery.reasons(),
+                },
+            });
+        }
+        let left: Vec<&str> = self.report.left_alone.iter().map(|left| left.path.as_str()).collect();
+        let restored: Vec<String> = change
+            .files
+            .into_iter()
+            .map(|file| file.path)
+            .filter(|path| !left.contains(&path.as_str()))
+            .collect();
+        self.report.restored.extend(restored);
+        Ok(())
+    }
+
+    /// The error of a step after another one that stays.
+    fn halfway(&self, error: UndoError) -> UndoError {
+        match self.report.restored.as_slice() {
+            [] => error,
+            paths => UndoError::Halfway {
+                why: error.to_string(),
+                restored: paths.join(", "),
+                hint: error.hint(),
+            },
+        }
+    }
+
+    fn leave(&mut self, path: &str, reason: String, hint: Option<String>) {
+        let path = path.to_owned();
+        if !self.report.left_alone.iter().any(|left| left.path == path) {
+            self.report.left_alone.push(LeftAlone { path, reason, hint });
+        }
+    }
+}
+
+/// What it takes to take the changes of one file back.
+enum Inverse {
+    Nothing,
+    Whole(FileChange),
+    /// Not the whole way: somebody else changed the file in between.
+    Broken(FileChange),
+    LeaveAlone,
+}
+
+fn inverse_of(path: &str, history: &[&FileChange], found: Found) -> Inverse {
+    let Found::Comparable(current) = found else {
+        return Inverse::LeaveAlone;
+    };
+    let (to, broken) = match plan(history, content(current.as_ref())) {
+        Plan::Nothing => return Inverse::Nothing,
+        Plan::LeaveAlone => return Inverse::LeaveAlone,
+        Plan::Restore { to, broken } => (to, broken),
+    };
+    let newest = history.last().and_then(|change| change.after.as_ref());
+    let after = to.map(|to| FileState {
+        content: to.content.clone(),
+        mode: match (&current, newest) {
+            (Some(current), Some(newest)) if current.mode != newest.mode => current.mode,
+            _ => to.mode,
+        },
+    });
+    let change = FileChange {
+        path: path.to_owned(),
+        before: current,
+        after,
+    };
+    match broken {
+        true => Inverse::Broken(change),
+        false => Inverse::Whole(change),
+    }
+}
+
+/// Directories that changes made.
+fn made_by(changes: &[PreparedChange]) -> impl Iterator<Item = &str> {
+    changes
+        .iter()
+        .flat_map(|change| &change.directories)
+        .map(String::as_str)
+}
+
+/// The changes of each file, oldest first.
+fn histories(changes: &[PreparedChange]) -> BTreeMap<&str, Vec<&FileChange>> {
+    let mut by_path: BTreeMap<&str, Vec<&FileChange>> = BTreeMap::new();
+    for file in changes.iter().flat_map(|change| &change.files) {
+        by_path.entry(&file.path).or_default().push(file);
+    }
+    by_path
+}
+
+/// What becomes of one file when the changes of its history are taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plan<'a> {
+    /// It is what it was before the oldest change.
+    Nothing,
+    /// It becomes `to`. `broken` is true where a change of somebody else between two of ours ends the way back.
+    Restore { to: Option<&'a FileState>, broken: bool },
+    /// It is not what the newest change left.
+    LeaveAlone,
+}
+
+/// Goes back through the changes of one file (oldest first) as far as each left what the next one found.
+pub(super) fn plan<'a>(history: &[&'a FileChange], current: Option<&[u8]>) -> Plan<'a> {
+    let mut reached = current;
+    let mut to = None;
+    let mut undone = 0;
+    for change in history.iter().rev() {
+        if content(change.after.as_ref()) != reached {
+            break;
+        }
+        reached = content(change.before.as_ref());
+        to = change.before.as_ref();
+        undone += 1;
+    }
+    let oldest = history.first().and_then(|change| change.before.as_ref());
+    if undone == 0 && content(oldest) != current {
+        return Plan::LeaveAlone;
+    }
+    if reached == current && (undone == 0 || undone == history.len()) {
+        return Plan::Nothing;
+    }
+    Plan::Restore {
+        to,
+        broken: undone < history.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state(content: &str) -> FileState {
+        FileState {
+            content: content.into(),
+            mode: 0o644,
+        }
+    }
+
+    fn change(before: Option<&str>, after: Option<&str>) -> FileChange {
+        FileChange {
+            path: "a.txt".into(),
+            before: before.map(state),
+            after: after.map(state),
+        }
+    }
+
+    #[test]
+    fn one_change_is_taken_back() {
+        let change = change(Some("old"), Some("new"));
+        let (old, broken) = (state("old"), false);
+        assert_eq!(plan(&[&change], Some(b"new")), Plan::Restore { to: Some(&old), broken });
+        assert_eq!(plan(&[&change], Some(b"old")), Plan::Nothing);
+        assert_eq!(plan(&[&change], Some(b"other")), Plan::LeaveAlone);
+        assert_eq!(plan(&[&change], None), Plan::LeaveAlone);
+    }
+
+    #[test]
+    fn creation_and_deletion_are_taken_back() {
+        let (created, deleted) = (change(None, Some("x")), change(Some("x"), None));
+        let broken = false;
+        assert_eq!(plan(&[&created], Some(b"x")), Plan::Restore { to: None, broken });
+        assert_eq!(plan(&[&created], None), Plan::Nothing);
+        assert_eq!(
+            plan(&[&deleted], None),
+            Plan::Restore {
+                to: Some(&state("x")),
+                broken
+            }
+        );
+        assert_eq!(plan(&[&created, &deleted], None), Plan::Nothing);
+    }
+
+    #[test]
+    fn several_changes_are_taken_back_to_the_oldest_state() {
+        let history = [change(Some("1"), Some("2")), change(Some("2"), Some("3"))];
+        let history: Vec<_> = history.iter().collect();
+        let (oldest, broken) = (state("1"), false);
+        assert_eq!(
+            plan(&history, Some(b"3")),
+            Plan::Restore {
+                to: Some(&oldest),
+                broken
+            }
+        );
+        assert_eq!(
+            plan(&history, Some(b"2")),
+            Plan::LeaveAlone,
+            "the newest change is not what is there"
+        );
+    }
+
+    #[test]
+    fn a_change_of_somebody_else_in_between_ends_the_way_back() {
+        let history = [change(Some("1"), Some("2")), change(Some("theirs"), Some("3"))];
+        let history: Vec<_> = history.iter().collect();
+        let theirs = state("theirs");
+        assert_eq!(
+            plan(&history, Some(b"3")),
+            Plan::Restore {
+                to: Some(&theirs),
+                broken: true
+            }
+        );
+    }
+
+    proptest! {
+        /// A whole history of ours always leads back, and what is there is never lost unless we put it there.
+        #[test]
+        fn a_plan_replaces_only_what_the_newest_change_left(
+            states in prop::collection::vec(prop::option::of("[ab]{0,1}"), 2..6),
+            current in prop::option::of("[abc]{0,1}"),
+        ) {
+            let changes: Vec<_> = states
+                .windows(2)
+                .map(|pair| change(pair[0].as_deref(), pair[1].as_deref()))
+                .collect();
+            let history: Vec<_> = changes.iter().collect();
+            let (first, last) = (states[0].as_deref(), states[states.len() - 1].as_deref());
+            let current = current.as_deref();
+            match plan(&history, current.map(str::as_bytes)) {
+                Plan::Restore { to, broken } => {
+                    prop_assert!(!broken);
+                    prop_assert_eq!(current, last);
+                    prop_assert_eq!(content(to), first.map(str::as_bytes));
+                }
+                Plan::Nothing => prop_assert_eq!(current, first),
+                Plan::LeaveAlone => prop_assert!(current != last && current != first),
+            }
+        }
+    }
+}

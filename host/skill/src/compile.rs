@@ -1,0 +1,179 @@
+//! Compiling a foreign component: in a helper that has nothing but its bytes, and is ended when it takes too much.
+//!
+//! The answer is native code, made by a process that parsed what an enemy may have written. Loading it is the same
+//! trust as letting the compiler work in this process would be, and no more: what a component could make the compiler
+//! do wrong, it could do there as well. Where there is no helper, the work is done on a thread of this process, whose
+//! time is bounded only for those who wait, and its memory not at all. One compilation runs at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use wasmtime::Engine;
+
+use super::engine;
+use super::helper::Task;
+use crate::limits;
+use tool_sandbox::confine::{self, Connection, Helper, HelperError, Until, Walls};
+
+/// What a compilation may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Wall time.
+    pub(super) time: Duration,
+    /// Memory of all its threads.
+    pub(super) memory_bytes: u64,
+}
+
+/// What a helper answers; the code comes beside it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Outcome {
+    Compiled,
+    Invalid(String),
+}
+
+/// True while a compilation runs, also one on a thread that nobody waits for any more.
+static COMPILING: AtomicBool = AtomicBool::new(false);
+
+/// The turn of one compilation.
+struct Turn;
+
+impl Turn {
+    fn take(until: &Until) -> Result<Self, String> {
+        while COMPILING.swap(true, Ordering::AcqRel) {
+            if until.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            if Instant::now() >= until.deadline {
+                return Err("another skill is still being compiled".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(limits::CONFINE_TICK_MS));
+        }
+        Ok(Self)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        COMPILING.store(false, Ordering::Release);
+    }
+}
+
+/// Compiles a component; its native code.
+pub(super) fn compile(
+    engine: &Engine,
+    wasm: Arc<[u8]>,
+    bounds: Bounds,
+    cancel: &CancellationToken,
+) -> Result<Vec<u8>, String> {
+    let turn = Turn::take(&Until::within(bounds.time, cancel))?;
+    let until = Until::within(bounds.time, cancel);
+    let explain = |error| explain(error, bounds);
+    if confine::has_helper().is_err() {
+        let engine = engine.clone();
+        let work = move |connection| {
+            let _turn = turn;
+            answer(connection, &engine, &wasm);
+        };
+        let mut helper = Helper::on_thread(work).map_err(explain)?;
+        return taken(helper.hear(code_bytes_max(), &until).map_err(explain)?);
+    }
+    let mut helper = Helper::start(&walls(bounds), &Task::Compile, &until).map_err(explain)?;
+    let answer = helper.ask(&(), &wasm, code_bytes_max(), &until);
+    taken(answer.map_err(explain)?)
+}
+
+fn taken((outcome, code): (Outcome, Vec<u8>)) -> Result<Vec<u8>, String> {
+    match outcome {
+        Outcome::Compiled => Ok(code),
+        Outcome::Invalid(reason) => Err(format!("it does not compile: {}", tool_core::text::clean(&reason))),
+    }
+}
+
+fn code_bytes_max() -> usize {
+    usize::try_from(limits::COMPILED_BYTES_MAX).unwrap_or(usize::MAX)
+}
+
+fn walls(bounds: Bounds) -> Walls {
+    let system_bytes = confine::machine_memory_bytes();
+    let memory_bytes = bounds.memory_bytes.min(system_bytes / 2);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    Walls {
+        memory_bytes,
+        // The program itself, and what allocators reserve for each thread without using it.
+        address_bytes: memory_bytes.saturating_mul(2) + processors * 256 * 1024 * 1024,
+        cpu_seconds: bounds.time.as_secs().max(1) * processors,
+        ..Walls::default()
+    }
+}
+
+fn explain(error: HelperError, bounds: Bounds) -> String {
+    match error {
+        HelperError::Cancelled => cancelled(),
+        HelperError::TooLate => format!("compiling it took longer than {} s", bounds.time.as_secs()),
+        HelperError::Bound(what) => format!("compiling it took more {what} than it may"),
+        other => format!("it could not be compiled: {}", chain(&other)),
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
+fn cancelled() -> String {
+    "it was being compiled when the call was cancelled".to_owned()
+}
+
+/// The helper's part: takes the bytes of a component and answers with its code.
+pub(super) fn serve(mut connection: Connection) {
+    let Ok(Some(((), wasm))) = connection.receive() else {
+        return;
+    };
+    match engine::compiler() {
+        Ok(engine) => answer(connection, &engine, &wasm),
+        // Nobody to tell where the socket is gone.
+        Err(error) => drop(connection.send(&Outcome::Invalid(format!("{error:#}")), &[])),
+    }
+}
+
+fn answer(mut connection: Connection, engine: &Engine, wasm: &[u8]) {
+    let (outcome, code) = match engine.precompile_component(wasm) {
+        Ok(code) => (Outcome::Compiled, code),
+        Err(error) => (Outcome::Invalid(format!("{error:#}")), Vec::new()),
+    };
+    // Nobody may be waiting any more.
+    let _ = connection.send(&outcome, &code);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache;
+    use crate::engine::Runtime;
+
+    fn compiled(wasm: &[u8], time: Duration, cancel: &CancellationToken) -> Result<Vec<u8>, String> {
+        let engine = &Runtime::global().expect("the engine starts").engine;
+        let memory_bytes = limits::COMPILE_MEMORY_BYTES_MAX;
+        compile(engine, wasm.into(), Bounds { time, memory_bytes }, cancel)
+    }
+
+    #[test]
+    fn what_is_compiled_loads_and_what_is_broken_says_so() {
+        let (time, cancel) = (Duration::from_secs(60), CancellationToken::new());
+        let code = compiled(b"\0asm\x0d\0\x01\0", time, &cancel).expect("an empty component compiles");
+        let engine = &Runtime::global().expect("the engine starts").engine;
+        cache::deserialize(engine, &code).expect("it was made for this engine");
+        let broken = compiled(b"\0asm\x0d\0\x01\0\x63", time, &cancel).expect_err("it is cut short");
+        assert!(broken.starts_with("it does not compile: "), "{broken}");
+        cancel.cancel();
+        let late = compiled(b"\0asm\x0d\0\x01\0", time, &cancel).expect_err("nobody waits");
+        assert_eq!(late, cancelled());
+    }
+}

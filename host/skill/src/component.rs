@@ -1,0 +1,286 @@
+//! What a component asks for, read from its bytes before anything of it is compiled.
+//!
+//! The contract's interfaces and those of WASI 0.2 that this host implements are all a component may import; anything
+//! else is refused by name. Bounds on size are checked here too, because the compiler's memory grows with them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use wasmparser::component_types::ComponentEntityType;
+use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator};
+
+use crate::limits;
+use tool_core::api::Effect;
+
+/// The version of the contract that this host speaks.
+pub(super) const CONTRACT: &str = "1.0.0";
+
+/// Interfaces of WASI that the linker has, in any version 0.2.
+const WASI: [&str; 27] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/stderr",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:cli/terminal-stderr",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/network",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
+/// Interfaces of the contract that need no effect.
+const FREE: [&str; 2] = ["types", "log"];
+
+/// Interfaces of the contract with the effect that each needs.
+const EFFECTS: [(&str, Effect); 6] = [
+    ("repository", Effect::ReadRepository),
+    ("bulk", Effect::ReadRepository),
+    ("git-read", Effect::ReadGit),
+    ("git-commit", Effect::CommitGit),
+    ("tests", Effect::RunProcess),
+    ("packages", Effect::Install),
+];
+
+/// What a component imports, as far as the host cares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Surface {
+    /// Imported interfaces of the contract by the effect that they need.
+    imports: BTreeMap<Effect, &'static str>,
+}
+
+impl Surface {
+    /// Refuses imports that the declared effects do not cover.
+    pub(super) fn check_effects(&self, declared: &[Effect]) -> Result<(), String> {
+        match self.imports.iter().find(|(effect, _)| !declared.contains(effect)) {
+            Some((effect, interface)) => Err(format!(
+                "it imports `tool:skill/{interface}` without declaring the effect `{effect}`"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// A declared effect whose interface the component does not import: a promise of the descriptor that the code
+    /// cannot keep. Only a build of ours asks.
+    pub(super) fn unused_effect(&self, declared: &[Effect]) -> Option<(Effect, &'static str)> {
+        EFFECTS
+            .iter()
+            .filter(|(_, effect)| *effect != Effect::ReadRepository)
+            .find(|(_, effect)| declared.contains(effect) && !self.imports.contains_key(effect))
+            .map(|&(interface, effect)| (effect, interface))
+    }
+}
+
+/// What can be read of a component without compiling or running anything of it, also of one that is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Look {
+    /// The versions of the contract that it was built for, such as `tool:skill@1.0.0`; usually one.
+    pub worlds: Vec<String>,
+    /// Names of the interfaces that it imports.
+    pub imports: Vec<String>,
+    /// Names of the interfaces that it exports.
+    pub exports: Vec<String>,
+}
+
+/// Looks at a component, as far as it can be understood.
+pub fn look(wasm: &[u8]) -> Look {
+    let mut look = Look::default();
+    if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX || !wasm.starts_with(MAGIC) {
+        return look;
+    }
+    let mut depth = 0_u32;
+    // What stands before the place where it cannot be understood any more is worth showing.
+    for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
+        match payload {
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                let names = section.into_iter().map_while(Result::ok).map(|import| import.name.name);
+                look.imports.extend(names.map(str::to_owned));
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                let names = section.into_iter().map_while(Result::ok).map(|export| export.name.name);
+                look.exports.extend(names.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    let world = |name: &String| {
+        Some(format!(
+            "tool:skill@{}",
+            name.strip_prefix("tool:skill/")?.split_once('@')?.1
+        ))
+    };
+    look.worlds = look.imports.iter().chain(&look.exports).filter_map(world).collect();
+    look.worlds.sort_unstable();
+    look.worlds.dedup();
+    look
+}
+
+/// What every WebAssembly file begins with. The parser would say so of another file with all its bytes.
+const MAGIC: &[u8] = b"\0asm";
+
+/// Reads a component. The error is the end of a sentence that starts with the component's name.
+pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
+    if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
+        return Err(format!("it is larger than {} bytes", limits::COMPONENT_BYTES_MAX));
+    }
+    if !wasm.starts_with(MAGIC) {
+        return Err("it is no WebAssembly component".to_owned());
+    }
+    let broken = |error: wasmparser::BinaryReaderError| format!("it is no valid component: {}", error.message());
+    let mut validator = Validator::new();
+    let (mut imports, mut exports, mut depth, mut types) = (Vec::new(), Vec::new(), 0_u32, None);
+    for payload in Parser::new(0).parse_all(wasm) {
+        let payload = payload.map_err(broken)?;
+        match &payload {
+            Payload::Version { encoding, .. } if depth == 0 && *encoding == Encoding::Module => {
+                return Err("it is a WebAssembly module, not a component".to_owned());
+            }
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth -= 1,
+            Payload::CodeSectionEntry(body) if body.range().len() > limits::COMPONENT_FUNCTION_BYTES_MAX => {
+                return Err(format!(
+                    "one of its functions is larger than {} bytes",
+                    limits::COMPONENT_FUNCTION_BYTES_MAX
+                ));
+            }
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section.clone() {
+                    imports.push(import.map_err(broken)?.name.name);
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section.clone() {
+                    exports.push(export.map_err(broken)?.name.name);
+                }
+            }
+            _ => {}
+        }
+        // Bodies of functions are the compiler's to validate; here only types matter.
+        if let ValidPayload::End(known) = validator.payload(&payload).map_err(broken)? {
+            types = Some(known);
+        }
+    }
+    let types = types.ok_or("it is cut short")?;
+    let mut surface = Surface::default();
+    for name in imports {
+        surface.import(name, has_functions(&types, name))?;
+    }
+    // Exports that the host does not know do no harm: nothing calls them.
+    let exports = exports
+        .into_iter()
+        .map(contract_interface)
+        .collect::<Result<Vec<_>, _>>()?;
+    match exports.contains(&Some("handler")) {
+        true => Ok(surface),
+        false => Err(format!(
+            "it exports no `tool:skill/handler@{CONTRACT}`, so it is no skill"
+        )),
+    }
+}
+
+/// False where only types are imported, which every interface that uses them makes a component do.
+fn has_functions(types: &wasmparser::types::Types, import: &str) -> bool {
+    match types.component_item_for_import(import).map(|item| item.ty) {
+        Some(ComponentEntityType::Instance(instance)) => types[instance]
+            .exports
+            .values()
+            .any(|export| !matches!(export.ty, ComponentEntityType::Type { .. })),
+        _ => true,
+    }
+}
+
+impl Surface {
+    fn import(&mut self, name: &str, has_functions: bool) -> Result<(), String> {
+        if let Some(interface) = contract_interface(name)? {
+            match EFFECTS.iter().find(|(known, _)| *known == interface) {
+                Some(&(known, effect)) if has_functions => self.imports.insert(effect, known),
+                Some(_) => None,
+                None if FREE.contains(&interface) => None,
+                None => return Err(unknown(name)),
+            };
+            return Ok(());
+        }
+        match name.split_once('@') {
+            Some((interface, version)) if version.starts_with("0.2.") && WASI.contains(&interface) => Ok(()),
+            _ => Err(unknown(name)),
+        }
+    }
+}
+
+/// The interface's name where it belongs to the contract, in the one version that this host accepts.
+fn contract_interface(name: &str) -> Result<Option<&str>, String> {
+    let Some(rest) = name.strip_prefix("tool:skill/") else {
+        return Ok(None);
+    };
+    match rest.split_once('@') {
+        Some((interface, CONTRACT)) => Ok(Some(interface)),
+        Some((_, other)) => Err(format!(
+            "it was built for tool:skill@{other}, and this host accepts tool:skill@{CONTRACT}"
+        )),
+        None => Err(format!(
+            "it names `{name}` without a version, and this host accepts tool:skill@{CONTRACT}"
+        )),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    format!("it imports `{name}`, which this host does not provide")
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    fn unsigned(mut value: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while value >= 0x80 {
+            bytes.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+        bytes
+    }
+
+    fn section(id: u8, content: &[u8]) -> Vec<u8> {
+        [&[id][..], &unsigned(content.len()), content].concat()
+    }
+
+    /// A component with one module, of one function whose body has this many bytes.
+    fn component(body_bytes: usize) -> Vec<u8> {
+        // No locals, then `nop` up to `end`.
+        let mut body = vec![0x01; body_bytes];
+        body[0] = 0;
+        body[body_bytes - 1] = 0x0b;
+        let code = [vec![1], unsigned(body_bytes), body].concat();
+        let sections = [section(1, &[1, 0x60, 0, 0]), section(3, &[1, 0]), section(10, &code)].concat();
+        let module = [&b"\0asm\x01\0\0\0"[..], &sections].concat();
+        [&b"\0asm\x0d\0\x01\0"[..], &section(1, &module)].concat()
+    }
+
+    #[test]
+    fn a_function_has_a_bounded_size() {
+        let refused = |bytes| inspect(&component(bytes)).expect_err("it is no skill");
+        assert!(refused(limits::COMPONENT_FUNCTION_BYTES_MAX).starts_with("it exports no"));
+        let large = refused(limits::COMPONENT_FUNCTION_BYTES_MAX + 1);
+        assert_eq!(large, "one of its functions is larger than 1048576 bytes");
+    }
+}

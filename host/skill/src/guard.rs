@@ -1,0 +1,845 @@
+//! The guard: `wasi:filesystem` over `/repo`, read-only, and `/stage`, read-write.
+//!
+//! Everything is opened by its path from a root, through [`Repository::open_at`], which judges what was opened and not
+//! what was asked for; a directory handle of the guest is a path and nothing that could lead elsewhere later. Every
+//! open is non-blocking and yields a regular file or a directory. The stage is `stage`'s: an ordinary private
+//! directory in which a guest can make neither links nor special files. Judging names is `repository`'s business.
+
+mod staging;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
+    self, Advice, Descriptor as Handle, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
+    DirectoryEntryStream, Filesize, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
+
+pub(super) use staging::{Stage, StageError, StageFile};
+
+use super::CallContext;
+use super::sandbox::{Call, State, Stop};
+use super::wasi::{Input, Output};
+use crate::limits::PATH_BYTES_MAX;
+use tool_core::api::Effect;
+use tool_core::defence::{self, Defence, bound};
+use tool_repository::path::{join, split};
+use tool_repository::{EntryKind, Identity, OpenError, Repository};
+
+/// Adds `wasi:filesystem`.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    types::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    preopens::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+/// What a descriptor of the guest is.
+enum Descriptor {
+    RepositoryDirectory { path: String },
+    RepositoryFile { file: RepositoryFile },
+    StageDirectory { path: String },
+    StageFile { file: StageFile, flags: DescriptorFlags },
+}
+
+/// A directory, or the reason why there is none.
+enum Directory {
+    Repository(String),
+    Stage(String),
+}
+
+/// An open file of the repository. Clones share the handle.
+#[derive(Clone)]
+pub(super) struct RepositoryFile {
+    open: Arc<OpenFile>,
+}
+
+struct OpenFile {
+    handle: OwnedFd,
+    size: u64,
+    _slot: Slot,
+}
+
+impl RepositoryFile {
+    /// Reads once, at most `bytes`; nothing at the end of the file.
+    pub(super) fn read_at(&self, bytes: usize, offset: u64) -> std::io::Result<Vec<u8>> {
+        read_at(&self.open.handle, bytes, offset, self.open.size)
+    }
+}
+
+/// One `pread`. `size` is what the file was when it was opened: a hint that saves a large buffer for a small file, and
+/// no more, because a file may grow.
+fn read_at(handle: &OwnedFd, bytes: usize, offset: u64, size: u64) -> std::io::Result<Vec<u8>> {
+    let expected = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let mut data = Vec::with_capacity(bytes.min(expected.max(READ_BYTES_MIN)));
+    loop {
+        match rustix::io::pread(handle, rustix::buffer::spare_capacity(&mut data), offset) {
+            Ok(_) => return Ok(data),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Smallest buffer of a read where the guest asked for more.
+const READ_BYTES_MIN: usize = 4096;
+
+/// One of a call's open files and directories.
+struct Slot(Arc<Call>);
+
+impl Slot {
+    fn take(call: &Arc<Call>) -> Result<Self, Stop> {
+        let slot = Self(Arc::clone(call));
+        let max = call.limits.files_open;
+        match call.files_open.fetch_add(1, Ordering::Relaxed) < bound(Defence::OpenFiles, max) {
+            true => Ok(slot),
+            false => Err(Stop::limit(format!("{max} open files"), "handles")),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.files_open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Where a directory's entries come from, one at a time.
+struct Entries {
+    entries: rustix::fs::Dir,
+    /// Its path in the repository; absent for the stage, where nothing is hidden.
+    repository: Option<String>,
+    _slot: Slot,
+}
+
+// ---- errors ----
+
+fn trap(error: impl Into<wasmtime::Error>) -> FsError {
+    FsError::trap(error)
+}
+
+fn refuse<T>(code: ErrorCode) -> FsResult<T> {
+    Err(code.into())
+}
+
+fn code(errno: Errno) -> ErrorCode {
+    match errno {
+        Errno::NOENT => ErrorCode::NoEntry,
+        Errno::NOTDIR => ErrorCode::NotDirectory,
+        Errno::ISDIR => ErrorCode::IsDirectory,
+        Errno::EXIST => ErrorCode::Exist,
+        Errno::NOTEMPTY => ErrorCode::NotEmpty,
+        Errno::LOOP => ErrorCode::Loop,
+        Errno::NAMETOOLONG => ErrorCode::NameTooLong,
+        Errno::ILSEQ => ErrorCode::IllegalByteSequence,
+        Errno::INVAL => ErrorCode::Invalid,
+        Errno::ACCESS => ErrorCode::Access,
+        Errno::PERM => ErrorCode::NotPermitted,
+        Errno::NOSPC => ErrorCode::InsufficientSpace,
+        Errno::DQUOT => ErrorCode::Quota,
+        Errno::CANCELED => ErrorCode::Interrupted,
+        _ => ErrorCode::Io,
+    }
+}
+
+fn errno(errno: Errno) -> FsError {
+    code(errno).into()
+}
+
+fn io(error: &std::io::Error) -> FsError {
+    error
+        .raw_os_error()
+        .map_or(ErrorCode::Io, |raw| code(Errno::from_raw_os_error(raw)))
+        .into()
+}
+
+/// What the repository answered, as the guest sees it. Hidden and outside look alike: `access`.
+fn open_error(error: &OpenError) -> FsError {
+    match error {
+        OpenError::NotFound { .. } => ErrorCode::NoEntry.into(),
+        OpenError::Denied { .. } | OpenError::NotRegular { .. } => ErrorCode::Access.into(),
+        OpenError::IsDirectory { .. } => ErrorCode::IsDirectory.into(),
+        OpenError::TooLarge { .. } => ErrorCode::FileTooLarge.into(),
+        OpenError::Io { source, .. } => io(source),
+    }
+}
+
+impl From<StageError> for FsError {
+    fn from(error: StageError) -> Self {
+        match error {
+            StageError::Io(error) => io(&error),
+            StageError::Stop(error) => trap(error),
+        }
+    }
+}
+
+// ---- paths ----
+
+/// A path that a guest gave, relative to one of its directories.
+struct Asked {
+    /// From the root, not yet normalised.
+    path: String,
+    /// It ends in a slash: only a directory will do.
+    directory: bool,
+}
+
+impl Asked {
+    /// Refuses what is absolute or climbs, before anything is touched.
+    fn new(base: &str, path: &str) -> FsResult<Self> {
+        if path.len() > PATH_BYTES_MAX {
+            return refuse(ErrorCode::NameTooLong);
+        }
+        if path.contains('\0') {
+            return refuse(ErrorCode::Invalid);
+        }
+        let climbs = path.starts_with('/') || path.split('/').any(|part| part == "..");
+        if climbs && defence::on(Defence::GuardPaths) {
+            return refuse(ErrorCode::NotPermitted);
+        }
+        let directory = path.ends_with('/') || path.ends_with("/.");
+        if climbs {
+            let path = path.to_owned();
+            return Ok(Self { path, directory });
+        }
+        let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+        let mut joined = base.to_owned();
+        for part in parts {
+            if !joined.is_empty() {
+                joined.push('/');
+            }
+            joined.push_str(part);
+        }
+        Ok(Self {
+            path: joined,
+            directory,
+        })
+    }
+}
+
+// ---- descriptors ----
+
+impl State {
+    fn repository(&self) -> FsResult<Arc<CallContext>> {
+        match self.granted(Effect::ReadRepository) {
+            Some(context) => Ok(Arc::clone(context)),
+            None => Err(trap(self.stop(Effect::ReadRepository))),
+        }
+    }
+
+    fn descriptor(&self, handle: &Resource<Handle>) -> FsResult<&Descriptor> {
+        self.call.check().map_err(trap)?;
+        self.entry(handle).map_err(trap)
+    }
+
+    fn directory(&self, handle: &Resource<Handle>) -> FsResult<Directory> {
+        match self.descriptor(handle)? {
+            Descriptor::RepositoryDirectory { path } => Ok(Directory::Repository(path.clone())),
+            Descriptor::StageDirectory { path } => Ok(Directory::Stage(path.clone())),
+            _ => refuse(ErrorCode::NotDirectory),
+        }
+    }
+
+    /// A directory in the stage that will be changed; the repository is read-only.
+    fn writable(&mut self, handle: &Resource<Handle>, path: &str) -> FsResult<Asked> {
+        match self.directory(handle)? {
+            Directory::Repository(base) => {
+                Asked::new(&base, path)?;
+                refuse(ErrorCode::ReadOnly)
+            }
+            Directory::Stage(base) => {
+                let asked = Asked::new(&base, path)?;
+                self.note_write(true);
+                if self.granted(Effect::WriteRepository).is_none() {
+                    return Err(trap(self.stop(Effect::WriteRepository)));
+                }
+                Ok(asked)
+            }
+        }
+    }
+
+    /// Tells who takes notes that the guest writes, or wants to.
+    fn note_write(&self, writes: bool) {
+        if let Some(recorder) = self.call.recorder().filter(|_| writes) {
+            recorder.effect(Effect::WriteRepository);
+        }
+    }
+
+    fn push_descriptor(&mut self, descriptor: Descriptor) -> FsResult<Resource<Handle>> {
+        self.push(descriptor).map_err(trap)
+    }
+
+    fn open_repository(
+        &mut self,
+        asked: &Asked,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Descriptor> {
+        if open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE)
+            || flags.contains(DescriptorFlags::WRITE)
+        {
+            return refuse(ErrorCode::ReadOnly);
+        }
+        let slot = Slot::take(&self.call).map_err(trap)?;
+        let opened = self
+            .repository()?
+            .repository
+            .open_within(&asked.path, &self.call.token)
+            .map_err(|error| open_error(&error))?;
+        let needs_directory = asked.directory && defence::on(Defence::TrailingSlash);
+        match opened.kind {
+            EntryKind::Directory => Ok(Descriptor::RepositoryDirectory { path: opened.path }),
+            _ if needs_directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
+            _ => {
+                self.call.note_place(&opened.path, opened.listed);
+                if let Some(recorder) = self.call.recorder() {
+                    recorder.read(&opened.path);
+                }
+                Ok(Descriptor::RepositoryFile {
+                    file: RepositoryFile {
+                        open: Arc::new(OpenFile {
+                            handle: opened.handle,
+                            size: opened.size,
+                            _slot: slot,
+                        }),
+                    },
+                })
+            }
+        }
+    }
+
+    fn open_stage(&mut self, asked: &Asked, open_flags: OpenFlags, flags: DescriptorFlags) -> FsResult<Descriptor> {
+        let writes = open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE)
+            || flags.contains(DescriptorFlags::WRITE);
+        self.note_write(writes);
+        if writes && self.granted(Effect::WriteRepository).is_none() {
+            return Err(trap(self.stop(Effect::WriteRepository)));
+        }
+        if asked.directory && writes {
+            return refuse(ErrorCode::IsDirectory);
+        }
+        if asked.directory || open_flags.contains(OpenFlags::DIRECTORY) || self.stage.is_directory(&asked.path) {
+            if writes {
+                return refuse(ErrorCode::IsDirectory);
+            }
+            self.stage.check_directory(&asked.path)?;
+            return Ok(Descriptor::StageDirectory {
+                path: asked.path.clone(),
+            });
+        }
+        let slot = Slot::take(&self.call).map_err(trap)?;
+        let limits = self.call.limits;
+        let file = self.stage.open(&asked.path, open_flags, writes, slot, &limits)?;
+        Ok(Descriptor::StageFile { file, flags })
+    }
+
+    fn stat_descriptor(&mut self, handle: &Resource<Handle>) -> FsResult<Stat> {
+        let path = match self.descriptor(handle)? {
+            Descriptor::RepositoryFile { file } => return rustix::fs::fstat(&file.open.handle).map_err(errno),
+            Descriptor::RepositoryDirectory { path } => {
+                return stat_repository(&self.repository()?.repository, path, &self.call.token);
+            }
+            Descriptor::StageFile { file, .. } => return Ok(file.stat()?),
+            Descriptor::StageDirectory { path } => path.clone(),
+        };
+        Ok(self.stage.stat(&path)?)
+    }
+
+    fn stat_path(&mut self, handle: &Resource<Handle>, flags: PathFlags, path: &str) -> FsResult<Stat> {
+        match self.directory(handle)? {
+            Directory::Repository(base) => {
+                let asked = Asked::new(&base, path)?;
+                let follow = asked.directory || flags.contains(PathFlags::SYMLINK_FOLLOW);
+                let (context, cancel) = (self.repository()?, &self.call.token);
+                let stat = match follow {
+                    true => stat_repository(&context.repository, &asked.path, cancel)?,
+                    false => stat_repository_link(&context.repository, &asked.path, cancel)?,
+                };
+                as_asked(&asked, stat)
+            }
+            Directory::Stage(base) => {
+                let asked = Asked::new(&base, path)?;
+                let stat = self.stage.stat(&asked.path)?;
+                as_asked(&asked, stat)
+            }
+        }
+    }
+}
+
+/// A path that ends in a slash names a directory or nothing.
+fn as_asked(asked: &Asked, stat: Stat) -> FsResult<Stat> {
+    match asked.directory && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        true => refuse(ErrorCode::NotDirectory),
+        false => Ok(stat),
+    }
+}
+
+fn stat_repository(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
+    let opened = repository
+        .open_within(path, cancel)
+        .map_err(|error| open_error(&error))?;
+    rustix::fs::fstat(&opened.handle).map_err(errno)
+}
+
+/// The link itself, where the path ends in one whose own name is not hidden.
+fn stat_repository_link(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
+    let opened = repository.open_within(path, cancel);
+    if let Ok(opened) = &opened
+        && opened.path == path
+    {
+        return rustix::fs::fstat(&opened.handle).map_err(errno);
+    }
+    match symlink(repository, path, cancel) {
+        Some((_, stat)) => Ok(stat),
+        None => {
+            let opened = opened.map_err(|error| open_error(&error))?;
+            rustix::fs::fstat(&opened.handle).map_err(errno)
+        }
+    }
+}
+
+/// What lies at a path, without opening it: its directory and its name may be seen, and that is all that is checked.
+fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
+    let (parent, name) = split(path);
+    if name.is_empty() {
+        return stat_repository(repository, path, cancel);
+    }
+    let parent = repository
+        .open_within(parent, cancel)
+        .map_err(|error| open_error(&error))?;
+    let path = join(&parent.path, name);
+    let found = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW);
+    let is_directory = found
+        .as_ref()
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+    // Nobody learns whether something hidden exists.
+    match repository.hidden(&path, is_directory) {
+        Some(_) => refuse(ErrorCode::Access),
+        None => found.map_err(errno),
+    }
+}
+
+/// The directory that holds a link, and what the link is; nothing where the path is no link or is hidden.
+fn symlink(repository: &Repository, path: &str, cancel: &CancellationToken) -> Option<(OwnedFd, Stat)> {
+    let (parent, name) = split(path);
+    let parent = repository.open_within(parent, cancel).ok()?;
+    let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+    let hidden = repository.hidden(&join(&parent.path, name), false).is_some();
+    (is_link && !hidden).then_some((parent.handle, stat))
+}
+
+fn descriptor_type(kind: FileType) -> DescriptorType {
+    match kind {
+        FileType::RegularFile => DescriptorType::RegularFile,
+        FileType::Directory => DescriptorType::Directory,
+        FileType::Symlink => DescriptorType::SymbolicLink,
+        FileType::Fifo => DescriptorType::Fifo,
+        FileType::Socket => DescriptorType::Socket,
+        FileType::CharacterDevice => DescriptorType::CharacterDevice,
+        FileType::BlockDevice => DescriptorType::BlockDevice,
+        FileType::Unknown => DescriptorType::Unknown,
+    }
+}
+
+fn descriptor_stat(stat: &Stat) -> DescriptorStat {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let modified = Datetime {
+        seconds: u64::try_from(stat.st_mtime).unwrap_or(0),
+        nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+    };
+    DescriptorStat {
+        type_: descriptor_type(kind),
+        // How many other names a file has, and where, is not the guest's business.
+        link_count: 1,
+        size: match kind {
+            FileType::RegularFile => u64::try_from(stat.st_size).unwrap_or(0),
+            _ => 0,
+        },
+        data_access_timestamp: None,
+        data_modification_timestamp: Some(modified),
+        status_change_timestamp: None,
+    }
+}
+
+/// A number for a file's identity that tells neither device nor inode.
+fn metadata_hash(stat: &Stat) -> MetadataHashValue {
+    let identity = Identity::of(stat);
+    let half = |salt: u64| {
+        let mut hasher = DefaultHasher::new();
+        (
+            salt,
+            identity.device,
+            identity.inode,
+            stat.st_size,
+            stat.st_mtime,
+            stat.st_mtime_nsec,
+        )
+            .hash(&mut hasher);
+        hasher.finish()
+    };
+    MetadataHashValue {
+        lower: half(1),
+        upper: half(2),
+    }
+}
+
+impl preopens::Host for State {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Handle>, String)>> {
+        let mut directories = Vec::new();
+        if self.granted(Effect::ReadRepository).is_some() {
+            let root = Descriptor::RepositoryDirectory { path: String::new() };
+            directories.push((self.push(root)?, "/repo".to_owned()));
+        }
+        // Declared is enough: writing without the grant ends the call with `denied`, which says more than a directory
+        // that is not there.
+        if self
+            .grants
+            .as_ref()
+            .is_some_and(|grants| grants.declares(Effect::WriteRepository))
+        {
+            let root = Descriptor::StageDirectory { path: String::new() };
+            directories.push((self.push(root)?, "/stage".to_owned()));
+        }
+        Ok(directories)
+    }
+}
+
+impl types::Host for State {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<types::ErrorCode> {
+        Ok(error.downcast()?.into())
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<types::ErrorCode>> {
+        let error = self.table.get(&error)?;
+        Ok(error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::raw_os_error)
+            .map(|raw| code(Errno::from_raw_os_error(raw)).into()))
+    }
+}
+
+impl types::HostDescriptor for State {
+    fn read_via_stream(&mut self, handle: Resource<Handle>, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+        let input = match self.descriptor(&handle)? {
+            Descriptor::RepositoryFile { file } => Input::Repository {
+                file: file.clone(),
+                offset,
+            },
+            Descriptor::StageFile { file, .. } => Input::Stage {
+                file: file.clone(),
+                offset,
+            },
+            _ => return refuse(ErrorCode::IsDirectory),
+        };
+        self.push(input).map_err(trap)
+    }
+
+    fn write_via_stream(&mut self, handle: Resource<Handle>, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
+        let file = self.writable_file(&handle)?;
+        self.push(Output::Stage { file, offset }).map_err(trap)
+    }
+
+    fn append_via_stream(&mut self, handle: Resource<Handle>) -> FsResult<Resource<DynOutputStream>> {
+        let file = self.writable_file(&handle)?;
+        self.push(Output::Append { file }).map_err(trap)
+    }
+
+    fn advise(&mut self, handle: Resource<Handle>, _: Filesize, _: Filesize, _: Advice) -> FsResult<()> {
+        self.descriptor(&handle).map(drop)
+    }
+
+    fn sync_data(&mut self, handle: Resource<Handle>) -> FsResult<()> {
+        self.descriptor(&handle).map(drop)
+    }
+
+    fn get_flags(&mut self, handle: Resource<Handle>) -> FsResult<DescriptorFlags> {
+        Ok(match self.descriptor(&handle)? {
+            Descriptor::RepositoryDirectory { .. } | Descriptor::RepositoryFile { .. } => DescriptorFlags::READ,
+            Descriptor::StageDirectory { .. } => DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY,
+            Descriptor::StageFile { flags, .. } => *flags,
+        })
+    }
+
+    fn get_type(&mut self, handle: Resource<Handle>) -> FsResult<DescriptorType> {
+        Ok(match self.descriptor(&handle)? {
+            Descriptor::RepositoryDirectory { .. } | Descriptor::StageDirectory { .. } => DescriptorType::Directory,
+            Descriptor::RepositoryFile { .. } | Descriptor::StageFile { .. } => DescriptorType::RegularFile,
+        })
+    }
+
+    fn set_size(&mut self, handle: Resource<Handle>, size: Filesize) -> FsResult<()> {
+        let file = self.writable_file(&handle)?;
+        let limits = self.call.limits;
+        Ok(self.stage.set_size(&file, size, &limits)?)
+    }
+
+    fn set_times(&mut self, handle: Resource<Handle>, _: NewTimestamp, _: NewTimestamp) -> FsResult<()> {
+        // A proposal is content; its times are those of the commit.
+        self.writable_file(&handle).map(drop)
+    }
+
+    fn read(&mut self, handle: Resource<Handle>, len: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
+        let bytes = self.host_call_bytes(len);
+        let read = match self.descriptor(&handle)? {
+            Descriptor::RepositoryFile { file } => file.read_at(bytes, offset),
+            Descriptor::StageFile { file, .. } => file.read_at(bytes, offset),
+            _ => return refuse(ErrorCode::IsDirectory),
+        };
+        let data = read.map_err(|error| io(&error))?;
+        self.count_read(data.len()).map_err(trap)?;
+        let end = data.is_empty() && bytes > 0;
+        Ok((data, end))
+    }
+
+    fn write(&mut self, handle: Resource<Handle>, buffer: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+        let file = self.writable_file(&handle)?;
+        let limits = self.call.limits;
+        self.stage.write(&file, &buffer, offset, &limits)?;
+        Ok(buffer.len() as u64)
+    }
+
+    fn read_directory(&mut self, handle: Resource<Handle>) -> FsResult<Resource<DirectoryEntryStream>> {
+        let slot = Slot::take(&self.call).map_err(trap)?;
+        let entries = match self.directory(&handle)? {
+            Directory::Repository(path) => {
+                let context = self.repository()?;
+                let opened = context.repository.open_within(&path, &self.call.token);
+                let opened = opened.map_err(|error| open_error(&error))?;
+                self.call.note_listed(&format!("{}/.", opened.path));
+                if let Some(recorder) = self.call.recorder() {
+                    recorder.listed(&opened.path, false);
+                }
+                Entries {
+                    entries: rustix::fs::Dir::new(opened.handle).map_err(errno)?,
+                    repository: Some(opened.path),
+                    _slot: slot,
+                }
+            }
+            Directory::Stage(path) => Entries {
+                entries: self.stage.entries(&path)?,
+                repository: None,
+                _slot: slot,
+            },
+        };
+        self.push(entries).map_err(trap)
+    }
+
+    fn sync(&mut self, handle: Resource<Handle>) -> FsResult<()> {
+        self.descriptor(&handle).map(drop)
+    }
+
+    fn create_directory_at(&mut self, handle: Resource<Handle>, path: String) -> FsResult<()> {
+        let asked = self.writable(&handle, &path)?;
+        let limits = self.call.limits;
+        Ok(self.stage.create_directory(&asked.path, &limits)?)
+    }
+
+    fn stat(&mut self, handle: Resource<Handle>) -> FsResult<DescriptorStat> {
+        Ok(descriptor_stat(&self.stat_descriptor(&handle)?))
+    }
+
+    fn stat_at(&mut self, handle: Resource<Handle>, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
+        Ok(descriptor_stat(&self.stat_path(&handle, flags, &path)?))
+    }
+
+    fn set_times_at(
+        &mut self,
+        handle: Resource<Handle>,
+        _: PathFlags,
+        path: String,
+        _: NewTimestamp,
+        _: NewTimestamp,
+    ) -> FsResult<()> {
+        self.writable(&handle, &path).map(drop)
+    }
+
+    fn link_at(
+        &mut self,
+        handle: Resource<Handle>,
+        _: PathFlags,
+        old: String,
+        new_handle: Resource<Handle>,
+        new: String,
+    ) -> FsResult<()> {
+        self.writable(&new_handle, &new)?;
+        self.writable(&handle, &old)?;
+        // A proposal is files; a link in it would be a way to something else.
+        refuse(ErrorCode::NotPermitted)
+    }
+
+    fn open_at(
+        &mut self,
+        handle: Resource<Handle>,
+        _: PathFlags,
+        path: String,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Resource<Handle>> {
+        let descriptor = match self.directory(&handle)? {
+            Directory::Repository(base) => self.open_repository(&Asked::new(&base, &path)?, open_flags, flags)?,
+            Directory::Stage(base) => self.open_stage(&Asked::new(&base, &path)?, open_flags, flags)?,
+        };
+        self.push_descriptor(descriptor)
+    }
+
+    fn readlink_at(&mut self, handle: Resource<Handle>, path: String) -> FsResult<String> {
+        let Directory::Repository(base) = self.directory(&handle)? else {
+            return refuse(ErrorCode::Invalid);
+        };
+        let asked = Asked::new(&base, &path)?;
+        let context = self.repository()?;
+        // The text of a link that leads out, or to something hidden, tells what the guest may not know.
+        context
+            .repository
+            .open_within(&asked.path, &self.call.token)
+            .map_err(|error| open_error(&error))?;
+        let Some((parent, _)) = symlink(&context.repository, &asked.path, &self.call.token) else {
+            return refuse(ErrorCode::Invalid);
+        };
+        let (_, name) = split(&asked.path);
+        let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(errno)?;
+        target.into_string().map_err(|_| ErrorCode::IllegalByteSequence.into())
+    }
+
+    fn remove_directory_at(&mut self, handle: Resource<Handle>, path: String) -> FsResult<()> {
+        let asked = self.writable(&handle, &path)?;
+        Ok(self.stage.remove(&asked.path, AtFlags::REMOVEDIR)?)
+    }
+
+    fn rename_at(
+        &mut self,
+        handle: Resource<Handle>,
+        old: String,
+        new_handle: Resource<Handle>,
+        new: String,
+    ) -> FsResult<()> {
+        let (old, new) = (self.writable(&handle, &old)?, self.writable(&new_handle, &new)?);
+        Ok(self.stage.rename(&old.path, &new.path)?)
+    }
+
+    fn symlink_at(&mut self, handle: Resource<Handle>, _: String, new: String) -> FsResult<()> {
+        self.writable(&handle, &new)?;
+        refuse(ErrorCode::NotPermitted)
+    }
+
+    fn unlink_file_at(&mut self, handle: Resource<Handle>, path: String) -> FsResult<()> {
+        let asked = self.writable(&handle, &path)?;
+        if asked.directory {
+            return refuse(ErrorCode::NotDirectory);
+        }
+        Ok(self.stage.remove(&asked.path, AtFlags::empty())?)
+    }
+
+    fn is_same_object(&mut self, one: Resource<Handle>, other: Resource<Handle>) -> wasmtime::Result<bool> {
+        let (Ok(one), Ok(other)) = (self.stat_descriptor(&one), self.stat_descriptor(&other)) else {
+            return Ok(false);
+        };
+        Ok(Identity::of(&one) == Identity::of(&other))
+    }
+
+    fn metadata_hash(&mut self, handle: Resource<Handle>) -> FsResult<MetadataHashValue> {
+        Ok(metadata_hash(&self.stat_descriptor(&handle)?))
+    }
+
+    fn metadata_hash_at(
+        &mut self,
+        handle: Resource<Handle>,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        // The C library asks this of every entry of a listing, to make up an inode; a FIFO among them, which cannot be
+        // opened, must not end the listing.
+        if let Directory::Repository(base) = self.directory(&handle)?
+            && !flags.contains(PathFlags::SYMLINK_FOLLOW)
+        {
+            let asked = Asked::new(&base, &path)?;
+            return Ok(metadata_hash(&stat_entry(
+                &self.repository()?.repository,
+                &asked.path,
+                &self.call.token,
+            )?));
+        }
+        Ok(metadata_hash(&self.stat_path(&handle, flags, &path)?))
+    }
+
+    fn drop(&mut self, handle: Resource<Handle>) -> wasmtime::Result<()> {
+        self.remove::<Descriptor, _>(&handle)?;
+        Ok(())
+    }
+}
+
+impl State {
+    fn writable_file(&self, handle: &Resource<Handle>) -> FsResult<StageFile> {
+        match self.descriptor(handle)? {
+            Descriptor::StageFile { file, flags } if flags.contains(DescriptorFlags::WRITE) => Ok(file.clone()),
+            Descriptor::StageFile { .. } => refuse(ErrorCode::BadDescriptor),
+            Descriptor::StageDirectory { .. } => refuse(ErrorCode::IsDirectory),
+            Descriptor::RepositoryFile { .. } | Descriptor::RepositoryDirectory { .. } => refuse(ErrorCode::ReadOnly),
+        }
+    }
+
+    /// The next entry that the guest may see.
+    fn next_entry(&mut self, stream: &Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
+        let max = bound(Defence::Entries, self.call.limits.entries);
+        let call = Arc::clone(&self.call);
+        let context = self.grants.as_ref().map(|grants| Arc::clone(&grants.context));
+        let listing: &mut Entries = self.entry_mut(stream).map_err(trap)?;
+        while let Some(entry) = listing.entries.next() {
+            call.check().map_err(trap)?;
+            call.walked
+                .add(1, max, || Stop::limit(format!("{max} directory entries"), "entries"))
+                .map_err(trap)?;
+            let entry = entry.map_err(errno)?;
+            // A name that is not UTF-8 cannot be told to a component.
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if matches!(name, "." | "..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => kind_of(&listing.entries, name)?,
+                kind => kind,
+            };
+            if let (Some(parent), Some(context)) = (&listing.repository, &context) {
+                let path = join(parent, name);
+                let is_hidden = context.repository.hidden(&path, kind == FileType::Directory).is_some();
+                if is_hidden && defence::on(Defence::HiddenInLists) {
+                    continue;
+                }
+            }
+            return Ok(Some(DirectoryEntry {
+                type_: descriptor_type(kind),
+                name: name.to_owned(),
+            }));
+        }
+        Ok(None)
+    }
+}
+
+/// What an entry is, on a file system that does not say so in its listing.
+fn kind_of(entries: &rustix::fs::Dir, name: &str) -> FsResult<FileType> {
+    let directory = entries.fd().map_err(errno)?;
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;
+    Ok(FileType::from_raw_mode(stat.st_mode))
+}
+
+impl types::HostDirectoryEntryStream for State {
+    fn read_directory_entry(&mut self, stream: Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
+        self.next_entry(&stream)
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.remove::<Entries, _>(&stream)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! `/stage` of one call: a private directory, made when the guest first writes, with quotas.
+//!
+//! A guest can make regular files and directories in it and nothing else, so no path in it ever leads out. Quotas
+//! count what was ever written in the call, not what is left of it: a file that is deleted while it is open still
+//! takes its space. Checking and committing what it holds in the end is the business of `skill::stage`.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
+
+use super::{Slot, read_at};
+use crate::Limits;
+use crate::sandbox::{Stop, mebibytes};
+use tool_core::defence::{self, Defence};
+use tool_repository::path::split;
+use tool_sandbox::room;
+use tool_sandbox::scratch::{self, Folder};
+
+/// Flags of every open here.
+const COMMON: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
+/// Why something was not written.
+pub(crate) enum StageError {
+    /// The guest is told.
+    Io(std::io::Error),
+    /// The guest is ended.
+    Stop(wasmtime::Error),
+}
+
+impl From<Errno> for StageError {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+impl From<Stop> for StageError {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop.into())
+    }
+}
+
+/// The stage of one call.
+#[derive(Default)]
+pub(crate) struct Stage {
+    /// The program's own directory, where one is known.
+    home: Option<PathBuf>,
+    root: Option<Root>,
+    bytes: u64,
+    entries: u64,
+    is_full: bool,
+}
+
+struct Root {
+    directory: Folder,
+    handle: OwnedFd,
+}
+
+/// An open file of the stage. Clones share the handle.
+#[derive(Clone)]
+pub(crate) struct StageFile {
+    open: Arc<Open>,
+}
+
+struct Open {
+    handle: OwnedFd,
+    _slot: Slot,
+}
+
+impl StageFile {
+    pub(crate) fn read_at(&self, bytes: usize, offset: u64) -> std::io::Result<Vec<u8>> {
+        read_at(&self.open.handle, bytes, offset, self.size()?)
+    }
+
+    pub(super) fn stat(&self) -> Result<Stat, StageError> {
+        Ok(rustix::fs::fstat(&self.open.handle)?)
+    }
+
+    fn size(&self) -> Result<u64, Errno> {
+        let stat = rustix::fs::fstat(&self.open.handle)?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+}
+
+impl Stage {
+    /// A stage that is made below the program's own directory, where one is known.
+    pub(crate) fn below(home: Option<&Path>) -> Self {
+        Self {
+            home: home.map(Path::to_owned),
+            ..Self::default()
+        }
+    }
+
+    /// True where its disk took no more. A guest is told so by a number at best.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    fn noted<T>(&mut self, result: Result<T, StageError>) -> Result<T, StageError> {
+        self.is_full |= matches!(&result, Err(StageError::Io(error)) if room::is_gone(error));
+        result
+    }
+
+    /// Hands the directory over, so that it outlives the store.
+    pub(crate) fn take(&mut self) -> Option<Folder> {
+        self.root.take().map(|root| root.directory)
+    }
+
+    fn root(&mut self) -> Result<&Root, StageError> {
+        if self.root.is_none() {
+            let directory = scratch::folder(self.home.as_deref(), "tool-stage-").map_err(StageError::Io)?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | COMMON;
+            let handle = rustix::fs::openat(CWD, directory.path(), flags, Mode::empty())?;
+            self.root = Some(Root { directory, handle });
+        }
+        self.root.as_ref().ok_or(StageError::Io(Errno::NOENT.into()))
+    }
+
+    fn existing(&self) -> Result<&Root, StageError> {
+        self.root.as_ref().ok_or(StageError::Io(Errno::NOENT.into()))
+    }
+
+    /// Writes all of it, within the quota.
+    pub(crate) fn write(
+        &mut self,
+        file: &StageFile,
+        contents: &[u8],
+        offset: u64,
+        limits: &Limits,
+    ) -> Result<(), StageError> {
+        let written = self.write_all(file, contents, offset, limits);
+        self.noted(written)
+    }
+
+    fn write_all(&mut self, file: &StageFile, contents: &[u8], offset: u64, limits: &Limits) -> Result<(), StageError> {
+        let end = offset.saturating_add(contents.len() as u64);
+        self.grow(end.saturating_sub(file.size()?), limits)?;
+        let mut written = 0;
+        while written < contents.len() {
+            let at = offset + written as u64;
+            match rustix::io::pwrite(&file.open.handle, &contents[written..], at) {
+                Ok(0) => return Err(Errno::NOSPC.into()),
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes at the end.
+    pub(crate) fn append(&mut self, file: &StageFile, contents: &[u8], limits: &Limits) -> Result<(), StageError> {
+        let end = file.size()?;
+        self.write(file, contents, end, limits)
+    }
+
+    pub(super) fn set_size(&mut self, file: &StageFile, size: u64, limits: &Limits) -> Result<(), StageError> {
+        self.grow(size.saturating_sub(file.size()?), limits)?;
+        Ok(rustix::fs::ftruncate(&file.open.handle, size)?)
+    }
+
+    fn grow(&mut self, bytes: u64, limits: &Limits) -> Result<(), StageError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > limits.staged_bytes && defence::on(Defence::StagedBytes) {
+            let limit = format!("{} of proposed files", mebibytes(limits.staged_bytes));
+            return Err(Stop::limit(limit, "stage").into());
+        }
+        Ok(())
+    }
+
+    fn count_entry(&mut self, limits: &Limits) -> Result<(), StageError> {
+        self.entries += 1;
+        if self.entries > limits.staged_entries && defence::on(Defence::StagedEntries) {
+            let limit = format!("{} proposed files and directories", limits.staged_entries);
+            return Err(Stop::limit(limit, "stage").into());
+        }
+        Ok(())
+    }
+
+    /// Opens a file; `path` is normal and not the root.
+    pub(super) fn open(
+        &mut self,
+        path: &str,
+        open_flags: OpenFlags,
+        writes: bool,
+        slot: Slot,
+        limits: &Limits,
+    ) -> Result<StageFile, StageError> {
+        let opened = self.open_file(path, open_flags, writes, slot, limits);
+        self.noted(opened)
+    }
+
+    fn open_file(
+        &mut self,
+        path: &str,
+        open_flags: OpenFlags,
+        writes: bool,
+        slot: Slot,
+        limits: &Limits,
+    ) -> Result<StageFile, StageError> {
+        if path.is_empty() {
+            return Err(Errno::ISDIR.into());
+        }
+        if open_flags.contains(OpenFlags::CREATE) {
+            self.root()?;
+        }
+        let (parent, name) = self.existing()?.parent(path)?;
+        let mut flags = COMMON | if writes { OFlags::RDWR } else { OFlags::RDONLY };
+        flags.set(OFlags::TRUNC, open_flags.contains(OpenFlags::TRUNCATE));
+        let existing = match open_flags.contains(OpenFlags::EXCLUSIVE) {
+            true => Err(Errno::NOENT),
+            false => rustix::fs::openat(&parent, name, flags, Mode::empty()),
+        };
+        let handle = match existing {
+            Err(Errno::NOENT) if open_flags.contains(OpenFlags::CREATE) => {
+                self.count_entry(limits)?;
+                let flags = flags | OFlags::CREATE | OFlags::EXCL;
+                rustix::fs::openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?
+            }
+            existing => existing?,
+        };
+        let open = Arc::new(Open { handle, _slot: slot });
+        Ok(StageFile { open })
+    }
+
+    pub(super) fn create_directory(&mut self, path: &str, limits: &Limits) -> Result<(), StageError> {
+        if path.is_empty() {
+            return Err(Errno::EXIST.into());
+        }
+        let made = self.make_directory(path);
+        self.noted(made)?;
+        self.count_entry(limits)
+    }
+
+    fn make_directory(&mut self, path: &str) -> Result<(), StageError> {
+        self.root()?;
+        let (parent, name) = self.existing()?.parent(path)?;
+        Ok(rustix::fs::mkdirat(&parent, name, Mode::RWXU)?)
+    }
+
+    pub(super) fn is_directory(&mut self, path: &str) -> bool {
+        self.stat(path)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+
+    pub(super) fn check_directory(&mut self, path: &str) -> Result<(), StageError> {
+        let stat = self.stat(path)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Ok(()),
+            _ => Err(Errno::NOTDIR.into()),
+        }
+    }
+
+    pub(super) fn stat(&mut self, path: &str) -> Result<Stat, StageError> {
+        if path.is_empty() {
+            return Ok(rustix::fs::fstat(&self.root()?.handle)?);
+        }
+        let (parent, name) = self.existing()?.parent(path)?;
+        Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    pub(super) fn entries(&mut self, path: &str) -> Result<rustix::fs::Dir, StageError> {
+        let directory = self.root()?.directory(path)?;
+        Ok(rustix::fs::Dir::new(directory)?)
+    }
+
+    pub(super) fn remove(&self, path: &str, flags: AtFlags) -> Result<(), StageError> {
+        let (parent, name) = self.existing()?.parent(path)?;
+        Ok(rustix::fs::unlinkat(&parent, name, flags)?)
+    }
+
+    pub(super) fn rename(&self, old: &str, new: &str) -> Result<(), StageError> {
+        let root = self.existing()?;
+        let ((from, old), (to, new)) = (root.parent(old)?, root.parent(new)?);
+        Ok(rustix::fs::renameat(&from, old, &to, new)?)
+    }
+}
+
+impl Root {
+    /// The directory above a path, opened, and the last name.
+    fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
+        let (parent, name) = split(path);
+        if name.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        Ok((self.directory(parent)?, name))
+    }
+
+    /// Opens a directory, one name after the other, none of which may be a link.
+    fn directory(&self, path: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | COMMON;
+        let mut handle = rustix::fs::openat(&self.handle, ".", flags, Mode::empty())?;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            handle = rustix::fs::openat(handle.as_fd(), name, flags, Mode::empty())?;
+        }
+        Ok(handle)
+    }
+}

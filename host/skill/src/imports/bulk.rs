@@ -1,0 +1,371 @@
+//! `bulk`: the files of a selection, read one after the other and handed over in batches.
+//!
+//! Which file may be read, and how, is the repository's business; this keeps a batch within its bounds, counts what is
+//! read, and notes whose words were. The parts of a call agree on the list.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, Weak};
+
+use super::repository::{Globs, going_on, path_of, refusal, unlisted};
+use crate::CallContext;
+use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use crate::sandbox::{Call, Stop};
+use tool_core::defence::{Defence, bound};
+use tool_repository::bulk::{Names, Read, Wanted};
+use tool_repository::{EntryKind, FileEntry};
+
+/// What opening a file costs, in bytes that could be read and searched in the same time.
+const FILE_COST_BYTES: u64 = 16 * 1024;
+
+/// A selection, and how far it has been read.
+pub(crate) struct Reader {
+    call: Arc<Call>,
+    context: Arc<CallContext>,
+    names: Names,
+    globs: Arc<Globs>,
+    wanted: Wanted,
+    left: Range<usize>,
+}
+
+/// The files of now, the same for every part of the call.
+fn names(call: &Call, context: &CallContext) -> Result<Names, Failure> {
+    // Held while looking: another part that asks now waits for this answer.
+    let mut known = call.names.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(names) = &*known {
+        return Ok(names.clone());
+    }
+    let names = context.repository.names(&call.token).map_err(unlisted)?;
+    call.note_skipped_ignores(&names.list().skipped_ignores);
+    *known = Some(names.clone());
+    Ok(names)
+}
+
+/// The globs of readers: those that a reader of the call has are compiled once, and few are held at a time.
+fn shared(call: &Call, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, Stop> {
+    let mut held = call.globs.lock().unwrap_or_else(PoisonError::into_inner);
+    held.retain(|held| held.strong_count() > 0);
+    let same = held.iter().filter_map(Weak::upgrade).find(|held| held.are(globs));
+    if let Some(same) = same {
+        return Ok(Ok(same));
+    }
+    let max = bound(Defence::Handles, limits::CALL_GLOBS_MAX);
+    if held.len() >= max {
+        return Err(Stop::limit(
+            format!("{max} selections with globs of their own"),
+            "handles",
+        ));
+    }
+    Ok(Globs::new(globs).map(|globs| {
+        let globs = Arc::new(globs);
+        held.push(Arc::downgrade(&globs));
+        globs
+    }))
+}
+
+impl Reader {
+    /// Begins to read.
+    pub(super) fn open(
+        call: &Arc<Call>,
+        context: &Arc<CallContext>,
+        selection: &Selection,
+    ) -> Result<Result<Self, Failure>, Stop> {
+        let globs = match shared(call, &selection.globs)? {
+            Ok(globs) => globs,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        Ok(Self::over(globs, call, context, selection))
+    }
+
+    fn over(
+        globs: Arc<Globs>,
+        call: &Arc<Call>,
+        context: &Arc<CallContext>,
+        selection: &Selection,
+    ) -> Result<Self, Failure> {
+        let names = names(call, context)?;
+        Ok(Self {
+            left: range(call, &names, context, selection)?,
+            globs,
+            wanted: Wanted {
+                bytes_max: selection.file_bytes_max.min(limits::HOST_CALL_BYTES_MAX as u64),
+                text_only: selection.text_only,
+            },
+            call: Arc::clone(call),
+            context: Arc::clone(context),
+            names,
+        })
+    }
+
+    /// The next files.
+    pub(super) fn next(&mut self) -> Result<Batch, Stop> {
+        let mut batch = Batch {
+            files: Vec::new(),
+            paths: String::new(),
+            contents: Vec::with_capacity(limits::BULK_BATCH_BYTES),
+        };
+        while batch.files.len() < limits::BULK_BATCH_FILES_MAX && batch.contents.len() < limits::BULK_BATCH_BYTES {
+            let Some(at) = self.left.next() else { break };
+            self.call.check()?;
+            if !self.globs.select(&self.names.list().files[at].path) {
+                continue;
+            }
+            if !self.add(at, &mut batch) {
+                // There is room for it in a batch of its own.
+                self.left.start = at;
+                break;
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Adds a file; false where the batch is too full for it.
+    fn add(&self, at: usize, batch: &mut Batch) -> bool {
+        let path = &self.names.list().files[at].path;
+        let start = batch.contents.len();
+        let room = limits::HOST_CALL_BYTES_MAX.saturating_sub(start) as u64;
+        let wanted = Wanted {
+            bytes_max: self.wanted.bytes_max.min(room),
+            ..self.wanted
+        };
+        let repository = &self.context.repository;
+        let read = repository.read_listed(&self.names, at, wanted, &mut batch.contents, &self.call.token);
+        if matches!(read, Ok(Read::Large)) && wanted.bytes_max < self.wanted.bytes_max {
+            return false;
+        }
+        let left_out = match read {
+            Ok(Read::Whole) => {
+                self.call.note_place(path, true);
+                if let Some(recorder) = self.call.recorder() {
+                    recorder.read(path);
+                }
+                None
+            }
+            Ok(Read::Large) => Some("large"),
+            Ok(Read::Binary) => Some("binary"),
+            Err(_) => Some("unreadable"),
+        };
+        batch.paths.push_str(path);
+        batch.files.push(File {
+            path_bytes: bytes(path.len()),
+            content_bytes: bytes(batch.contents.len() - start),
+            left_out: left_out.map(str::to_owned),
+        });
+        true
+    }
+}
+
+/// A length that a bound keeps small.
+fn bytes(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// Where the selection lies in the list, globs aside.
+fn range(call: &Call, names: &Names, context: &CallContext, selection: &Selection) -> Result<Range<usize>, Failure> {
+    let list = names.list();
+    let under = path_of(&selection.under)?;
+    // A path that nothing lies beneath is a file, is empty, or is to be explained.
+    let opened = context
+        .repository
+        .open_within(&under, &call.token)
+        .map_err(|error| refusal(&error))?;
+    let range = match opened.kind {
+        EntryKind::Directory => list.range_beneath(&opened.path),
+        _ => list.index_of(&opened.path).map_or(0..0, |at| at..at + 1),
+    };
+    let bound = |bound: &Option<String>, default| bound.as_deref().map_or(default, |bound| list.at(bound));
+    let start = bound(&selection.start, 0).max(range.start);
+    let end = bound(&selection.end, usize::MAX).min(range.end);
+    Ok(start..end.max(start))
+}
+
+/// Where runs begin that take about equally long, but for the first.
+pub(super) fn divide(
+    call: &Call,
+    context: &CallContext,
+    selection: &Selection,
+    parts: u32,
+) -> Result<Vec<String>, Failure> {
+    let names = names(call, context)?;
+    let globs = Globs::new(&selection.globs)?;
+    let files = &names.list().files[range(call, &names, context, selection)?];
+    let cost = |file: &FileEntry| match file.size > selection.file_bytes_max {
+        true => 0,
+        false => file.size + FILE_COST_BYTES,
+    };
+    let mut selected: Vec<(&FileEntry, u64)> = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        going_on(call, at)?;
+        if globs.select(&file.path) {
+            selected.push((file, cost(file)));
+        }
+    }
+    let total: u64 = selected.iter().map(|(_, cost)| cost).sum();
+    let parts = u64::from(parts).min(total / limits::BULK_RUN_BYTES_MIN).max(1);
+    let mut starts = Vec::new();
+    let mut spent = 0;
+    for (file, cost) in selected {
+        let made = starts.len() as u64 + 1;
+        if made < parts && spent >= total / parts * made {
+            starts.push(file.path.clone());
+        }
+        spent += cost;
+    }
+    Ok(starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::Limits;
+    use crate::bindings::tool::skill::repository::Query;
+    use crate::imports::git::testing::{Answer, context};
+    use crate::imports::repository::list;
+
+    fn selection() -> Selection {
+        Selection {
+            under: String::new(),
+            globs: Vec::new(),
+            start: None,
+            end: None,
+            file_bytes_max: 1024 * 1024,
+            text_only: true,
+        }
+    }
+
+    /// Paths of all batches, and the bytes of each batch.
+    fn read(context: &Arc<CallContext>, selection: &Selection) -> (Vec<String>, Vec<usize>) {
+        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let opened = Reader::open(&call, context, selection).expect("nothing ends it");
+        let mut reader = opened.expect("it opens");
+        let (mut paths, mut bytes) = (Vec::new(), Vec::new());
+        loop {
+            let batch = reader.next().expect("nothing ends it");
+            if batch.files.is_empty() {
+                return (paths, bytes);
+            }
+            let mut rest = batch.paths.as_str();
+            for file in &batch.files {
+                let path;
+                (path, rest) = rest.split_at(file.path_bytes as usize);
+                paths.push(path.to_owned());
+            }
+            let told: usize = batch.files.iter().map(|file| file.content_bytes as usize).sum();
+            assert_eq!((rest, told), ("", batch.contents.len()));
+            bytes.push(told);
+        }
+    }
+
+    #[test]
+    fn runs_are_the_whole_and_batches_are_bounded() {
+        let folder = tempfile::tempdir().expect("there is room");
+        for number in 0..1_200 {
+            let size = if number == 7 { 900_000 } else { number % 3_000 };
+            let place = folder.path().join(format!("f{number:04}"));
+            std::fs::write(place, vec![b'x'; size]).expect("files can be written");
+        }
+        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let (whole, bytes) = read(&context, &selection());
+        assert_eq!(whole.len(), 1_200);
+        assert!(
+            bytes.iter().all(|&bytes| bytes < limits::BULK_BATCH_BYTES + 900_001),
+            "{bytes:?}"
+        );
+        assert!(bytes.len() >= 1_200 / limits::BULK_BATCH_FILES_MAX, "{bytes:?}");
+        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let starts = divide(&call, &context, &selection(), 4).expect("it is divided");
+        assert_eq!(starts.len(), 3);
+        let bounds = std::iter::once(None).chain(starts.into_iter().map(Some)).chain([None]);
+        let bounds: Vec<Option<String>> = bounds.collect();
+        let mut joined = Vec::new();
+        for run in bounds.windows(2) {
+            let (paths, _) = read(
+                &context,
+                &Selection {
+                    start: run[0].clone(),
+                    end: run[1].clone(),
+                    ..selection()
+                },
+            );
+            assert!(paths.len() > 100, "{} files in {run:?}", paths.len());
+            joined.extend(paths);
+        }
+        assert_eq!(joined, whole);
+    }
+
+    #[test]
+    fn looking_for_what_globs_select_ends_with_the_call() {
+        let folder = tempfile::tempdir().expect("there is room");
+        for number in 0..600 {
+            std::fs::write(folder.path().join(format!("f{number}")), "x").expect("files can be written");
+        }
+        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let query = Query {
+            under: String::new(),
+            recursive: true,
+            globs: vec!["none".to_owned()],
+            after: None,
+        };
+        assert!(divide(&call, &context, &selection(), 8).is_ok() && list(&call, &context, &query).is_ok());
+        // Both lists are known by now, so that only the passes over them can ask.
+        call.token.cancel();
+        let divided = divide(&call, &context, &selection(), 8);
+        assert_eq!(divided.err().map(|failure| failure.code).as_deref(), Some("limit"));
+        let listed = list(&call, &context, &query);
+        assert_eq!(listed.err().map(|failure| failure.code).as_deref(), Some("limit"));
+    }
+
+    #[test]
+    fn readers_of_a_call_share_their_globs_and_hold_few() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let open = |number: usize| {
+            let globs = vec![format!("*.{number}")];
+            let opened = Reader::open(&call, &context, &Selection { globs, ..selection() });
+            opened.map(|opened| opened.expect("the globs are valid"))
+        };
+        let mut readers: Vec<Reader> = (0..limits::CALL_GLOBS_MAX)
+            .map(|number| open(number).expect("there is room"))
+            .collect();
+        readers.push(open(0).expect("it has the globs of another one"));
+        let limit = "8 selections with globs of their own";
+        assert_eq!(open(99).err(), Some(Stop::limit(limit, "handles")));
+        readers.truncate(1);
+        assert!(open(99).is_ok(), "what a reader held goes with it");
+    }
+
+    #[test]
+    fn little_is_not_divided_and_what_is_not_there_is_refused() {
+        let folder = tempfile::tempdir().expect("there is room");
+        std::fs::write(folder.path().join("a.py"), "x").expect("files can be written");
+        std::fs::write(folder.path().join("b.rs"), "x").expect("files can be written");
+        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        assert_eq!(divide(&call, &context, &selection(), 8).ok(), Some(Vec::new()));
+        let enough = "x".repeat(limits::BULK_RUN_BYTES_MIN as usize * 2);
+        std::fs::write(folder.path().join("c.txt"), &enough).expect("files can be written");
+        std::fs::write(folder.path().join("d.txt"), &enough).expect("files can be written");
+        let many = self::context(folder.path(), &[], Answer::new(false));
+        let all = Selection {
+            file_bytes_max: u64::MAX,
+            ..selection()
+        };
+        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let runs = divide(&call, &Arc::new(many), &all, 8).ok();
+        assert_eq!(runs, Some(vec!["d.txt".to_owned()]));
+        let globs = vec!["*.rs".to_owned()];
+        let (paths, _) = read(&context, &Selection { globs, ..selection() });
+        assert_eq!(paths, ["b.rs"]);
+        let under = "b.rs".to_owned();
+        let (paths, _) = read(&context, &Selection { under, ..selection() });
+        assert_eq!(paths, ["b.rs"]);
+        let under = "none".to_owned();
+        let failure = divide(&call, &context, &Selection { under, ..selection() }, 8);
+        assert_eq!(failure.err().map(|failure| failure.code).as_deref(), Some("not-found"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Asking the user, where the policy says so, once it is known what exactly would happen.
+
+use super::failure::hinted;
+use crate::bindings::tool::skill::types::Failure;
+use crate::policy::Decision;
+use crate::{CallContext, Question};
+use tool_core::api::Effect;
+use tool_core::text::clean_line;
+
+/// How the message of a failure begins that a user's no is the cause of.
+pub const DISAGREED: &str = "The user did not agree to ";
+
+/// Refuses at once what the policy denies, before any work is done for it.
+pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
+    match context.decide(effect) {
+        Decision::Allow | Decision::Ask => Ok(()),
+        Decision::Deny => Err(super::denied(context.denial(effect))),
+    }
+}
+
+/// Goes on where the policy allows the effect or the user says yes to exactly this.
+pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure> {
+    not_denied(context, question.effect)?;
+    match context.decide(question.effect) {
+        Decision::Allow => Ok(()),
+        Decision::Ask | Decision::Deny => ask(context, question),
+    }
+}
+
+/// The same where nobody could know of this who allowed the effect beforehand: only a yes to exactly this counts, and
+/// where nobody can be asked it is the refusal.
+pub(super) fn obtain_afresh(
+    context: &CallContext,
+    question: &Question,
+    refusal: impl FnOnce() -> Failure,
+) -> Result<(), Failure> {
+    not_denied(context, question.effect)?;
+    match context.approver.can_ask() {
+        true => ask(context, question),
+        false => Err(refusal()),
+    }
+}
+
+fn ask(context: &CallContext, question: &Question) -> Result<(), Failure> {
+    if context.approver.ask(&with_taint(context, question), &context.cancel) {
+        return Ok(());
+    }
+    Err(not_asked(context).unwrap_or_else(|| {
+        hinted(
+            "denied",
+            format!("{DISAGREED}`{}`", question.effect),
+            "do not ask again for the same",
+        )
+    }))
+}
+
+/// What to say where nobody was asked because too many questions are open; nothing where somebody said no.
+pub(super) fn not_asked(context: &CallContext) -> Option<Failure> {
+    context.approver.is_crowded().then(|| {
+        hinted(
+            "unavailable",
+            "too many other calls wait for an answer of the user; this one was not asked about".to_owned(),
+            "let the user answer one of them, and call again",
+        )
+    })
+}
+
+/// The question with what the user should know of the conversation that led to it.
+fn with_taint(context: &CallContext, question: &Question) -> Question {
+    let mut question = question.clone();
+    if let Some(because) = context.conversation.taint.because() {
+        question.title.push_str(&format!(" [tainted: {because}]"));
+    }
+    // Names of files are in both.
+    question.title = clean_line(&question.title);
+    question
+}

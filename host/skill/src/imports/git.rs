@@ -1,0 +1,339 @@
+//! The engine's side of git: which git directory is used, and a helper that reads it.
+//!
+//! libgit2 parses packs, objects, indices and configurations that an enemy may have written, in C. It does that in a
+//! confined process (`process::confine`), for one diff or one commit, which may read the git directory, what that
+//! borrows from, the work tree and the user's own git configuration, and may write nothing but a folder of objects that
+//! did not exist before. Everything that follows from what it says happens here: hidden names are left out, files of the
+//! work tree are read through the guard, contents are judged, questions are asked, and branches and index are moved.
+//!
+//! libgit2 runs no hook, no external diff, no textconv, no fsmonitor and no `filter.*` driver: it has no code for the
+//! first four, and of filters only its own two (line ends, `$Id$`). `GIT_*` of the daemon's environment does not reach
+//! it. Where there is no helper, a thread of this process stands in for it, on the same terms but for the walls.
+
+pub(super) mod content;
+pub(super) mod layout;
+pub(super) mod lock;
+pub(super) mod patch;
+pub(super) mod publish;
+pub(super) mod recover;
+pub(super) mod talk;
+pub(super) mod worker;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use self::layout::Layout;
+use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
+use super::consent;
+use super::failure::{cancelled, failure, hinted};
+use crate::bindings::tool::skill::types::Failure;
+use crate::call::CODES;
+use crate::helper::Task;
+use crate::limits;
+use crate::{CallContext, Question};
+use tool_core::api::Effect;
+use tool_core::text::clean;
+use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
+
+/// A helper that has the repository open.
+pub(super) struct Git {
+    helper: Helper,
+    until: Until,
+    pub(super) layout: Layout,
+    /// Absent where a thread does the work, which keeps it for as long as it lives.
+    _counted: Option<Counted>,
+}
+
+impl Git {
+    /// Opens the git repository whose work tree is the session's root or holds it. With a `scratch` folder objects can
+    /// be made in it.
+    pub(super) fn open(context: &CallContext, scratch: Option<&Path>) -> Result<Self, Failure> {
+        let layout = layout_of(context)?;
+        let counted = Counted::new(&OPERATIONS)?;
+        let until = Until::within(longest(), &context.cancel);
+        let task = task(context, &layout, scratch);
+        if let Err(why) = confine::has_helper() {
+            require(context, why)?;
+            let work = move |connection| {
+                let _counted = counted;
+                worker::serve(connection, &task);
+            };
+            let helper = Helper::on_thread(work).map_err(explain)?;
+            return Ok(Self {
+                helper,
+                until,
+                layout,
+                _counted: None,
+            });
+        }
+        let helper = Helper::start(&walls(&layout, scratch), &Task::Git(task), &until).map_err(explain)?;
+        if let Some(why) = helper.confinement().missing() {
+            require(context, &why)?;
+        }
+        Ok(Self {
+            helper,
+            until,
+            layout,
+            _counted: Some(counted),
+        })
+    }
+
+    /// Asks for something with bytes on either side.
+    pub(super) fn exchange(
+        &mut self,
+        request: &Request,
+        body: &[u8],
+        body_bytes_max: usize,
+    ) -> Result<(Answer, Vec<u8>), Failure> {
+        let answer = self.helper.ask(request, body, body_bytes_max, &self.until);
+        match answer.map_err(explain)? {
+            (Answer::Failed { code, message, hint }, _) => Err(told(&code, &message, hint.as_deref())),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Asks for something without bytes.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
+        Ok(self.exchange(request, &[], 0)?.0)
+    }
+
+    /// Asks for something that has no answer but that it was done.
+    pub(super) fn tell(&mut self, request: &Request) -> Result<(), Failure> {
+        match self.ask(request)? {
+            Answer::Done => Ok(()),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// The name of the current branch, born or not; absent on a detached head.
+    pub(super) fn branch(&mut self) -> Result<Option<String>, Failure> {
+        match self.ask(&Request::Branch)? {
+            Answer::Branch(name) => Ok(name.map(|name| clean(&name).into_owned())),
+            _ => Err(nonsense()),
+        }
+    }
+
+    pub(super) fn attributes(&mut self, path: &str) -> Result<Attributes, Failure> {
+        let path = path.to_owned();
+        match self.ask(&Request::Attributes { path })? {
+            Answer::Attributes(mut attributes) => {
+                attributes.external_filter = attributes.external_filter.map(|filter| shown(&filter));
+                Ok(attributes)
+            }
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// A stored content; nothing where it is larger than `bytes_max`.
+    pub(super) fn blob(&mut self, id: &Id, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let id = id.clone();
+        let room = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        match self.exchange(&Request::Blob { id, bytes_max }, &[], room)? {
+            (Answer::Blob, content) => Ok(Some(content)),
+            (Answer::TooLarge, _) => Ok(None),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// Compares; the number of changes, as it is said.
+    pub(super) fn count(&mut self, request: &Request) -> Result<usize, Failure> {
+        match self.ask(request)? {
+            Answer::Counted(count) => Ok(count.min(limits::GIT_DELTAS_MAX)),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// A page of what was compared last.
+    pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<Delta>, Failure> {
+        match self.ask(&Request::Deltas { from })? {
+            Answer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= limits::GIT_PAGE => Ok(deltas),
+            _ => Err(nonsense()),
+        }
+    }
+}
+
+/// Where git's data is, once nothing of it is strange to the user.
+pub(super) fn layout_of(context: &CallContext) -> Result<Layout, Failure> {
+    let layout = Layout::find(context.repository.root())?;
+    admit(context, &layout)?;
+    Ok(layout)
+}
+
+/// A path of a helper's answer, where it is one in its one form. No other is looked at.
+pub(super) fn plain(path: &str) -> Option<&str> {
+    let normal = tool_repository::normalise(path).ok()?;
+    (normal == path && !path.is_empty()).then_some(path)
+}
+
+/// True where the user has to be asked before git is used here, which takes as long as it takes.
+pub(super) fn must_ask(context: &CallContext) -> bool {
+    Layout::find(context.repository.root()).is_ok_and(|layout| !strange(context, &layout).is_empty())
+}
+
+/// Places outside the work tree that nobody has agreed to yet.
+fn strange(context: &CallContext, layout: &Layout) -> BTreeSet<PathBuf> {
+    let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    layout.elsewhere().difference(&files.git_elsewhere).cloned().collect()
+}
+
+/// Asks once for the places outside the work tree.
+fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
+    let strange = strange(context, layout);
+    if strange.is_empty() {
+        return Ok(());
+    }
+    let list = strange
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>();
+    let denied = |why: &str| {
+        hinted(
+            "denied",
+            format!(
+                "git's data of this work tree lies outside of it, in `{}`, and {why}.",
+                list.join("`, `")
+            ),
+            "the user can answer on a terminal, or work in a clone that has its own git directory",
+        )
+    };
+    if !context.approver.can_ask() {
+        return Err(denied("nobody can be asked whether to use it"));
+    }
+    let question = Question {
+        effect: Effect::ReadGit,
+        title: "Use git data outside of the repository".to_owned(),
+        detail: format!(
+            "The work tree {} keeps its git data elsewhere. Reading it shows what is stored there:\n\n{}\n",
+            layout.top.display(),
+            list.join("\n")
+        ),
+    };
+    if !context.approver.ask(&question, &context.cancel) {
+        let refused = consent::not_asked(context);
+        return Err(refused.unwrap_or_else(|| denied("the user did not agree to use it")));
+    }
+    let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    files.git_elsewhere.extend(strange);
+    Ok(())
+}
+
+/// An error where the user insists on a sandbox and there is less.
+fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
+    match context.policy.requires_sandbox() {
+        false => Ok(()),
+        true => Err(hinted(
+            "unavailable",
+            format!("A full sandbox is required, and git cannot be confined here: {why}."),
+            "the user can leave out `--require-sandbox`, and `require_sandbox` in the configuration",
+        )),
+    }
+}
+
+fn task(context: &CallContext, layout: &Layout, scratch: Option<&Path>) -> GitTask {
+    let variable = |name: &str| context.environment.get(name).map(PathBuf::from);
+    GitTask {
+        root: context.repository.root().to_owned(),
+        top: layout.top.clone(),
+        is_directory: layout.is_directory,
+        scratch: scratch.map(Path::to_owned),
+        home: variable("HOME").or_else(std::env::home_dir),
+        config_home: variable("XDG_CONFIG_HOME"),
+    }
+}
+
+fn walls(layout: &Layout, scratch: Option<&Path>) -> Walls {
+    Walls {
+        read: layout.readable(),
+        write: scratch.into_iter().map(Path::to_owned).collect(),
+        memory_bytes: limits::GIT_MEMORY_BYTES_MAX,
+        address_bytes: limits::GIT_ADDRESS_BYTES_MAX,
+        cpu_seconds: limits::GIT_SECONDS_MAX,
+        file_bytes: scratch.map_or(0, |_| limits::GIT_FILE_BYTES_MAX),
+    }
+}
+
+/// Operations at work, given up or not.
+static OPERATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts an operation for as long as it lives.
+struct Counted(&'static AtomicUsize);
+
+impl Counted {
+    fn new(operations: &'static AtomicUsize) -> Result<Self, Failure> {
+        if operations.fetch_add(1, Ordering::AcqRel) >= limits::GIT_OPERATIONS_MAX {
+            operations.fetch_sub(1, Ordering::AcqRel);
+            return Err(failure("unavailable", "Too many git operations are under way or hang."));
+        }
+        Ok(Self(operations))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The time of one question to git.
+fn longest() -> Duration {
+    limits::seconds(limits::GIT_SECONDS_MAX)
+}
+
+/// What became of the helper, for the model.
+fn explain(error: HelperError) -> Failure {
+    let seconds = limits::GIT_SECONDS_MAX;
+    match error {
+        HelperError::Cancelled => cancelled(),
+        HelperError::TooLate => failure(
+            "limit",
+            format!("git took longer than {seconds} seconds and was given up."),
+        ),
+        HelperError::Bound(what) => failure("limit", format!("git took more {what} than it may and was ended.")),
+        HelperError::Ended(how) => hinted(
+            "failed",
+            format!("The process that reads the git repository {how}."),
+            "the repository may be damaged: the user can look with `git fsck`",
+        ),
+        HelperError::Nonsense(_) => nonsense(),
+        other => failure("unavailable", format!("git cannot be used: {}.", chain(&other))),
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
+/// The helper said what it cannot say unless something is wrong with it.
+pub(super) fn nonsense() -> Failure {
+    failure(
+        "failed",
+        "The process that reads the git repository gave an answer that makes no sense.",
+    )
+}
+
+/// A failure in the helper's words, of which only short, plain ones are passed on.
+fn told(code: &str, message: &str, hint: Option<&str>) -> Failure {
+    let code = CODES.into_iter().find(|known| *known == code).unwrap_or("failed");
+    Failure {
+        code: code.to_owned(),
+        message: shown(message),
+        hint: hint.map(shown),
+    }
+}
+
+fn shown(text: &str) -> String {
+    let end = text.floor_char_boundary(limits::GIT_MESSAGE_SHOWN_BYTES_MAX);
+    clean(&text[..end]).into_owned()
+}
+
+#[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The contents that a change is made of, from git's objects and from the work tree.
+//!
+//! Files of the work tree are read through the repository's own guarded opening, never by libgit2: it would follow
+//! whatever lies there at that moment, and map it into memory, where a truncation kills the daemon.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use super::Git;
+use super::talk::{Id, LineEnds};
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use tool_repository::{OpenError, Repository, path};
+
+/// What a side of a change turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::imports) enum Content {
+    /// Nothing is there.
+    Absent,
+    /// Its bytes, with line ends as git stores them.
+    Bytes(Vec<u8>),
+    /// Not to be shown.
+    Hidden,
+    /// More than anybody reads.
+    TooLarge,
+}
+
+/// A file of the work tree, looked at without following links.
+#[derive(Debug)]
+pub(in crate::imports) enum Entry {
+    /// Nothing, or a directory, or something that git does not track.
+    Absent,
+    /// A regular file, opened and judged.
+    File(std::fs::File, Stat),
+    /// A symbolic link with its target.
+    Link(Vec<u8>, Stat),
+}
+
+/// Looks at a path of the work tree. Links on the way to it make it absent: git does not look behind them.
+pub(in crate::imports) fn entry(
+    repository: &Repository,
+    path: &str,
+    cancel: &CancellationToken,
+) -> Result<Entry, OpenError> {
+    let (parent, name) = path::split(path);
+    let directory = match repository.handle().open_directory(parent) {
+        Ok(directory) => directory,
+        Err(errno) => return absent(path, errno),
+    };
+    let stat = match rustix::fs::statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(errno) => return absent(path, errno),
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => match rustix::fs::readlinkat(directory.as_fd(), name, Vec::new()) {
+            Ok(target) => Ok(Entry::Link(target.into_bytes(), stat)),
+            Err(_) => Ok(Entry::Absent),
+        },
+        FileType::RegularFile => {
+            let opened = repository.open_within(path, cancel)?;
+            if opened.path != path {
+                return Ok(Entry::Absent);
+            }
+            let stat = rustix::fs::fstat(&opened.handle).map_err(|errno| OpenError::Io {
+                path: path.to_owned(),
+                source: errno.into(),
+            })?;
+            Ok(Entry::File(opened.handle.into(), stat))
+        }
+        _ => Ok(Entry::Absent),
+    }
+}
+
+/// Nothing is there, or only behind a link. What could not be looked at is not taken for deleted.
+fn absent(path: &str, errno: Errno) -> Result<Entry, OpenError> {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Ok(Entry::Absent),
+        errno => Err(OpenError::Io {
+            path: path.to_owned(),
+            source: errno.into(),
+        }),
+    }
+}
+
+/// The content of a file of the work tree as git would store it beside `stored`.
+pub(in crate::imports) fn of_work_tree(
+    repository: &Repository,
+    path: &str,
+    line_ends: LineEnds,
+    stored: &[u8],
+    cancel: &CancellationToken,
+) -> Content {
+    let file = match entry(repository, path, cancel) {
+        Ok(Entry::Absent) => return Content::Absent,
+        Ok(Entry::Link(target, _)) => return Content::Bytes(target),
+        Ok(Entry::File(file, _)) => file,
+        Err(_) => return Content::Hidden,
+    };
+    let has_returns = || stored.windows(2).any(|pair| pair == b"\r\n");
+    let mut bytes = Vec::new();
+    match file.take(limits::FILE_READ_BYTES_MAX + 1).read_to_end(&mut bytes) {
+        Err(_) => Content::Hidden,
+        Ok(_) if bytes.len() as u64 > limits::FILE_READ_BYTES_MAX => Content::TooLarge,
+        Ok(_) => match line_ends {
+            LineEnds::LineFeedsUnlessStored if has_returns() => Content::Bytes(bytes),
+            LineEnds::AsTheyAre => Content::Bytes(bytes),
+            LineEnds::LineFeeds | LineEnds::LineFeedsUnlessStored => Content::Bytes(without_carriage_returns(&bytes)),
+        },
+    }
+}
+
+/// A stored content, judged as a file of that path would be.
+pub(in crate::imports) fn of_blob(
+    git: &mut Git,
+    repository: &Repository,
+    path: &str,
+    id: &Id,
+) -> Result<Content, Failure> {
+    Ok(match git.blob(id, limits::FILE_READ_BYTES_MAX)? {
+        None => Content::TooLarge,
+        Some(content) if repository.hidden_content(path, &content).is_some() => Content::Hidden,
+        Some(content) => Content::Bytes(content),
+    })
+}
+
+fn without_carriage_returns(bytes: &[u8]) -> Vec<u8> {
+    let mut result = Vec::with_capacity(bytes.len());
+    for (at, &byte) in bytes.iter().enumerate() {
+        if byte != b'\r' || bytes.get(at + 1) != Some(&b'\n') {
+            result.push(byte);
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that another user owns now, or a daemon without a free handle.
+    #[test]
+    fn what_cannot_be_looked_at_is_not_taken_for_deleted() {
+        for errno in [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV] {
+            assert!(matches!(absent("a", errno), Ok(Entry::Absent)), "{errno}");
+        }
+        for errno in [Errno::ACCESS, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO] {
+            assert!(matches!(absent("a", errno), Err(OpenError::Io { .. })), "{errno}");
+        }
+    }
+}

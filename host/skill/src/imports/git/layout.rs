@@ -1,0 +1,290 @@
+//! Where a work tree's git directory is, found without libgit2: the daemon reads a few short files, a helper the rest.
+//!
+//! A git directory belongs to the tree that it lies in. One that lies elsewhere (a linked worktree's, a submodule's), or
+//! borrows objects from elsewhere, is used only after the user has said yes to exactly these places.
+
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use super::super::failure::hinted;
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+
+/// The places that git's data of one work tree is in, each as it really is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::imports) struct Layout {
+    /// The nearest directory from our root upwards that holds a `.git`.
+    pub(in crate::imports) top: PathBuf,
+    /// True where `.git` is a directory.
+    pub(in crate::imports) is_directory: bool,
+    /// `HEAD` and the index.
+    pub(in crate::imports) git: PathBuf,
+    /// Objects, branches and configuration.
+    pub(in crate::imports) common: PathBuf,
+    /// Directories of objects that it borrows from.
+    pub(in crate::imports) alternates: Vec<PathBuf>,
+}
+
+impl Layout {
+    /// Finds the git directory whose work tree is `root`, a real path, or holds it.
+    pub(super) fn find(root: &Path) -> Result<Self, Failure> {
+        let (top, link, metadata) = nearest(root)?;
+        if !metadata.is_dir() && !metadata.is_file() {
+            return Err(foreign(&link, "it is neither a directory nor a file"));
+        }
+        let (git, common) = match metadata.is_dir() {
+            true => own(&link)?,
+            false => linked(&top, &link)?,
+        };
+        check_plain(&git)?;
+        check_plain(&common)?;
+        check_branch(&git, &common)?;
+        let alternates = alternates(&common.join("objects"))?;
+        Ok(Self {
+            top,
+            is_directory: metadata.is_dir(),
+            git,
+            common,
+            alternates,
+        })
+    }
+
+    /// What of it lies outside the work tree.
+    pub(super) fn elsewhere(&self) -> BTreeSet<PathBuf> {
+        let places = [&self.git, &self.common].into_iter().chain(&self.alternates);
+        places.filter(|place| !place.starts_with(&self.top)).cloned().collect()
+    }
+
+    /// What a helper may read.
+    pub(super) fn readable(&self) -> Vec<PathBuf> {
+        let places = [&self.top, &self.git, &self.common].into_iter();
+        places.chain(&self.alternates).cloned().collect()
+    }
+}
+
+fn nearest(root: &Path) -> Result<(PathBuf, PathBuf, Metadata), Failure> {
+    for directory in root.ancestors() {
+        let path = directory.join(".git");
+        if let Ok(metadata) = path.symlink_metadata() {
+            return Ok((directory.to_owned(), path, metadata));
+        }
+    }
+    Err(not_a_repository())
+}
+
+pub(super) fn not_a_repository() -> Failure {
+    hinted(
+        "unavailable",
+        "This is not a git repository.",
+        "run `git init`, or work without git",
+    )
+}
+
+pub(super) fn foreign(path: &Path, why: &str) -> Failure {
+    hinted(
+        "unavailable",
+        format!("The git directory is not used: `{}`: {why}.", path.display()),
+        "a git directory is used only where it belongs to the repository's own work tree",
+    )
+}
+
+/// A directory must be its own common directory.
+fn own(link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    if link.join("commondir").symlink_metadata().is_ok() {
+        return Err(foreign(link, "it borrows from another repository"));
+    }
+    Ok((link.to_owned(), link.to_owned()))
+}
+
+/// A file must lead to a git directory that leads back.
+fn linked(top: &Path, link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    let line = first_line(link).unwrap_or_default();
+    let target = line.strip_prefix("gitdir:").map(str::trim).unwrap_or_default();
+    if target.is_empty() {
+        return Err(foreign(link, "it does not say where the git directory is"));
+    }
+    let absent = |_| foreign(link, "it leads to nothing");
+    let git = top.join(target).canonicalize().map_err(absent)?;
+    let common = match first_line(&git.join("commondir")) {
+        Some(line) => git.join(line.trim()).canonicalize().map_err(absent)?,
+        None => git.clone(),
+    };
+    if !leads_back(top, &git) {
+        return Err(foreign(&git, "`.git` leads to it, but it does not lead back"));
+    }
+    Ok((git, common))
+}
+
+/// True where a worktree's record or a submodule's configuration names the work tree. What libgit2 makes of it is
+/// compared again in the helper.
+fn leads_back(top: &Path, git: &Path) -> bool {
+    if let Some(line) = first_line(&git.join("gitdir")) {
+        let link = git.join(line.trim());
+        return link.parent().is_some_and(|folder| is_same(folder, top));
+    }
+    let text = read(&git.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|line| {
+        let value = line
+            .split_once('=')
+            .filter(|(key, _)| key.trim().eq_ignore_ascii_case("worktree"));
+        value.is_some_and(|(_, value)| is_same(&git.join(value.trim().trim_matches('"')), top))
+    })
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|real| real == other)
+}
+
+/// The files by which a git directory says what it is must be files: a link could borrow those of another repository.
+fn check_plain(directory: &Path) -> Result<(), Failure> {
+    const FILES: [&str; 11] = [
+        "HEAD",
+        "config",
+        "config.worktree",
+        "commondir",
+        "gitdir",
+        "index",
+        "packed-refs",
+        "shallow",
+        "info/exclude",
+        "info/attributes",
+        "objects/info/alternates",
+    ];
+    for name in FILES {
+        let path = directory.join(name);
+        if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(foreign(&path, "it is not a regular file"));
+        }
+    }
+    for name in ["objects", "refs", "logs", "info"] {
+        let path = directory.join(name);
+        if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {
+            return Err(foreign(&path, "it is not a directory"));
+        }
+    }
+    Ok(())
+}
+
+/// The branch's file must be one, and not a link into another repository.
+fn check_branch(git: &Path, common: &Path) -> Result<(), Failure> {
+    let line = first_line(&git.join("HEAD")).unwrap_or_default();
+    let Some(name) = line.strip_prefix("ref:").map(str::trim) else {
+        return Ok(());
+    };
+    let file = common.join(name);
+    match file.canonicalize() {
+        Ok(real) if !real.starts_with(common) => return Err(foreign(&file, "it leads to another repository")),
+        Ok(real) if !real.is_file() => return Err(foreign(&file, "it is not a regular file")),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Directories of objects that `objects` borrows from, directly and through each other.
+fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut todo = vec![objects.to_owned()];
+    while let Some(folder) = todo.pop() {
+        let list = read(&folder.join("info/alternates"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
+        for line in String::from_utf8_lossy(&list).lines() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            // One that is not there lends nothing.
+            let Ok(real) = folder.join(line).canonicalize() else {
+                continue;
+            };
+            if found.contains(&real) || real == objects {
+                continue;
+            }
+            if found.len() >= limits::GIT_ALTERNATES_MAX {
+                return Err(foreign(objects, "it borrows objects from too many places"));
+            }
+            found.push(real.clone());
+            todo.push(real);
+        }
+    }
+    Ok(found)
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    let text = read(path, limits::GIT_LINE_FILE_BYTES_MAX)?;
+    Some(
+        String::from_utf8_lossy(&text)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+    )
+}
+
+/// Reads a short regular file without following a link or waiting for a FIFO.
+pub(super) fn read(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = open(path)?.take(bytes_max).read_to_end(&mut bytes);
+    read.ok().map(|_| bytes)
+}
+
+/// Opens a regular file without following a link or waiting for a FIFO.
+pub(super) fn open(path: &Path) -> Option<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn list(lines: &str) -> (tempfile::TempDir, Result<Vec<PathBuf>, Failure>) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for number in 0..limits::GIT_ALTERNATES_MAX + 1 {
+            fs::create_dir(folder.path().join(number.to_string())).expect("the folder is writable");
+        }
+        let objects = folder.path().join("objects");
+        fs::create_dir_all(objects.join("info")).expect("the folder is writable");
+        fs::write(objects.join("info/alternates"), lines).expect("the folder is writable");
+        let found = alternates(&objects);
+        (folder, found)
+    }
+
+    #[test]
+    fn places_that_objects_are_borrowed_from_are_few() {
+        let lines = |count: usize| (0..count).map(|number| format!("../{number}\n")).collect::<String>();
+        assert_eq!(
+            list(&lines(limits::GIT_ALTERNATES_MAX)).1.map(|found| found.len()).ok(),
+            Some(limits::GIT_ALTERNATES_MAX)
+        );
+        let refused = list(&lines(limits::GIT_ALTERNATES_MAX + 1))
+            .1
+            .expect_err("they are too many");
+        assert!(refused.message.contains("too many places"), "{}", refused.message);
+    }
+
+    #[test]
+    fn of_short_files_a_bounded_part_is_read() {
+        let bound = usize::try_from(limits::GIT_CONFIG_BYTES_MAX).expect("it is small");
+        let late = format!("#{}\n../0\n", "x".repeat(bound));
+        assert_eq!(
+            list(&late).1.map(|found| found.len()).ok(),
+            Some(0),
+            "it stands beyond what is read"
+        );
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("HEAD");
+        let bound = usize::try_from(limits::GIT_LINE_FILE_BYTES_MAX).expect("it is small");
+        fs::write(&place, "x".repeat(2 * bound)).expect("the folder is writable");
+        assert_eq!(first_line(&place).map(|line| line.len()), Some(bound));
+    }
+}

@@ -1,0 +1,224 @@
+//! Locks of git: files of a name that git takes for a lock on another one, made on directories that were opened without
+//! following links.
+//!
+//! A lock of ours holds one line that no other program writes and that the journal knows before the lock is there, so
+//! that whoever finds it later knows whose it is. What replaces the locked file lies beside it, under a name of its own.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::super::failure::{failure, hinted};
+use crate::bindings::tool::skill::types::Failure;
+use crate::changes::{is_dead, moment, rename_new};
+
+/// A directory that was reached without following a link.
+pub(super) struct Folder(pub(super) OwnedFd);
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Longest file that is read whole here: a lock of ours, or a branch.
+const LINE_BYTES_MAX: u64 = 4096;
+
+impl Folder {
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
+    }
+
+    /// A directory in it, which is made where it is not there.
+    pub(super) fn enter(&self, name: &str) -> io::Result<Self> {
+        match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.find(name)
+    }
+
+    /// A directory in it that is there.
+    pub(super) fn find(&self, name: &str) -> io::Result<Self> {
+        Ok(Self(rustix::fs::openat(&self.0, name, DIRECTORY, Mode::empty())?))
+    }
+
+    /// The directory that a path's last name is in, and that name.
+    pub(super) fn enter_for(self, path: &str) -> io::Result<(Self, &str)> {
+        self.go_for(path, Self::enter)
+    }
+
+    /// The same where it is there.
+    pub(super) fn find_for(self, path: &str) -> io::Result<(Self, &str)> {
+        self.go_for(path, Self::find)
+    }
+
+    fn go_for(self, path: &str, step: fn(&Self, &str) -> io::Result<Self>) -> io::Result<(Self, &str)> {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut here = self;
+        for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
+            here = step(&here, folder)?;
+        }
+        Ok((here, name))
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    pub(super) fn make(&self, name: &str, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode);
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
+    }
+
+    pub(super) fn append(&self, name: &str) -> io::Result<File> {
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
+    }
+
+    /// A short file as text; nothing where it is none.
+    pub(super) fn line(&self, name: &str) -> Option<String> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty()).ok()?);
+        let mut text = String::new();
+        let is_file = file.metadata().ok()?.is_file();
+        (is_file && file.take(LINE_BYTES_MAX).read_to_string(&mut text).is_ok()).then_some(text)
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> bool {
+        rustix::fs::unlinkat(&self.0, name, AtFlags::empty()).is_ok()
+    }
+
+    /// So that names survive as well; where this is not possible, the system does it soon.
+    pub(super) fn keep(&self) {
+        let _ = rustix::fs::fsync(self.0.as_fd());
+    }
+}
+
+/// What belongs to one lock beside its own name, and what is written in it. git takes no file that ends in `.lock` for a
+/// branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names {
+    /// The lock before it has its name.
+    pub(super) early: String,
+    /// What will replace the locked file.
+    pub(super) new: String,
+    /// The line in the lock.
+    pub(super) mark: String,
+}
+
+/// The name of the lock on a file.
+pub(super) fn lock_of(name: &str) -> String {
+    format!("{name}.lock")
+}
+
+/// A lock that is held.
+pub(super) struct Lock {
+    folder: Folder,
+    name: String,
+    names: Names,
+}
+
+impl Lock {
+    pub(super) fn take(folder: Folder, name: &str, names: Names) -> Result<Self, Failure> {
+        let make = || -> io::Result<()> {
+            let mut file = folder.make(&names.early, 0o666)?;
+            moment();
+            file.write_all(names.mark.as_bytes())?;
+            moment();
+            Ok(rename_new(&folder.0, &names.early, &lock_of(name))?)
+        };
+        let made = make();
+        moment();
+        match made {
+            Ok(()) => Ok(Self {
+                folder,
+                name: name.to_owned(),
+                names,
+            }),
+            Err(error) => {
+                folder.remove(&names.early);
+                Err(match error.kind() {
+                    io::ErrorKind::AlreadyExists => locked(name),
+                    _ => failure("failed", format!("git's `{name}` cannot be locked: {error}.")),
+                })
+            }
+        }
+    }
+
+    /// Lays down what will replace the locked file.
+    pub(super) fn lay_out(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        let mut file = self.folder.make(&self.names.new, 0o666)?;
+        moment();
+        write(&mut file)?;
+        file.sync_all()?;
+        self.folder.keep();
+        moment();
+        Ok(())
+    }
+
+    /// Replaces the locked file by it.
+    pub(super) fn place(&mut self) -> io::Result<()> {
+        self.folder.rename(&self.names.new, &self.name)?;
+        self.folder.keep();
+        moment();
+        Ok(())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if !is_dead() {
+            self.folder.remove(&self.names.new);
+            // Whoever finds it there is told what it is.
+            self.folder.remove(&lock_of(&self.name));
+        }
+    }
+}
+
+/// Another program is changing the same.
+pub(in crate::imports) fn locked(name: &str) -> Failure {
+    hinted(
+        "failed",
+        "Another git process holds the repository's lock.",
+        format!("try again; if no git runs, remove `.git/{name}.lock`"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_not_used_is_taken_away_and_one_that_is_there_is_respected() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let here = || Folder::at(folder.path()).expect("it is there");
+        let names = |id: &str| Names {
+            early: format!("{id}.lock"),
+            new: format!("{id}.new.lock"),
+            mark: format!("{id}\n"),
+        };
+        let lock = Lock::take(here(), "index", names("a")).expect("nobody has it");
+        let failure = Lock::take(here(), "index", names("b")).err().expect("somebody has it");
+        assert_eq!(failure.message, "Another git process holds the repository's lock.");
+        assert_eq!(here().line("index.lock").as_deref(), Some("a\n"));
+        drop(lock);
+        let mut lock = Lock::take(here(), "index", names("c")).expect("nobody has it");
+        lock.lay_out(|file| file.write_all(b"new")).expect("it is a file");
+        lock.place().expect("it can be renamed");
+        drop(lock);
+        let names = std::fs::read_dir(folder.path()).expect("it is there").flatten();
+        assert_eq!(names.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["index"]);
+        assert_eq!(here().line("index").as_deref(), Some("new"));
+    }
+}

@@ -1,0 +1,334 @@
+//! Putting a commit in place: new objects, the branch, its log and the index, in git's own way of doing it.
+//!
+//! A helper made the objects and the new index in a scratch folder; nobody but the engine writes to the git directory.
+//! What replaces something lies complete beside it before anything moves, so that a process that dies leaves either the
+//! old state or one that the next start finishes (`recover`). New files are made under names that did not exist, and
+//! nothing that exists is overwritten but by renaming.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::AtFlags;
+use tokio_util::sync::CancellationToken;
+
+use super::super::failure::{cancelled, failure};
+use super::layout::{Layout, open};
+use super::lock::{Folder, Lock};
+use super::recover::{Part, Publishing};
+use super::talk::{Id, Moment};
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use tool_sandbox::scratch;
+
+/// The folder in which a helper makes objects and changes a copy of the index.
+pub(in crate::imports) struct Scratch(scratch::Folder);
+
+impl Scratch {
+    /// A store of objects that borrows from the real one. `home` is the program's own directory.
+    pub(in crate::imports) fn new(layout: &Layout, home: Option<&Path>) -> Result<Self, Failure> {
+        let failed = |error: io::Error| failure("failed", format!("A commit could not be prepared: {error}."));
+        let objects = layout.common.join("objects").to_string_lossy().into_owned();
+        if objects.contains(['\n', '\u{fffd}']) {
+            return Err(failure(
+                "unavailable",
+                "The path of the git directory holds characters that git cannot note.",
+            ));
+        }
+        let folder = scratch::folder(home, "tool-git-").map_err(failed)?;
+        let scratch = Self(folder);
+        scratch.fill(&objects).map_err(failed)?;
+        Ok(scratch)
+    }
+
+    fn fill(&self, objects: &str) -> io::Result<()> {
+        let store = self.store();
+        fs::create_dir_all(store.join("objects/info"))?;
+        fs::create_dir(store.join("refs"))?;
+        fs::write(store.join("HEAD"), "ref: refs/heads/none\n")?;
+        fs::write(
+            store.join("config"),
+            "[core]\n\tbare = true\n\trepositoryformatversion = 0\n",
+        )?;
+        fs::write(store.join("objects/info/alternates"), format!("{objects}\n"))
+    }
+
+    pub(in crate::imports) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn store(&self) -> PathBuf {
+        self.path().join("store")
+    }
+
+    fn index(&self) -> PathBuf {
+        self.path().join("index")
+    }
+}
+
+/// What moves when a commit is made.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::imports) struct Movement<'a> {
+    pub(in crate::imports) from: Option<&'a Id>,
+    pub(in crate::imports) to: &'a Id,
+    /// `Name <address>`, as git logs it.
+    pub(in crate::imports) author: &'a str,
+    pub(in crate::imports) subject: &'a str,
+    pub(in crate::imports) moment: Moment,
+}
+
+/// The branch and the index, locked, with what is to replace them beside them. What is not put in place is removed.
+pub(in crate::imports) struct Publication<'a> {
+    layout: &'a Layout,
+    scratch: &'a Scratch,
+    branch: Option<&'a str>,
+    reference: Lock,
+    index: Lock,
+}
+
+impl<'a> Publication<'a> {
+    /// Takes both locks, and copies the index for the helper. `notes` is what the journal holds of it.
+    pub(in crate::imports) fn begin(
+        layout: &'a Layout,
+        scratch: &'a Scratch,
+        branch: Option<&'a str>,
+        notes: &Publishing,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| failure("failed", format!("The git directory cannot be written to: {error}."));
+        let index = Lock::take(
+            Folder::at(&layout.git).map_err(failed)?,
+            "index",
+            notes.names(Part::Index),
+        )?;
+        let (folder, name) = match branch {
+            None => (Folder::at(&layout.git).map_err(failed)?, "HEAD"),
+            Some(branch) => {
+                check_branch(branch)?;
+                let heads = || {
+                    Folder::at(&layout.common)?
+                        .enter("refs")?
+                        .enter("heads")?
+                        .enter_for(branch)
+                };
+                heads().map_err(failed)?
+            }
+        };
+        let reference = Lock::take(folder, name, notes.names(Part::Reference))?;
+        let publication = Self {
+            layout,
+            scratch,
+            branch,
+            reference,
+            index,
+        };
+        publication.copy_index().map_err(failed)?;
+        Ok(publication)
+    }
+
+    /// The copy keeps the time of the last change: entries that are no older than it may have changed unnoticed.
+    fn copy_index(&self) -> io::Result<()> {
+        let Some(mut real) = open(&self.layout.git.join("index")) else {
+            return Ok(());
+        };
+        let metadata = real.metadata()?;
+        if metadata.len() > limits::GIT_FILE_BYTES_MAX {
+            return Err(io::Error::other("its index is too large"));
+        }
+        let mut copy = File::create(self.scratch.index())?;
+        io::copy(&mut Read::by_ref(&mut real).take(limits::GIT_FILE_BYTES_MAX), &mut copy)?;
+        copy.set_modified(metadata.modified()?)
+    }
+
+    /// Lays the objects, and what branch and index are to become, beside what they replace. Nothing has moved yet, and
+    /// a cancellation ends it.
+    pub(in crate::imports) fn lay_out(
+        &mut self,
+        movement: Movement<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let mut work = || -> io::Result<()> {
+            objects(
+                &self.scratch.store().join("objects"),
+                &self.layout.common,
+                movement.to,
+                cancel,
+            )?;
+            self.reference.lay_out(|file| writeln!(file, "{}", movement.to))?;
+            let made = open(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
+            let mut made = made.take(limits::GIT_FILE_BYTES_MAX);
+            self.index.lay_out(|file| io::copy(&mut made, file).map(drop))
+        };
+        work().map_err(|error| match cancel.is_cancelled() {
+            true => cancelled(),
+            false => failure("failed", format!("The commit could not be put in place: {error}.")),
+        })
+    }
+
+    /// Moves the branch. From then on the commit is made.
+    pub(in crate::imports) fn move_branch(&mut self, movement: Movement<'_>, keeps_logs: bool) -> Result<(), Failure> {
+        let moved = self.reference.place();
+        moved.map_err(|error| failure("failed", format!("The commit could not be put in place: {error}.")))?;
+        if keeps_logs && let Err(error) = self.log(movement) {
+            tracing::warn!(%error, "a commit is not in git's log of the branch");
+        }
+        Ok(())
+    }
+
+    /// What a helper made of the copy becomes the index.
+    pub(in crate::imports) fn replace_index(&mut self) -> io::Result<()> {
+        self.index.place()
+    }
+
+    /// One line for `HEAD` and one for the branch.
+    fn log(&self, movement: Movement<'_>) -> io::Result<()> {
+        let none = "0".repeat(40);
+        let Moment {
+            seconds,
+            offset_minutes,
+        } = movement.moment;
+        let sign = if offset_minutes < 0 { '-' } else { '+' };
+        let (hours, minutes) = (offset_minutes.unsigned_abs() / 60, offset_minutes.unsigned_abs() % 60);
+        let line = format!(
+            "{} {} {} {seconds} {sign}{hours:02}{minutes:02}\tcommit{}: {}\n",
+            movement.from.map_or(none.as_str(), Id::as_str),
+            movement.to,
+            one_line(movement.author),
+            if movement.from.is_none() { " (initial)" } else { "" },
+            one_line(movement.subject),
+        );
+        let own = Folder::at(&self.layout.git)?.enter("logs")?;
+        own.append("HEAD")?.write_all(line.as_bytes())?;
+        if let Some(branch) = self.branch {
+            let heads = Folder::at(&self.layout.common)?
+                .enter("logs")?
+                .enter("refs")?
+                .enter("heads")?;
+            let (folder, name) = heads.enter_for(branch)?;
+            folder.append(name)?.write_all(line.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// A name that git would take for a branch, and nothing that leads elsewhere.
+fn check_branch(branch: &str) -> Result<(), Failure> {
+    let is_part = |part: &str| {
+        let odd = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
+        !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock") && !part.contains(odd)
+    };
+    match branch.len() as u64 <= limits::GIT_LINE_FILE_BYTES_MAX && branch.split('/').all(is_part) {
+        true => Ok(()),
+        false => Err(failure("failed", "The name of the branch is none that git would use.")),
+    }
+}
+
+/// Copies new objects to where git keeps them. One that is there already is left as it is.
+fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) -> io::Result<()> {
+    let to = Folder::at(&common.join("objects"))?;
+    let (mut count, mut bytes) = (0, 0);
+    let mut has_head = false;
+    for folder in fs::read_dir(from)? {
+        let folder = folder?;
+        let Some(two) = folder
+            .file_name()
+            .to_str()
+            .filter(|name| is_hex(name, 2))
+            .map(str::to_owned)
+        else {
+            continue;
+        };
+        let target = to.enter(&two)?;
+        for file in fs::read_dir(folder.path())? {
+            let file = file?;
+            let Some(rest) = file
+                .file_name()
+                .to_str()
+                .filter(|name| is_hex(name, 38))
+                .map(str::to_owned)
+            else {
+                continue;
+            };
+            if cancel.is_cancelled() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            count += 1;
+            bytes += file.metadata()?.len();
+            if is_too_much(count, bytes) {
+                return Err(io::Error::other("it has too many new objects"));
+            }
+            has_head |= head.as_str() == format!("{two}{rest}");
+            if !target.has(&rest) {
+                copy(&file.path(), &target, &rest)?;
+            }
+        }
+    }
+    match has_head {
+        true => Ok(()),
+        false => Err(io::Error::other("the commit itself is missing")),
+    }
+}
+
+/// More objects, or larger ones together, than one commit makes.
+fn is_too_much(count: usize, bytes: u64) -> bool {
+    count > limits::GIT_OBJECTS_MAX || bytes > limits::GIT_OBJECT_BYTES_MAX
+}
+
+fn is_hex(name: &str, length: usize) -> bool {
+    name.len() == length
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+fn copy(from: &Path, folder: &Folder, name: &str) -> io::Result<()> {
+    let made = open(from).ok_or_else(|| io::Error::other("an object is no file"))?;
+    let temporary = format!("tmp_obj_{}", uuid::Uuid::new_v4().simple());
+    let write = || -> io::Result<()> {
+        let mut file = folder.make(&temporary, 0o444)?;
+        io::copy(&mut made.take(limits::GIT_FILE_BYTES_MAX), &mut file)?;
+        file.sync_all()?;
+        folder.rename(&temporary, name)
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(&folder.0, &temporary, AtFlags::empty());
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_named_as_git_would() {
+        for name in ["main", "feature/a-b", "über"] {
+            check_branch(name).expect(name);
+        }
+        for name in ["", "a//b", "../x", "a/../b", ".a", "a.lock", "a b", "a\nb", "/a", "a/"] {
+            check_branch(name).expect_err(name);
+        }
+    }
+
+    #[test]
+    fn new_objects_are_bounded_in_number_and_bytes() {
+        assert!(!is_too_much(limits::GIT_OBJECTS_MAX, limits::GIT_OBJECT_BYTES_MAX));
+        assert!(is_too_much(limits::GIT_OBJECTS_MAX + 1, 0));
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let (from, name) = (folder.path().join("made"), "a".repeat(38));
+        for place in [from.join("aa"), folder.path().join("common/objects")] {
+            fs::create_dir_all(place).expect("folders can be made");
+        }
+        let file = File::create(from.join("aa").join(name)).expect("files can be made");
+        file.set_len(limits::GIT_OBJECT_BYTES_MAX + 1)
+            .expect("a hole takes no space");
+        let head = Id::try_from("a".repeat(40)).expect("it is one");
+        let common = folder.path().join("common");
+        let refused = objects(&from, &common, &head, &CancellationToken::new()).expect_err("it is too large");
+        assert_eq!(refused.to_string(), "it has too many new objects");
+    }
+}

@@ -1,0 +1,108 @@
+//! Finishing what a process left that died while it put a commit in place.
+//!
+//! The journal names the publication before anything of it is in the git directory, and everything of it there has a
+//! name or a line that only this publication has: what is found of it is ours, and nothing else is touched. A commit
+//! whose branch has moved is finished, one whose branch has not is not made.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::lock::{Folder, Names, lock_of};
+use crate::changes::moment;
+
+/// A commit that is being put in place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publishing {
+    /// Unique.
+    pub id: String,
+    /// The git directory of the work tree: `HEAD` and the index.
+    pub git: PathBuf,
+    /// The one that holds the branches.
+    pub common: PathBuf,
+    /// The branch that moves; absent on a detached head.
+    pub branch: Option<String>,
+    /// The commit that it moves to.
+    pub commit: String,
+}
+
+/// What is locked.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    Index,
+    Reference,
+}
+
+impl Publishing {
+    pub(super) fn names(&self, part: Part) -> Names {
+        let part = match part {
+            Part::Index => "index",
+            Part::Reference => "branch",
+        };
+        let own = format!("tool-{}-{part}", self.id);
+        Names {
+            early: format!("{own}.lock"),
+            new: format!("{own}.new.lock"),
+            mark: format!("{own}\n"),
+        }
+    }
+
+    /// Where the reference lies, and its name there.
+    fn reference(&self) -> io::Result<(Folder, &str)> {
+        match &self.branch {
+            None => Ok((Folder::at(&self.git)?, "HEAD")),
+            Some(branch) => Folder::at(&self.common)?.find("refs")?.find("heads")?.find_for(branch),
+        }
+    }
+}
+
+/// Finishes or clears away what is left of a publication. Answers what the user should know, as a sentence and a hint;
+/// nothing where nothing was left. An error where the git directory is out of reach.
+pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<String>)>> {
+    let git = Folder::at(&left.git)?;
+    let names = left.names(Part::Index);
+    let is_ours = git.line(&lock_of("index")).is_some_and(|line| line == names.mark);
+    let was_ready = git.has(&names.new);
+    let has_moved = match left.reference() {
+        Ok((folder, name)) => {
+            let has_moved = folder.line(name).is_some_and(|line| line.trim_end() == left.commit);
+            clear(&folder, name, &left.names(Part::Reference));
+            has_moved
+        }
+        // The branch was never there, or is no more.
+        Err(_) => false,
+    };
+    let is_finished = was_ready && has_moved && is_ours && git.rename(&names.new, "index").is_ok();
+    moment();
+    let had_lock = clear(&git, "index", &names);
+    git.keep();
+    let commit = &left.commit;
+    Ok(match (has_moved, was_ready) {
+        (true, true) if is_finished => Some((format!("The interrupted commit {commit} was finished."), None)),
+        (true, true) => Some((
+            format!(
+                "The commit {commit} was made, but git's index could not be updated: somebody else was at work there."
+            ),
+            Some("`git reset` brings the index in line with it".to_owned()),
+        )),
+        (false, _) if had_lock => Some((
+            "An interrupted commit was not made, and its locks were removed.".to_owned(),
+            None,
+        )),
+        _ => None,
+    })
+}
+
+/// Removes what is ours beside one name. True where its lock was.
+fn clear(folder: &Folder, name: &str, names: &Names) -> bool {
+    for own in [&names.early, &names.new] {
+        folder.remove(own);
+        moment();
+    }
+    let lock = lock_of(name);
+    let is_ours = folder.line(&lock).is_some_and(|line| line == names.mark);
+    let is_removed = is_ours && folder.remove(&lock);
+    moment();
+    is_removed
+}

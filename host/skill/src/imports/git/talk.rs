@@ -1,0 +1,293 @@
+//! What the engine and a helper for git say to each other. Paths are relative to our root; bytes travel beside.
+//!
+//! A helper's words are data of whoever may have taken it over: identifiers parse or the answer is refused, and what
+//! lists, texts and contents may hold is bounded by whoever reads them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What a helper for git works on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitTask {
+    /// The real path of our root.
+    pub(super) root: PathBuf,
+    /// The work tree that is our root or holds it.
+    pub(super) top: PathBuf,
+    /// False for a worktree or a submodule, whose `.git` is a file.
+    pub(super) is_directory: bool,
+    /// Where the objects of a commit are made.
+    pub(super) scratch: Option<PathBuf>,
+    /// The user's home, and the folder of configurations where it is another than usual.
+    pub(super) home: Option<PathBuf>,
+    pub(super) config_home: Option<PathBuf>,
+}
+
+/// The name of an object: 40 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(in crate::imports) struct Id(String);
+
+impl Id {
+    pub(in crate::imports) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        match text.len() == 40 && text.bytes().all(is_hex) {
+            true => Ok(Self(text)),
+            false => Err("no object has such a name"),
+        }
+    }
+}
+
+impl From<Id> for String {
+    fn from(id: Id) -> Self {
+        id.0
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Where the new side of a change lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::imports) enum Area {
+    Index,
+    WorkTree,
+}
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::imports) enum Status {
+    Added,
+    Untracked,
+    Deleted,
+    Renamed,
+    TypeChanged,
+    Conflicted,
+    Modified,
+}
+
+/// One change, as libgit2 sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct Delta {
+    pub(in crate::imports) status: Status,
+    /// Absent where it lies outside our root or is not UTF-8.
+    pub(in crate::imports) path: Option<String>,
+    pub(in crate::imports) old_path: Option<String>,
+    /// The stored contents, where there are any; of a conflict, what the last commit holds.
+    pub(in crate::imports) old: Option<Id>,
+    pub(in crate::imports) new: Option<Id>,
+    pub(in crate::imports) old_mode: u32,
+    pub(in crate::imports) new_mode: u32,
+    /// Missing because the user told git not to have it, or not to look.
+    pub(in crate::imports) left_in_place: bool,
+}
+
+/// How git changes line ends when it stores a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::imports) enum LineEnds {
+    AsTheyAre,
+    LineFeeds,
+    /// To line feeds, unless the stored form has others already.
+    LineFeedsUnlessStored,
+}
+
+/// What the attributes say of a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct Attributes {
+    /// The program that git would put between the work tree and its objects. It is never run here.
+    pub(in crate::imports) external_filter: Option<String>,
+    /// The contents are said not to be text.
+    pub(in crate::imports) binary: bool,
+    pub(in crate::imports) line_ends: LineEnds,
+}
+
+/// The state from which a commit is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct Start {
+    /// The message as git would store it.
+    pub(in crate::imports) message: String,
+    pub(in crate::imports) author: String,
+    /// Its name and address, as they stand in a commit.
+    pub(in crate::imports) parent: Option<Id>,
+    pub(in crate::imports) branch: Option<String>,
+    /// False where the modes of files mean nothing.
+    pub(in crate::imports) trusts_modes: bool,
+    /// False where a plain file stands for a symbolic link.
+    pub(in crate::imports) has_links: bool,
+    /// True where the movements of branches are logged.
+    pub(in crate::imports) keeps_logs: bool,
+}
+
+/// A path that differs from the index or the last commit, and what the last commit holds for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct Candidate {
+    pub(in crate::imports) path: String,
+    pub(in crate::imports) committed: Option<(Id, u32)>,
+}
+
+/// One file of a commit; without contents where it is removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct TreeEntry {
+    pub(in crate::imports) path: String,
+    pub(in crate::imports) new: Option<NewFile>,
+}
+
+/// A stored file, with what the file system said of it when it was read: git's index keeps the lower 32 bits of each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct NewFile {
+    pub(in crate::imports) id: Id,
+    pub(in crate::imports) mode: u32,
+    pub(in crate::imports) changed: (i32, u32),
+    pub(in crate::imports) modified: (i32, u32),
+    pub(in crate::imports) device: u32,
+    pub(in crate::imports) inode: u32,
+    pub(in crate::imports) user: u32,
+    pub(in crate::imports) group: u32,
+    pub(in crate::imports) bytes: u32,
+}
+
+/// When a commit is made: seconds since 1970, and minutes east of Greenwich.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct Moment {
+    pub(in crate::imports) seconds: i64,
+    pub(in crate::imports) offset_minutes: i32,
+}
+
+/// What a helper is asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::imports) enum Request {
+    /// The name of the branch.
+    Branch,
+    /// Compares; `Deltas` then reads what was found.
+    Diff {
+        area: Area,
+        untracked: bool,
+        paths: Vec<String>,
+    },
+    /// Pairs deletions and additions of what was compared last.
+    Renames,
+    Deltas {
+        from: usize,
+    },
+    Attributes {
+        path: String,
+    },
+    /// A stored content.
+    Blob {
+        id: Id,
+        bytes_max: u64,
+    },
+    /// The lines in which the two sides that come beside it differ.
+    Compare {
+        old_bytes: usize,
+        context_lines: u32,
+        bytes_max: usize,
+    },
+    /// The state from which a commit would be made.
+    Begin {
+        message: String,
+    },
+    /// Finds what could be committed; `Candidates` then reads it.
+    Find {
+        paths: Vec<String>,
+    },
+    Candidates {
+        from: usize,
+    },
+    /// Says of a named path that stands for no change whether it is there at all.
+    Explain {
+        path: String,
+    },
+    /// Stores a piece of a file, which comes beside it.
+    Store {
+        path: String,
+        is_last: bool,
+    },
+    /// Stores a link's target.
+    StoreLink,
+    /// Files of the commit; more may follow.
+    Entries {
+        entries: Vec<TreeEntry>,
+    },
+    /// The tree of the last commit with those files changed.
+    Tree,
+    Commit {
+        tree: Id,
+        parent: Option<Id>,
+        message: String,
+        moment: Moment,
+    },
+    /// Makes the copy of the index agree with the commit for those files.
+    Index,
+}
+
+/// What a helper answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::imports) enum Answer {
+    Done,
+    Branch(Option<String>),
+    Counted(usize),
+    Deltas(Vec<Delta>),
+    Attributes(Attributes),
+    /// The content is beside it.
+    Blob,
+    TooLarge,
+    /// The hunks are beside it.
+    Compared {
+        added: u32,
+        removed: u32,
+        left_out: u64,
+    },
+    Started(Start),
+    Candidates(Vec<Candidate>),
+    Stored(Id),
+    Failed {
+        code: String,
+        message: String,
+        hint: Option<String>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_named_by_forty_digits_and_nothing_else() {
+        let digits = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(Id::try_from(digits.to_owned()).expect("it is one").as_str(), digits);
+        for text in [
+            "",
+            "../../../etc/passwd",
+            &digits[1..],
+            &digits.to_uppercase(),
+            &format!("{digits}0"),
+        ] {
+            Id::try_from(text.to_owned()).expect_err(text);
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! The helper's side of git: everything that libgit2 does.
+//!
+//! It answers questions about one repository until the engine hangs up. It judges nothing: what is hidden, what may be
+//! shown and what is committed is decided on the other side. What of a repository libgit2 does not understand as git
+//! does is refused here, before it is opened.
+
+mod commit;
+mod configuration;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use git2::{
+    AttrCheckFlags, AttrValue, DiffDelta, DiffFindOptions, DiffLineType, DiffOptions, ErrorClass, ErrorCode, FileMode,
+    IndexEntryExtendedFlag, IndexEntryFlag, Oid, Patch, Repository, RepositoryOpenFlags,
+};
+
+use self::commit::Making;
+pub(crate) use self::configuration::prepare;
+use super::super::failure::{failure, hinted};
+use super::layout::{foreign, not_a_repository};
+use super::talk::{Answer, Area, Attributes, Delta, GitTask, Id, LineEnds, Request, Status};
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use tool_sandbox::confine::Connection;
+
+/// Answers until nobody asks any more.
+pub(crate) fn serve(mut connection: Connection, task: &GitTask) {
+    match Git::open(task) {
+        Ok(git) => Worker::new(&git).serve(&mut connection),
+        Err(failure) => {
+            if let Ok(Some((_, _))) = connection.receive::<Request>() {
+                // Nobody may be waiting any more.
+                let _ = connection.send(&failed(failure), &[]);
+            }
+        }
+    }
+}
+
+fn failed(failure: Failure) -> Answer {
+    Answer::Failed {
+        code: failure.code,
+        message: failure.message,
+        hint: failure.hint,
+    }
+}
+
+impl Git {
+    /// Opens the git repository of a work tree.
+    fn open(task: &GitTask) -> Result<Self, Failure> {
+        configuration::check_format(&task.top)?;
+        let flags = RepositoryOpenFlags::NO_SEARCH;
+        let repository = Repository::open_ext(&task.top, flags, std::iter::empty::<&OsStr>())
+            .map_err(|error| open_failure(&task.top, &error))?;
+        check_belongs(&repository, task)?;
+        if let Some(scratch) = &task.scratch {
+            commit::divert(&repository, scratch).map_err(|error| git_failure(&error))?;
+        }
+        let inside = task.root.strip_prefix(&task.top).unwrap_or(Path::new(""));
+        let mut prefix = inside.to_string_lossy().into_owned();
+        if !prefix.is_empty() {
+            prefix.push('/');
+        }
+        Ok(Self {
+            repository,
+            prefix,
+            scratch: task.scratch.clone(),
+        })
+    }
+}
+
+/// Checks that libgit2 takes the same directory for the work tree, and that a directory is its own common directory.
+fn check_belongs(repository: &Repository, task: &GitTask) -> Result<(), Failure> {
+    let Some(work_tree) = repository.workdir() else {
+        return Err(not_a_repository());
+    };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let git = real(repository.path());
+    let common = real(repository.commondir());
+    if real(work_tree) != real(&task.top) {
+        return Err(foreign(&git, "its work tree is another directory"));
+    }
+    if task.is_directory && (git != real(&task.top.join(".git")) || common != git) {
+        return Err(foreign(&git, "it borrows from another repository"));
+    }
+    if !task.is_directory && !repository.is_worktree() && !local_work_tree(repository) {
+        return Err(foreign(&git, "`.git` leads to it, but it does not lead back"));
+    }
+    Ok(())
+}
+
+/// True where the repository's own configuration names its work tree, as a submodule's does.
+fn local_work_tree(repository: &Repository) -> bool {
+    let Ok(config) = repository.config() else { return false };
+    let Ok(local) = config.open_level(git2::ConfigLevel::Local) else {
+        return false;
+    };
+    local.get_path("core.worktree").is_ok()
+}
+
+/// An opened git repository, and where in its work tree our root lies.
+struct Git {
+    repository: Repository,
+    /// Our root relative to the work tree, with a trailing `/`; empty where they are the same.
+    prefix: String,
+    /// Where new objects go.
+    scratch: Option<std::path::PathBuf>,
+}
+
+impl Git {
+    /// The path in the work tree for a path of ours; without a trailing `/` for our root itself.
+    fn inside(&self, path: &str) -> String {
+        let path = format!("{}{path}", self.prefix);
+        path.trim_end_matches('/').to_owned()
+    }
+
+    /// Our path for one in the work tree, where it lies beneath our root and is UTF-8.
+    fn ours<'a>(&self, path: &'a [u8]) -> Option<&'a str> {
+        std::str::from_utf8(path).ok()?.strip_prefix(self.prefix.as_str())
+    }
+
+    /// What to hand to libgit2 as literal paths: nothing where everything is meant.
+    fn pathspecs(&self, paths: &[String]) -> Vec<String> {
+        if paths.iter().any(String::is_empty) || paths.is_empty() {
+            return Some(self.inside(""))
+                .filter(|prefix| !prefix.is_empty())
+                .into_iter()
+                .collect();
+        }
+        paths.iter().map(|path| self.inside(path)).collect()
+    }
+
+    /// The name of the current branch, born or not; absent on a detached head.
+    fn branch(&self) -> Option<String> {
+        let head = self.repository.find_reference("HEAD").ok()?;
+        let target = head.symbolic_target_bytes()?;
+        let name = target.strip_prefix(b"refs/heads/")?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// The last commit; absent before the first.
+    fn head(&self) -> Result<Option<git2::Commit<'_>>, Failure> {
+        match self.repository.head() {
+            Ok(head) => Ok(Some(head.peel_to_commit().map_err(|error| git_failure(&error))?)),
+            Err(error) if error.code() == ErrorCode::UnbornBranch => Ok(None),
+            Err(error) => Err(git_failure(&error)),
+        }
+    }
+
+    /// What the last commit holds; absent before the first.
+    fn head_tree(&self) -> Result<Option<git2::Tree<'_>>, Failure> {
+        let tree = self.head()?.map(|commit| commit.tree()).transpose();
+        tree.map_err(|error| git_failure(&error))
+    }
+}
+
+/// Says of what the helper was kept from what it was, where libgit2 says it.
+const KEPT_OUT: &str = "Permission denied";
+
+fn open_failure(top: &Path, error: &git2::Error) -> Failure {
+    match error.code() {
+        ErrorCode::NotFound => not_a_repository(),
+        ErrorCode::Owner => hinted(
+            "unavailable",
+            "The git repository belongs to another user of this machine.",
+            format!(
+                "if you trust it: git config --global --add safe.directory {}",
+                top.display()
+            ),
+        ),
+        _ if error.message().contains(KEPT_OUT) => hinted(
+            "unavailable",
+            format!("The git repository refers to something outside of it: {}.", said(error)),
+            "git data is read only where it belongs to the repository",
+        ),
+        _ => failure(
+            "unavailable",
+            format!("The git repository cannot be opened: {}.", said(error)),
+        ),
+    }
+}
+
+/// An error of libgit2 that no rule of ours foresaw.
+fn git_failure(error: &git2::Error) -> Failure {
+    match (error.code(), error.class()) {
+        (ErrorCode::NotFound, ErrorClass::Odb) => hinted(
+            "failed",
+            format!("git lacks an object that this needs: {}.", said(error)),
+            "in a partial clone the user can fetch it with git; else `git fsck` says what is damaged",
+        ),
+        (_, ErrorClass::NoMemory) => failure("limit", "git took more memory than it may."),
+        _ => failure("failed", format!("git: {}.", said(error))),
+    }
+}
+
+fn said(error: &git2::Error) -> &str {
+    error.message().trim_end_matches('.')
+}
+
+fn id(oid: Oid) -> Result<Id, Failure> {
+    Id::try_from(oid.to_string()).map_err(|reason| failure("failed", reason))
+}
+
+fn oid(id: &Id) -> Result<Oid, Failure> {
+    id.as_str().parse().map_err(|error| git_failure(&error))
+}
+
+/// The repository, and what was found in it last.
+struct Worker<'a> {
+    git: &'a Git,
+    diff: Option<git2::Diff<'a>>,
+    making: Making<'a>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(git: &'a Git) -> Self {
+        Self {
+            git,
+            diff: None,
+            making: Making::new(git),
+        }
+    }
+
+    fn serve(&mut self, connection: &mut Connection) {
+        while let Ok(Some((request, body))) = connection.receive() {
+            let (answer, body) = self
+                .answer(request, &body)
+                .unwrap_or_else(|failure| (failed(failure), Vec::new()));
+            if connection.send(&answer, &body).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request, body: &[u8]) -> Result<(Answer, Vec<u8>), Failure> {
+        let answer = match request {
+            Request::Branch => Answer::Branch(self.git.branch()),
+            Request::Diff { area, untracked, paths } => Answer::Counted(self.compare(area, untracked, &paths)?),
+            Request::Renames => Answer::Counted(self.find_renames()?),
+            Request::Deltas { from } => Answer::Deltas(self.deltas(from)?),
+            Request::Attributes { path } => Answer::Attributes(self.git.attributes(&path)),
+            Request::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
+            Request::Compare {
+                old_bytes,
+                context_lines,
+                bytes_max,
+            } => return compare(body, old_bytes, context_lines, bytes_max),
+            other => self.making.answer(other, body)?,
+        };
+        Ok((answer, Vec::new()))
+    }
+
+    fn compare(&mut self, area: Area, untracked: bool, paths: &[String]) -> Result<usize, Failure> {
+        // Submodules are other repositories; and a path is a path, not a pattern.
+        let mut options = DiffOptions::new();
+        options
+            .ignore_submodules(true)
+            .disable_pathspec_match(true)
+            .include_typechange(true);
+        for path in self.git.pathspecs(paths) {
+            options.pathspec(path);
+        }
+        let repository = &self.git.repository;
+        let index = repository.index().map_err(|error| git_failure(&error))?;
+        let diff = match area {
+            Area::Index => {
+                let head = self.git.head_tree()?;
+                repository.diff_tree_to_index(head.as_ref(), Some(&index), Some(&mut options))
+            }
+            Area::WorkTree => {
+                options.include_untracked(untracked).recurse_untracked_dirs(true);
+                repository.diff_index_to_workdir(Some(&index), Some(&mut options))
+            }
+        };
+        let diff = diff.map_err(|error| git_failure(&error))?;
+        Ok(self.diff.insert(diff).deltas().len())
+    }
+
+    fn find_renames(&mut self) -> Result<usize, Failure> {
+        let Some(diff) = &mut self.diff else {
+            return Err(failure("failed", "Nothing was compared."));
+        };
+        let mut options = DiffFindOptions::new();
+        options.renames(true);
+        diff.find_similar(Some(&mut options))
+            .map_err(|error| git_failure(&error))?;
+        Ok(diff.deltas().len())
+    }
+
+    fn deltas(&self, from: usize) -> Result<Vec<Delta>, Failure> {
+        let Some(diff) = &self.diff else {
+            return Err(failure("failed", "Nothing was compared."));
+        };
+        let index = self.git.repository.index().map_err(|error| git_failure(&error))?;
+        let head = self.git.head_tree()?;
+        let page = (from..from.saturating_add(limits::GIT_PAGE)).map_while(|at| diff.get_delta(at));
+        page.map(|delta| self.git.delta(&delta, &index, head.as_ref()))
+            .collect()
+    }
+
+    fn blob(&self, id: &Id, bytes_max: u64) -> Result<(Answer, Vec<u8>), Failure> {
+        let read = |id: Oid| -> Result<Option<Vec<u8>>, git2::Error> {
+            let (size, _) = self.git.repository.odb()?.read_header(id)?;
+            if size as u64 > bytes_max {
+                return Ok(None);
+            }
+            Ok(Some(self.git.repository.find_blob(id)?.content().to_vec()))
+        };
+        match read(oid(id)?).map_err(|error| git_failure(&error))? {
+            Some(content) if content.len() as u64 <= bytes_max => Ok((Answer::Blob, content)),
+            _ => Ok((Answer::TooLarge, Vec::new())),
+        }
+    }
+}
+
+impl Git {
+    fn delta(
+        &self,
+        delta: &DiffDelta<'_>,
+        index: &git2::Index,
+        head: Option<&git2::Tree<'_>>,
+    ) -> Result<Delta, Failure> {
+        let stored = |file: git2::DiffFile<'_>| match file.id().is_zero() {
+            true => Ok(None),
+            false => id(file.id()).map(Some),
+        };
+        let ours = |file: git2::DiffFile<'_>| file.path_bytes().and_then(|path| self.ours(path)).map(str::to_owned);
+        let is_module = [delta.old_file().mode(), delta.new_file().mode()].contains(&FileMode::Commit);
+        let path = ours(delta.new_file());
+        let status = status(delta.status());
+        let old = match (status, &path) {
+            (Status::Conflicted, Some(path)) => {
+                let entry = head.and_then(|tree| tree.get_path(Path::new(&self.inside(path))).ok());
+                entry.map(|entry| id(entry.id())).transpose()?
+            }
+            _ => stored(delta.old_file())?,
+        };
+        Ok(Delta {
+            status,
+            path: path.filter(|_| !is_module),
+            old_path: ours(delta.old_file()),
+            old,
+            new: stored(delta.new_file())?,
+            old_mode: u32::from(delta.old_file().mode()),
+            new_mode: u32::from(delta.new_file().mode()),
+            left_in_place: left_in_place(index, delta),
+        })
+    }
+
+    fn attributes(&self, path: &str) -> Attributes {
+        let filters = ["filter", "working-tree-encoding"];
+        let external_filter = filters.into_iter().find_map(|name| {
+            let value = self.attribute(path, name)?;
+            Some(format!("{name}={value}"))
+        });
+        let inside = self.inside(path);
+        let flags = AttrCheckFlags::FILE_THEN_INDEX;
+        let diff = self.repository.get_attr_bytes(Path::new(&inside), "diff", flags);
+        Attributes {
+            external_filter,
+            binary: diff.is_ok_and(|value| AttrValue::always_bytes(value) == AttrValue::False),
+            line_ends: self.line_ends(path),
+        }
+    }
+
+    /// The value of an attribute, where it is set to one.
+    fn attribute(&self, path: &str, name: &str) -> Option<String> {
+        let path = self.inside(path);
+        let flags = AttrCheckFlags::FILE_THEN_INDEX;
+        let value = self.repository.get_attr_bytes(Path::new(&path), name, flags).ok()?;
+        match AttrValue::from_bytes(value) {
+            AttrValue::String(value) => Some(value.to_owned()),
+            AttrValue::Bytes(value) => Some(String::from_utf8_lossy(value).into_owned()),
+            AttrValue::True => Some("true".to_owned()),
+            AttrValue::False | AttrValue::Unspecified => None,
+        }
+    }
+
+    /// git leaves a file alone whose stored form has CRLF already, unless `text` or `eol` is set for it.
+    fn line_ends(&self, path: &str) -> LineEnds {
+        let inside = self.inside(path);
+        let flags = AttrCheckFlags::FILE_THEN_INDEX;
+        let text = self.repository.get_attr_bytes(Path::new(&inside), "text", flags);
+        match AttrValue::from_bytes(text.ok().flatten()) {
+            AttrValue::False => LineEnds::AsTheyAre,
+            AttrValue::True => LineEnds::LineFeeds,
+            AttrValue::String("auto") => LineEnds::LineFeedsUnlessStored,
+            _ if self.attribute(path, "eol").is_some() => LineEnds::LineFeeds,
+            _ if self.converts_by_default() => LineEnds::LineFeedsUnlessStored,
+            _ => LineEnds::AsTheyAre,
+        }
+    }
+
+    fn converts_by_default(&self) -> bool {
+        let value = self
+            .repository
+            .config()
+            .and_then(|config| config.get_string("core.autocrlf"));
+        value.is_ok_and(|value| ["true", "input", "yes", "on", "1"].contains(&value.to_lowercase().as_str()))
+    }
+}
+
+/// True for a file that is missing because the user told git not to have it (a sparse checkout) or not to look.
+fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
+    let Some(path) = delta
+        .old_file()
+        .path()
+        .filter(|_| delta.status() == git2::Delta::Deleted)
+    else {
+        return false;
+    };
+    entry(index, path).is_some_and(|entry| not_watched(&entry))
+}
+
+/// What the index says of a path. The binding panics on one that leads elsewhere, which a tree may well hold.
+fn entry(index: &git2::Index, path: &Path) -> Option<git2::IndexEntry> {
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)));
+    is_plain.then(|| index.get_path(path, 0))?
+}
+
+/// True where the index says that the work tree's file does not count.
+fn not_watched(entry: &git2::IndexEntry) -> bool {
+    IndexEntryFlag::from_bits_truncate(entry.flags).is_valid()
+        || IndexEntryExtendedFlag::from_bits_truncate(entry.flags_extended).is_skip_worktree()
+}
+
+fn status(status: git2::Delta) -> Status {
+    match status {
+        git2::Delta::Added | git2::Delta::Copied => Status::Added,
+        git2::Delta::Untracked => Status::Untracked,
+        git2::Delta::Deleted => Status::Deleted,
+        git2::Delta::Renamed => Status::Renamed,
+        git2::Delta::Typechange => Status::TypeChanged,
+        git2::Delta::Conflicted => Status::Conflicted,
+        _ => Status::Modified,
+    }
+}
+
+/// The answer about two texts that come as one, of which the first is so long.
+pub(in crate::imports) fn compare(
+    both: &[u8],
+    old_bytes: usize,
+    context_lines: u32,
+    bytes_max: usize,
+) -> Result<(Answer, Vec<u8>), Failure> {
+    let (old, new) = both.split_at(old_bytes.min(both.len()));
+    lines(old, new, context_lines, bytes_max).map_err(|error| git_failure(&error))
+}
+
+/// The lines in which two texts differ, in hunks, up to a bound in whole lines.
+fn lines(old: &[u8], new: &[u8], context_lines: u32, bytes_max: usize) -> Result<(Answer, Vec<u8>), git2::Error> {
+    let mut options = DiffOptions::new();
+    options
+        .context_lines(context_lines)
+        .force_text(true)
+        .indent_heuristic(true);
+    let mut patch = Patch::from_buffers(old, None, new, None, Some(&mut options))?;
+    let (_, added, removed) = patch.line_stats()?;
+    let mut hunks = Hunks {
+        text: Vec::new(),
+        bytes_max,
+        left_out: 0,
+    };
+    patch.print(&mut |_, _, line| {
+        hunks.line(line.origin_value(), line.content());
+        true
+    })?;
+    let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+    let answer = Answer::Compared {
+        added: count(added),
+        removed: count(removed),
+        left_out: hunks.left_out,
+    };
+    Ok((answer, hunks.text))
+}
+
+struct Hunks {
+    text: Vec<u8>,
+    bytes_max: usize,
+    left_out: u64,
+}
+
+impl Hunks {
+    fn line(&mut self, kind: DiffLineType, content: &[u8]) {
+        let sign: &[u8] = match kind {
+            DiffLineType::Context => b" ",
+            DiffLineType::Addition => b"+",
+            DiffLineType::Deletion => b"-",
+            // These bring their text with them: `@@ … @@` and `\ No newline at end of file`.
+            DiffLineType::HunkHeader
+            | DiffLineType::ContextEOFNL
+            | DiffLineType::AddEOFNL
+            | DiffLineType::DeleteEOFNL => b"",
+            // The header is the engine's; `Binary` cannot come, because the text is forced.
+            DiffLineType::FileHeader | DiffLineType::Binary => return,
+        };
+        if self.left_out > 0 || self.text.len() + sign.len() + content.len() > self.bytes_max {
+            self.left_out += 1;
+            return;
+        }
+        self.text.extend_from_slice(sign);
+        self.text.extend_from_slice(content);
+    }
+}

@@ -1,0 +1,479 @@
+//! The helper's part of a commit: it finds what differs, and makes objects in a folder of its own.
+//!
+//! Nothing of the repository is written here. The objects go to a scratch store that borrows from the real one, and the
+//! index is a copy; the engine puts both in place once the user has agreed, and moves the branch.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use git2::{
+    ErrorCode, FileMode, Index, IndexEntry, IndexTime, Oid, Repository, RepositoryOpenFlags, RepositoryState,
+    Signature, Status, StatusOptions, Time,
+};
+
+use super::super::super::failure::{failure, hinted};
+use super::super::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
+use super::{Git, entry, git_failure, id, not_watched, oid};
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+
+/// Makes new objects go to the scratch store, which the engine has prepared.
+pub(super) fn divert(repository: &Repository, scratch: &Path) -> Result<(), git2::Error> {
+    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
+    let none = std::iter::empty::<&std::ffi::OsStr>();
+    let store = Repository::open_ext(scratch.join("store"), flags, none)?;
+    repository.set_odb(&store.odb()?)
+}
+
+/// A commit under way.
+pub(super) struct Making<'a> {
+    git: &'a Git,
+    candidates: Vec<Candidate>,
+    storing: Option<Storing>,
+    /// The file that is being stored.
+    file: Option<File>,
+    entries: Vec<TreeEntry>,
+}
+
+impl<'a> Making<'a> {
+    pub(super) fn new(git: &'a Git) -> Self {
+        Self {
+            git,
+            candidates: Vec::new(),
+            storing: None,
+            file: None,
+            entries: Vec::new(),
+        }
+    }
+
+    pub(super) fn answer(&mut self, request: Request, body: &[u8]) -> Result<Answer, Failure> {
+        match request {
+            Request::Begin { message } => Ok(Answer::Started(self.begin(&message)?)),
+            Request::Find { paths } => {
+                self.candidates = self.find(&paths)?;
+                Ok(Answer::Counted(self.candidates.len()))
+            }
+            Request::Candidates { from } => {
+                let page = self.candidates.iter().skip(from).take(limits::GIT_PAGE);
+                Ok(Answer::Candidates(page.cloned().collect()))
+            }
+            Request::Explain { path } => self.explain(&path).map(|()| Answer::Done),
+            Request::Store { path, is_last } => self.store(&path, is_last, body),
+            Request::StoreLink => {
+                let stored = self.git.repository.blob(body).map_err(|error| git_failure(&error))?;
+                Ok(Answer::Stored(id(stored)?))
+            }
+            Request::Entries { entries } => {
+                self.entries.extend(entries);
+                Ok(Answer::Done)
+            }
+            Request::Tree => {
+                let tree = self.tree().map_err(|error| git_failure(&error))?;
+                Ok(Answer::Stored(id(tree)?))
+            }
+            Request::Commit {
+                tree,
+                parent,
+                message,
+                moment,
+            } => Ok(Answer::Stored(self.commit(&tree, parent.as_ref(), &message, moment)?)),
+            Request::Index => {
+                self.update_index().map_err(|error| git_failure(&error))?;
+                Ok(Answer::Done)
+            }
+            _ => Err(failure("failed", "This is not a question about a commit.")),
+        }
+    }
+
+    fn begin(&self, message: &str) -> Result<Start, Failure> {
+        self.refuse_special_states()?;
+        let author = self.author(None)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let parent = self.git.head()?.map(|commit| id(commit.id())).transpose()?;
+        let config = self.git.repository.config().map_err(|error| git_failure(&error))?;
+        Ok(Start {
+            message: git2::message_prettify(message, None).map_err(|error| git_failure(&error))?,
+            author: format!("{} <{}>", text(author.name_bytes()), text(author.email_bytes())),
+            parent,
+            branch: self.git.branch(),
+            trusts_modes: config.get_bool("core.filemode").unwrap_or(true),
+            has_links: config.get_bool("core.symlinks").unwrap_or(true),
+            // It may also be the word `always`, which is no less.
+            keeps_logs: config.get_bool("core.logallrefupdates").unwrap_or(true),
+        })
+    }
+
+    /// Git's index goes by what stands for the last commit (`git replace`), and libgit2 by that commit itself.
+    fn refuse_replaced_head(&self) -> Result<(), Failure> {
+        let Some(head) = self.git.head()? else { return Ok(()) };
+        let is_replaced = |id: Oid| {
+            let name = format!("refs/replace/{id}");
+            self.git.repository.find_reference(&name).is_ok()
+        };
+        match is_replaced(head.id()) || is_replaced(head.tree_id()) {
+            true => Err(hinted(
+                "unavailable",
+                "The last commit is replaced by another one (`refs/replace`), which is not understood here.",
+                "the user has to commit with git",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// A commit in the middle of a merge or a rebase means something else than this one would.
+    fn refuse_special_states(&self) -> Result<(), Failure> {
+        let what = match self.git.repository.state() {
+            RepositoryState::Clean => None,
+            RepositoryState::Merge => Some("A merge"),
+            RepositoryState::Revert | RepositoryState::RevertSequence => Some("A revert"),
+            RepositoryState::CherryPick | RepositoryState::CherryPickSequence => Some("A cherry-pick"),
+            RepositoryState::Bisect => Some("A bisection"),
+            RepositoryState::Rebase | RepositoryState::RebaseInteractive | RepositoryState::RebaseMerge => {
+                Some("A rebase")
+            }
+            RepositoryState::ApplyMailbox | RepositoryState::ApplyMailboxOrRebase => {
+                Some("The application of a mailbox")
+            }
+        };
+        let hint = "the user has to finish or abort it with git";
+        if let Some(what) = what {
+            let message = format!("{what} is under way in this repository.");
+            return Err(hinted("failed", message, hint));
+        }
+        let repository = &self.git.repository;
+        let index = repository.index().map_err(|error| git_failure(&error))?;
+        if index.has_conflicts() {
+            let message = "There are unresolved conflicts in this repository.";
+            return Err(hinted("failed", message, hint));
+        }
+        self.refuse_chained_branch()?;
+        self.refuse_replaced_head()?;
+        let config = repository.config().map_err(|error| git_failure(&error))?;
+        Self::refuse_unread_settings(&config)?;
+        match config.get_bool("commit.gpgsign") {
+            Ok(true) => Err(hinted(
+                "failed",
+                "The git configuration wants every commit signed (`commit.gpgsign`), which cannot be done here.",
+                "the user has to commit with git",
+            )),
+            Ok(false) => Ok(()),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
+            Err(error) => Err(git_failure(&error)),
+        }
+    }
+
+    /// A branch that stands for another one would have to be followed by whoever moves it.
+    fn refuse_chained_branch(&self) -> Result<(), Failure> {
+        let Some(branch) = self.git.branch() else {
+            return self.refuse_other_head();
+        };
+        let reference = self.git.repository.find_reference(&format!("refs/heads/{branch}"));
+        match reference.ok().and_then(|reference| reference.kind()) {
+            Some(git2::ReferenceType::Symbolic) => Err(hinted(
+                "failed",
+                format!("The branch `{branch}` stands for another one (a symbolic reference)."),
+                "the user has to commit with git",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// `HEAD` may stand for what is no branch: moving it would be to let go of that.
+    fn refuse_other_head(&self) -> Result<(), Failure> {
+        let head = self.git.repository.find_reference("HEAD").ok();
+        match head.as_ref().and_then(git2::Reference::symbolic_target_bytes) {
+            None => Ok(()),
+            Some(target) => Err(hinted(
+                "failed",
+                format!(
+                    "`HEAD` stands for `{}`, which is no branch.",
+                    String::from_utf8_lossy(target)
+                ),
+                "the user has to commit with git",
+            )),
+        }
+    }
+
+    /// What git would follow and libgit2 does not read: conditions of inclusion, and authors beside the user.
+    fn refuse_unread_settings(config: &git2::Config) -> Result<(), Failure> {
+        let refuse = |what: String| {
+            let message = format!("The git configuration {what}, which is not read here.");
+            Err(hinted("failed", message, "the user has to commit with git"))
+        };
+        let mut inclusions = config
+            .entries(Some("^includeif\\."))
+            .map_err(|error| git_failure(&error))?;
+        while let Some(inclusion) = inclusions.next() {
+            let inclusion = inclusion.map_err(|error| git_failure(&error))?;
+            let name = String::from_utf8_lossy(inclusion.name_bytes()).into_owned();
+            let condition = name.get("includeif.".len()..).unwrap_or_default();
+            if !["gitdir:", "gitdir/i:", "onbranch:"]
+                .iter()
+                .any(|known| condition.starts_with(known))
+            {
+                return refuse(format!("includes a file on the condition `{condition}`"));
+            }
+        }
+        for name in ["author.name", "author.email", "committer.name", "committer.email"] {
+            if config.get_entry(name).is_ok() {
+                return refuse(format!("sets `{name}`"));
+            }
+        }
+        Ok(())
+    }
+
+    fn author(&self, moment: Option<Moment>) -> Result<Signature<'static>, Failure> {
+        let author = self.git.repository.signature().map_err(|error| match error.code() {
+            ErrorCode::NotFound => hinted(
+                "unavailable",
+                "git's configuration names no author: `user.name` or `user.email` is not set.",
+                "the user has to set them: git config user.name \"…\" and git config user.email \"…\"; variables such as \
+                 GIT_AUTHOR_NAME do not count",
+            ),
+            _ => git_failure(&error),
+        })?;
+        let Some(moment) = moment else { return Ok(author) };
+        let plain = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let time = Time::new(moment.seconds, moment.offset_minutes);
+        Signature::new(&plain(author.name_bytes()), &plain(author.email_bytes()), &time)
+            .map_err(|error| git_failure(&error))
+    }
+
+    /// The changed paths that are meant.
+    fn find(&self, paths: &[String]) -> Result<Vec<Candidate>, Failure> {
+        let mut options = StatusOptions::new();
+        options
+            .include_untracked(true)
+            .recurse_untracked_dirs(true)
+            .include_ignored(false)
+            .exclude_submodules(true)
+            .disable_pathspec_match(true);
+        for path in self.git.pathspecs(paths) {
+            options.pathspec(path);
+        }
+        let repository = &self.git.repository;
+        let statuses = repository
+            .statuses(Some(&mut options))
+            .map_err(|error| git_failure(&error))?;
+        let index = repository.index().map_err(|error| git_failure(&error))?;
+        let before = self.git.head_tree()?;
+        let mut candidates = Vec::new();
+        for status in statuses.iter() {
+            let Some(path) = self.git.ours(status.path_bytes()) else {
+                continue;
+            };
+            let missing_on_purpose = || {
+                let entry = entry(&index, Path::new(&self.git.inside(path)));
+                entry.is_some_and(|entry| not_watched(&entry))
+            };
+            let unchanged = status.status().is_empty() || status.status().contains(Status::IGNORED);
+            // A path that ends with `/` is another repository inside this one.
+            let is_other = path.ends_with('/');
+            if unchanged || is_other || (status.status().contains(Status::WT_DELETED) && missing_on_purpose()) {
+                continue;
+            }
+            candidates.push(Candidate {
+                path: path.to_owned(),
+                committed: self.committed(before.as_ref(), path)?,
+            });
+        }
+        Ok(candidates)
+    }
+
+    /// What the last commit holds for a path.
+    fn committed(&self, before: Option<&git2::Tree<'_>>, path: &str) -> Result<Option<(Id, u32)>, Failure> {
+        let inside = self.git.inside(path);
+        let Some(entry) = before.and_then(|tree| tree.get_path(Path::new(&inside)).ok()) else {
+            return Ok(None);
+        };
+        match u32::try_from(entry.filemode()) {
+            Ok(mode) if mode != u32::from(FileMode::Tree) => Ok(Some((id(entry.id())?, mode))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Being unchanged is no mistake; not being there, or being ignored, is.
+    fn explain(&self, path: &str) -> Result<(), Failure> {
+        let repository = &self.git.repository;
+        let index = repository.index().map_err(|error| git_failure(&error))?;
+        let inside = self.git.inside(path);
+        let tracked = entry(&index, Path::new(&inside)).is_some() || index.find_prefix(format!("{inside}/")).is_ok();
+        if tracked {
+            return Ok(());
+        }
+        let exists = repository
+            .workdir()
+            .is_some_and(|top| top.join(&inside).symlink_metadata().is_ok());
+        if !exists {
+            let message = format!("`{path}` does not exist, and git does not know it.");
+            return Err(failure("not-found", message));
+        }
+        if repository.is_path_ignored(Path::new(&inside)).unwrap_or(false) {
+            let message = format!("`{path}` is ignored by git, so it is not committed.");
+            return Err(failure("invalid-arguments", message));
+        }
+        Ok(())
+    }
+
+    /// Takes a piece of a file, and stores the file with the last one.
+    fn store(&mut self, path: &str, is_last: bool, piece: &[u8]) -> Result<Answer, Failure> {
+        let failed = |error: io::Error| failure("failed", format!("`{path}` could not be stored: {error}."));
+        let inside = self.git.inside(path);
+        if self.storing.is_none() {
+            self.storing = Some(Storing::new(self.git).map_err(|error| git_failure(&error))?);
+        }
+        let Some(storing) = &self.storing else {
+            return Err(failure("failed", "Nothing can be stored."));
+        };
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => storing.begin(&inside).map_err(failed)?,
+        };
+        file.write_all(piece).map_err(failed)?;
+        if is_last {
+            drop(file);
+            return Ok(Answer::Stored(id(storing
+                .finish(&inside)
+                .map_err(|error| git_failure(&error))?)?));
+        }
+        self.file = Some(file);
+        Ok(Answer::Done)
+    }
+
+    /// The tree of the commit: the last one with the chosen entries changed. Nothing but objects is written.
+    fn tree(&self) -> Result<Oid, git2::Error> {
+        let mut index = Index::new()?;
+        if let Ok(Some(before)) = self.git.head_tree() {
+            index.read_tree(&before)?;
+        }
+        self.apply(&mut index)?;
+        index.write_tree_to(&self.git.repository)
+    }
+
+    fn apply(&self, index: &mut Index) -> Result<(), git2::Error> {
+        // Removals first: a directory may take the place of a file.
+        for entry in self.entries.iter().filter(|entry| entry.new.is_none()) {
+            index.remove_path(Path::new(&self.git.inside(&entry.path)))?;
+        }
+        for entry in &self.entries {
+            if let Some(new) = &entry.new {
+                index.add(&index_entry(self.git.inside(&entry.path), new)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self, tree: &Id, parent: Option<&Id>, message: &str, moment: Moment) -> Result<Id, Failure> {
+        let repository = &self.git.repository;
+        let author = self.author(Some(moment))?;
+        let tree = repository.find_tree(oid(tree)?).map_err(|error| git_failure(&error))?;
+        let parent = match parent {
+            Some(parent) => Some(
+                repository
+                    .find_commit(oid(parent)?)
+                    .map_err(|error| git_failure(&error))?,
+            ),
+            None => None,
+        };
+        let parents = parent.iter().collect::<Vec<_>>();
+        let made = repository.commit(None, &author, &author, message, &tree, &parents);
+        id(made.map_err(|error| git_failure(&error))?)
+    }
+
+    /// The copy of the index belongs to the repository for this, so that entries that may have changed since they were
+    /// noted are looked at again, as git does.
+    fn update_index(&self) -> Result<(), git2::Error> {
+        let Some(scratch) = &self.git.scratch else {
+            return Err(git2::Error::from_str("there is no copy of the index"));
+        };
+        let mut index = Index::open(&scratch.join("index"))?;
+        self.git.repository.set_index(&mut index)?;
+        self.apply(&mut index)?;
+        index.write()
+    }
+}
+
+/// Storing files with libgit2's own filters (line ends, `$Id$`), as git does. It reads a file at its path in a work tree
+/// and wants to write temporary ones beside the real objects, so it gets a work tree in the scratch folder, with one file
+/// at a time and the attributes that hold for it.
+struct Storing {
+    repository: Repository,
+    top: PathBuf,
+    work: PathBuf,
+}
+
+const ATTRIBUTES: &str = ".gitattributes";
+
+impl Storing {
+    fn new(git: &Git) -> Result<Self, git2::Error> {
+        let absent = || git2::Error::from_str("there is nowhere to store it");
+        let scratch = git.scratch.as_ref().ok_or_else(absent)?;
+        let top = git.repository.workdir().ok_or_else(absent)?.to_owned();
+        let none = std::iter::empty::<&std::ffi::OsStr>();
+        let repository = Repository::open_ext(&top, RepositoryOpenFlags::NO_SEARCH, none)?;
+        divert(&repository, scratch)?;
+        let work = scratch.join("work");
+        fs::create_dir_all(&work).map_err(|error| git2::Error::from_str(&error.to_string()))?;
+        repository.set_workdir(&work, false)?;
+        Ok(Self { repository, top, work })
+    }
+
+    fn begin(&self, inside: &str) -> io::Result<File> {
+        let folders = Path::new(inside).ancestors().skip(1);
+        for folder in folders.collect::<Vec<_>>().into_iter().rev() {
+            fs::create_dir_all(self.work.join(folder))?;
+            self.copy_attributes(folder)?;
+        }
+        let path = self.work.join(inside);
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// What libgit2 cannot read it takes for absent, and so does this. Git does not follow a link there, and libgit2 does.
+    fn copy_attributes(&self, folder: &Path) -> io::Result<()> {
+        let copy = self.work.join(folder).join(ATTRIBUTES);
+        let real = self.top.join(folder).join(ATTRIBUTES);
+        if real.is_symlink() {
+            let name = folder.join(ATTRIBUTES);
+            let message = format!("`{}` is a symbolic link, which git does not follow", name.display());
+            return Err(io::Error::other(message));
+        }
+        if copy.exists() || !real.is_file() {
+            return Ok(());
+        }
+        match fs::read(real) {
+            Ok(text) => fs::write(copy, text),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn finish(&self, inside: &str) -> Result<Oid, git2::Error> {
+        let path = self.work.join(inside);
+        let stored = self.repository.blob_path(&path);
+        if !path.ends_with(ATTRIBUTES) {
+            // What stays is removed with the scratch folder.
+            let _ = fs::remove_file(path);
+        }
+        stored
+    }
+}
+
+/// An entry with what the file system said when the content was read: a file that was changed since differs in it, and
+/// git looks again.
+fn index_entry(path: String, new: &NewFile) -> Result<IndexEntry, git2::Error> {
+    let time = |(seconds, nanoseconds)| IndexTime::new(seconds, nanoseconds);
+    Ok(IndexEntry {
+        ctime: time(new.changed),
+        mtime: time(new.modified),
+        dev: new.device,
+        ino: new.inode,
+        mode: new.mode,
+        uid: new.user,
+        gid: new.group,
+        file_size: new.bytes,
+        id: new.id.as_str().parse()?,
+        flags: 0,
+        flags_extended: 0,
+        path: path.into_bytes(),
+    })
+}

@@ -1,0 +1,573 @@
+//! `git-commit`: commits chosen files of the work tree. No hook, no filter program, no signature, no push.
+//!
+//! A helper makes the objects in a scratch folder; the tree is built from the last commit and the chosen paths, so that
+//! what the user has staged otherwise stays staged and out of it. It is built before the user is asked, and exactly this
+//! tree is committed after the answer: only then anything of it reaches the git directory. Where git would do something
+//! that cannot be done here (sign, run a filter such as LFS), the answer is a failure, never a commit that differs from
+//! git's.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+
+use rustix::fs::Stat;
+use tokio_util::sync::CancellationToken;
+
+use super::consent;
+use super::failure::{cancelled, failure, hinted};
+use super::git::content::{self, Content, Entry};
+use super::git::layout::Layout;
+use super::git::lock::locked;
+use super::git::patch::{self, Side};
+use super::git::publish::{Movement, Publication, Scratch};
+use super::git::recover::Publishing;
+use super::git::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
+use super::git::{Git, nonsense, plain};
+use super::git_read::normal_paths;
+use crate::bindings::tool::skill::git_commit::Commit;
+use crate::bindings::tool::skill::types::Failure;
+use crate::changes::is_dead;
+use crate::diff::quoted;
+use crate::limits;
+use crate::{CallContext, ChangeJournal, Question};
+use tool_core::api::Effect;
+use tool_core::text::clean;
+use tool_repository::{OpenError, Repository, is_ignorable};
+
+/// How the message of a failure begins that leaves nothing undone.
+pub const NOTHING_TO_COMMIT: &str = "Nothing to commit";
+
+/// Commits the named paths, everything, or the files that this session changed.
+pub(super) fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
+    consent::not_denied(context, Effect::CommitGit)?;
+    check_message(message)?;
+    let choice = choose(context, paths, all)?;
+    let prepared = prepare(context, &choice, message)?;
+    consent::obtain(context, &prepared.question)?;
+    finish(context, prepared)
+}
+
+fn check_message(message: &str) -> Result<(), Failure> {
+    let invalid = |message: &str| Err(failure("invalid-arguments", message));
+    if message.len() > limits::GIT_MESSAGE_BYTES_MAX {
+        return invalid("The commit message is longer than 64 KiB.");
+    }
+    if message.contains('\0') {
+        return invalid("The commit message contains a NUL character.");
+    }
+    if clean(message) != message {
+        return invalid(
+            "The commit message contains control characters, or marks that change the direction of writing: whoever \
+             reads it would not see what it says.",
+        );
+    }
+    match message.trim().is_empty() {
+        true => invalid("The commit message is empty."),
+        false => Ok(()),
+    }
+}
+
+/// Refuses an author or a branch that the question could not show as the commit would record it.
+fn check_shown(what: &str, text: &str, remedy: &str) -> Result<(), Failure> {
+    let is_hidden = |character: char| {
+        character.is_control() || is_ignorable(character) || matches!(character, '\u{2028}' | '\u{2029}')
+    };
+    if !text.chars().any(is_hidden) {
+        return Ok(());
+    }
+    let message = format!("The {what} of the commit contains characters that a question would not show.");
+    Err(hinted("failed", message, format!("the user has to correct {remedy}")))
+}
+
+/// What is to be committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Choice {
+    /// Every change beneath the root.
+    All,
+    /// These files, and what lies in these directories.
+    Named(Vec<String>),
+    /// What the session changed.
+    Session(Vec<String>),
+}
+
+impl Choice {
+    /// What to look at; nothing means everything.
+    fn paths(&self) -> &[String] {
+        match self {
+            Self::All => &[],
+            Self::Named(paths) | Self::Session(paths) => paths,
+        }
+    }
+}
+
+fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<Choice, Failure> {
+    if all {
+        return Ok(Choice::All);
+    }
+    if !paths.is_empty() {
+        let paths = normal_paths(paths)?;
+        return match paths
+            .iter()
+            .find_map(|path| Some((path, context.repository.hidden(path, false)?)))
+        {
+            Some((path, reason)) => Err(failure("denied", format!("`{path}` is not committed: it {reason}."))),
+            None => Ok(Choice::Named(paths)),
+        };
+    }
+    let files = context.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if files.changed.is_empty() {
+        return Err(hinted(
+            "failed",
+            format!("{NOTHING_TO_COMMIT}: this session has changed no files."),
+            "name the files in `paths`, or set `all`, to commit what was there before",
+        ));
+    }
+    Ok(Choice::Session(files.changed.keys().cloned().collect()))
+}
+
+/// A commit that needs only a yes.
+struct Prepared {
+    scratch: Scratch,
+    start: Start,
+    tree: Id,
+    entries: Vec<TreeEntry>,
+    question: Question,
+}
+
+fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prepared, Failure> {
+    let layout = super::git::layout_of(context)?;
+    if layout.git.join("index.lock").symlink_metadata().is_ok() {
+        return Err(locked("index"));
+    }
+    let scratch = Scratch::new(&layout, context.repository.state_directory())?;
+    let mut git = Git::open(context, Some(scratch.path()))?;
+    let start = begin(&mut git, message)?;
+    check_shown(
+        "author",
+        &start.author,
+        "`user.name` and `user.email` in git's configuration",
+    )?;
+    check_shown(
+        "branch",
+        start.branch.as_deref().unwrap_or_default(),
+        "the branch, with `git branch -m`",
+    )?;
+    let mut preparation = Preparation {
+        git,
+        repository: &context.repository,
+        cancel: &context.cancel,
+        trusts_modes: start.trusts_modes,
+        has_links: start.has_links,
+        named: matches!(choice, Choice::Named(_)),
+    };
+    let candidates = preparation.candidates(choice)?;
+    let chosen = preparation.store(candidates)?;
+    if chosen.is_empty() {
+        return Err(nothing(choice));
+    }
+    let entries = chosen.iter().map(|chosen| chosen.entry.clone()).collect::<Vec<_>>();
+    send_entries(&mut preparation.git, &entries)?;
+    let tree = stored(preparation.git.ask(&Request::Tree)?)?;
+    let question = preparation.question(&chosen, &tree, &start)?;
+    Ok(Prepared {
+        scratch,
+        start,
+        tree,
+        entries,
+        question,
+    })
+}
+
+fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
+    let message = message.to_owned();
+    match git.ask(&Request::Begin { message })? {
+        // What is asked about is what is committed, also where a helper was taken over.
+        Answer::Started(start)
+            if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && clean(&start.message) == start.message =>
+        {
+            Ok(start)
+        }
+        _ => Err(nonsense()),
+    }
+}
+
+fn send_entries(git: &mut Git, entries: &[TreeEntry]) -> Result<(), Failure> {
+    entries
+        .chunks(limits::GIT_PAGE)
+        .try_for_each(|page| git.tell(&Request::Entries { entries: page.to_vec() }))
+}
+
+fn stored(answer: Answer) -> Result<Id, Failure> {
+    match answer {
+        Answer::Stored(id) => Ok(id),
+        _ => Err(nonsense()),
+    }
+}
+
+fn nothing(choice: &Choice) -> Failure {
+    let what = match choice {
+        Choice::All => "the files are as in the last commit",
+        Choice::Named(_) => "the named files are as in the last commit",
+        Choice::Session(_) => "the files that this session changed are as in the last commit",
+    };
+    failure("failed", format!("{NOTHING_TO_COMMIT}: {what}."))
+}
+
+/// One file of the commit, with what the last one holds for it.
+struct Chosen {
+    entry: TreeEntry,
+    committed: Option<(Id, u32)>,
+}
+
+/// What preparing a commit works with.
+struct Preparation<'a> {
+    git: Git,
+    repository: &'a Repository,
+    cancel: &'a CancellationToken,
+    trusts_modes: bool,
+    has_links: bool,
+    /// The paths were named one by one, so that leaving one out needs a word.
+    named: bool,
+}
+
+impl Preparation<'_> {
+    /// The changed paths that the choice means, without hidden ones.
+    fn candidates(&mut self, choice: &Choice) -> Result<Vec<Candidate>, Failure> {
+        let paths = choice.paths().to_vec();
+        let count = self.git.count(&Request::Find { paths })?;
+        let (mut from, mut candidates) = (0, Vec::new());
+        while from < count {
+            let page = match self.git.ask(&Request::Candidates { from })? {
+                Answer::Candidates(page) if !page.is_empty() && page.len() <= limits::GIT_PAGE => page,
+                _ => return Err(nonsense()),
+            };
+            from += page.len();
+            let repository = self.repository;
+            let is_shown = |path: &str| plain(path).is_some() && repository.hidden(path, false).is_none();
+            candidates.extend(page.into_iter().filter(|candidate| is_shown(&candidate.path)));
+        }
+        if let Choice::Named(paths) = choice {
+            paths.iter().try_for_each(|path| self.explain(path, &candidates))?;
+        }
+        Ok(candidates)
+    }
+
+    /// Says of a named path that stands for no change whether it is there at all. Being unchanged is no mistake.
+    fn explain(&mut self, path: &str, candidates: &[Candidate]) -> Result<(), Failure> {
+        let beneath = format!("{path}/");
+        let is_meant = |Candidate { path: candidate, .. }: &Candidate| {
+            path.is_empty() || candidate == path || candidate.starts_with(&beneath)
+        };
+        match candidates.iter().any(is_meant) {
+            true => Ok(()),
+            false => self.git.tell(&Request::Explain { path: path.to_owned() }),
+        }
+    }
+
+    /// Stores the contents of every candidate that differs from the last commit.
+    fn store(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Chosen>, Failure> {
+        let mut chosen = Vec::new();
+        for Candidate { path, committed } in candidates {
+            let new = match content::entry(self.repository, &path, self.cancel) {
+                Ok(Entry::Absent) => None,
+                Ok(Entry::Link(target, stat)) => Some(self.store_link(&target, &stat)?),
+                Ok(Entry::File(file, stat)) => Some(self.store_file(&path, file, &stat, committed.as_ref())?),
+                Err(OpenError::Denied { .. }) if !self.named => continue,
+                Err(error) => return Err(failure("denied", format!("{error}, so it is not committed."))),
+            };
+            let is_same = match (&new, &committed) {
+                (None, None) => true,
+                (Some(new), Some((id, mode))) => new.id == *id && new.mode == *mode,
+                _ => false,
+            };
+            if !is_same {
+                let entry = TreeEntry { path, new };
+                chosen.push(Chosen { entry, committed });
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn store_link(&mut self, target: &[u8], stat: &Stat) -> Result<NewFile, Failure> {
+        let (answer, _) = self.git.exchange(&Request::StoreLink, target, 0)?;
+        Ok(new_file(stored(answer)?, LINK, stat))
+    }
+
+    /// Hands a file over piece by piece. libgit2 applies its own filters (line ends, `$Id$`) to it, as git does.
+    fn store_file(
+        &mut self,
+        path: &str,
+        file: File,
+        stat: &Stat,
+        committed: Option<&(Id, u32)>,
+    ) -> Result<NewFile, Failure> {
+        if let Some(filter) = self.git.attributes(path)?.external_filter {
+            return Err(hinted(
+                "failed",
+                format!("`{path}` has the attribute `{filter}`: git would put a program in between."),
+                "no such program runs here; the user has to commit this file with git",
+            ));
+        }
+        if !self.has_links && committed.is_some_and(|(_, mode)| *mode == LINK) {
+            return Err(hinted(
+                "failed",
+                format!("`{path}` is a symbolic link, for which `core.symlinks = false` lets a plain file stand."),
+                "such a link is not committed here; the user has to do so with git",
+            ));
+        }
+        let too_large = || {
+            let size = limits::GIT_COMMIT_FILE_BYTES_MAX / (1024 * 1024);
+            failure(
+                "limit",
+                format!("`{path}` is larger than {size} MiB, so it is not committed."),
+            )
+        };
+        if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > limits::GIT_COMMIT_FILE_BYTES_MAX {
+            return Err(too_large());
+        }
+        let mut reader = file.take(limits::GIT_COMMIT_FILE_BYTES_MAX + 1);
+        let mut sent = 0;
+        loop {
+            let mut piece = Vec::new();
+            Read::by_ref(&mut reader)
+                .take(limits::GIT_CHUNK_BYTES as u64)
+                .read_to_end(&mut piece)
+                .map_err(|error| failure("failed", format!("`{path}` could not be read: {error}.")))?;
+            sent += piece.len() as u64;
+            if sent > limits::GIT_COMMIT_FILE_BYTES_MAX {
+                return Err(too_large());
+            }
+            let is_last = piece.len() < limits::GIT_CHUNK_BYTES;
+            let request = Request::Store {
+                path: path.to_owned(),
+                is_last,
+            };
+            let (answer, _) = self.git.exchange(&request, &piece, 0)?;
+            if is_last {
+                return Ok(new_file(stored(answer)?, self.mode(stat, committed), stat));
+            }
+        }
+    }
+
+    /// git knows two modes of a file; with `core.fileMode` off it keeps the one it has, and a new one is no program.
+    fn mode(&self, stat: &Stat, committed: Option<&(Id, u32)>) -> u32 {
+        match committed {
+            Some((_, mode)) if !self.trusts_modes && [FILE, PROGRAM].contains(mode) => *mode,
+            _ if !self.trusts_modes => FILE,
+            _ if tool_repository::mode(stat) & 0o100 != 0 => PROGRAM,
+            _ => FILE,
+        }
+    }
+
+    /// What the user is asked: message, author, branch and the exact diff.
+    fn question(&mut self, chosen: &[Chosen], tree: &Id, start: &Start) -> Result<Question, Failure> {
+        let message = &start.message;
+        let subject = message.lines().next().unwrap_or_default();
+        let files = match chosen.len() {
+            1 => "1 file".to_owned(),
+            count => format!("{count} files"),
+        };
+        let branch = start.branch.as_deref();
+        let branch = branch.map_or_else(|| "a detached head".to_owned(), |branch| format!("branch {branch}"));
+        let mut detail = format!("Commit {files} on {branch} as {}\n\n", start.author);
+        for line in message.lines() {
+            let indent = if line.is_empty() { "" } else { "    " };
+            let _ = writeln!(detail, "{indent}{line}");
+        }
+        let _ = writeln!(detail, "\ntree {tree}\n");
+        for chosen in chosen {
+            let room = limits::GIT_QUESTION_BYTES_MAX.saturating_sub(detail.len());
+            detail.push_str(&self.change(chosen, room)?);
+        }
+        Ok(Question {
+            effect: Effect::CommitGit,
+            title: format!("Commit {files}: {subject}"),
+            detail,
+        })
+    }
+
+    /// The diff of one file; where there is none that fits, the digest of what becomes of it.
+    fn change(&mut self, chosen: &Chosen, room: usize) -> Result<String, Failure> {
+        if room == 0 {
+            return Ok(unshown(chosen, "its diff is too long to show"));
+        }
+        let path = chosen.entry.path.as_str();
+        let new = chosen.entry.new.as_ref();
+        let before = self.content(path, chosen.committed.as_ref().map(|(id, _)| id))?;
+        let after = self.content(path, new.map(|new| &new.id))?;
+        let large = [&before, &after].contains(&&Content::TooLarge);
+        let old = side(path, chosen.committed.as_ref().map(|(_, mode)| *mode), &before);
+        let new = side(path, new.map(|new| new.mode), &after);
+        let rendered = patch::render(&mut self.git, old.as_ref(), new.as_ref(), 3, room)?;
+        Ok(match (large || rendered.binary, rendered.cut) {
+            (true, _) => unshown(chosen, "not text, or too large to show"),
+            (false, true) => unshown(chosen, "its diff is too long to show"),
+            (false, false) => rendered.patch,
+        })
+    }
+
+    fn content(&mut self, path: &str, id: Option<&Id>) -> Result<Content, Failure> {
+        match id {
+            None => Ok(Content::Absent),
+            Some(id) => content::of_blob(&mut self.git, self.repository, path, id),
+        }
+    }
+}
+
+/// A line for a change of which no diff is shown. The content that git will have is named by its digest.
+fn unshown(chosen: &Chosen, why: &str) -> String {
+    let path = quoted(&chosen.entry.path);
+    match &chosen.entry.new {
+        Some(new) => format!("changed: {path} ({why}; it becomes the blob {})\n", new.id),
+        None => format!("removed: {path} ({why})\n"),
+    }
+}
+
+/// git's modes.
+const FILE: u32 = 0o100_644;
+const PROGRAM: u32 = 0o100_755;
+const LINK: u32 = 0o120_000;
+
+fn side<'a>(path: &'a str, mode: Option<u32>, content: &'a Content) -> Option<Side<'a>> {
+    let Content::Bytes(content) = content else { return None };
+    Some(Side {
+        path,
+        mode: mode?,
+        content,
+    })
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::unnecessary_cast,
+    reason = "git's index keeps the lower 32 bits of each, and the types differ between platforms"
+)]
+fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
+    NewFile {
+        id,
+        mode,
+        changed: (stat.st_ctime as i32, stat.st_ctime_nsec as u32),
+        modified: (stat.st_mtime as i32, stat.st_mtime_nsec as u32),
+        device: stat.st_dev as u32,
+        inode: stat.st_ino as u32,
+        user: stat.st_uid,
+        group: stat.st_gid,
+        bytes: stat.st_size as u32,
+    }
+}
+
+/// Commits what was prepared, provided that the branch has not moved meanwhile. Everything that takes time comes before
+/// anything moves, and a cancellation ends it; what moves then is two names.
+fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> {
+    let Prepared {
+        scratch,
+        start,
+        tree,
+        entries,
+        ..
+    } = prepared;
+    let mut git = Git::open(context, Some(scratch.path()))?;
+    let layout = git.layout.clone();
+    let moment = now_here();
+    let id = stored(git.ask(&Request::Commit {
+        tree,
+        parent: start.parent.clone(),
+        message: start.message.clone(),
+        moment,
+    })?)?;
+    let noted = Noted::new(context, &layout, start.branch.as_deref(), &id)?;
+    let mut publication = Publication::begin(&layout, &scratch, start.branch.as_deref(), &noted.publishing)?;
+    let now = begin(&mut git, &start.message)?;
+    if now.parent != start.parent || now.branch != start.branch {
+        return Err(hinted(
+            "failed",
+            "The branch has moved since the commit was prepared.",
+            "try again, so that the commit is prepared on the new state",
+        ));
+    }
+    if now.author != start.author {
+        return Err(hinted(
+            "failed",
+            "The author that git's configuration names has changed since the commit was prepared.",
+            "try again, so that the commit is prepared for the new one",
+        ));
+    }
+    send_entries(&mut git, &entries)?;
+    git.tell(&Request::Index)?;
+    let movement = Movement {
+        from: start.parent.as_ref(),
+        to: &id,
+        author: &now.author,
+        subject: start.message.lines().next().unwrap_or_default(),
+        moment,
+    };
+    publication.lay_out(movement, &context.cancel)?;
+    // From here on nothing is given up half done.
+    if context.cancel.is_cancelled() {
+        return Err(cancelled());
+    }
+    publication.move_branch(movement, now.keeps_logs)?;
+    publication.replace_index().map_err(|reason| {
+        hinted(
+            "failed",
+            format!("The commit {id} was made, but git's index could not be updated: {reason}."),
+            "the user can mend it with: git reset",
+        )
+    })?;
+    drop(publication);
+    drop(noted);
+    Ok(Commit {
+        id: id.to_string(),
+        branch: start.branch,
+        author: start.author,
+        files: entries.into_iter().map(|entry| entry.path).collect(),
+    })
+}
+
+/// A publication that the journal knows, until nothing of it is left to be finished.
+struct Noted<'a> {
+    journal: &'a dyn ChangeJournal,
+    publishing: Publishing,
+}
+
+impl<'a> Noted<'a> {
+    fn new(context: &'a CallContext, layout: &Layout, branch: Option<&str>, commit: &Id) -> Result<Self, Failure> {
+        let publishing = Publishing {
+            id: uuid::Uuid::now_v7().simple().to_string(),
+            git: layout.git.clone(),
+            common: layout.common.clone(),
+            branch: branch.map(str::to_owned),
+            commit: commit.to_string(),
+        };
+        let journal = &*context.changes;
+        let noted = journal.publishing(&publishing);
+        noted.map_err(|error| {
+            failure(
+                "failed",
+                format!("The commit cannot be journalled: {error}; it was not made."),
+            )
+        })?;
+        Ok(Self { journal, publishing })
+    }
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if !is_dead() {
+            self.journal.published(&self.publishing.id);
+        }
+    }
+}
+
+/// Now, as a clock on the wall shows it.
+fn now_here() -> Moment {
+    let now = chrono::Local::now();
+    Moment {
+        seconds: now.timestamp(),
+        offset_minutes: now.offset().local_minus_utc() / 60,
+    }
+}
+
+#[cfg(test)]
+mod tests;

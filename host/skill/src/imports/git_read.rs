@@ -1,0 +1,321 @@
+//! `git-read`: the uncommitted changes, found by libgit2 in a helper and written as unified diffs here.
+//!
+//! The helper says which files differ; their contents come from git's objects and, for the work tree, through the
+//! repository's guarded opening. What is hidden is left out altogether: a name that cannot be listed is not listed
+//! here either. Nothing is written, not even the index's cache.
+
+use tokio_util::sync::CancellationToken;
+
+use super::failure::hinted;
+use super::git::content::{self, Content};
+use super::git::patch::{self, Rendered, Side};
+use super::git::talk::{Area, Delta, Id, LineEnds, Request, Status};
+use super::git::{Git, plain};
+use crate::CallContext;
+use crate::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use crate::sandbox::Call;
+use tool_repository::{Repository, normalise};
+
+/// The uncommitted changes that `query` asks for.
+pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
+    let query = DiffQuery {
+        paths: normal_paths(&query.paths)?,
+        context_lines: query.context_lines.min(limits::GIT_CONTEXT_LINES_MAX),
+        ..query.clone()
+    };
+    let mut reader = Reader {
+        git: Git::open(context, None)?,
+        repository: &context.repository,
+        cancel: &context.cancel,
+        query: &query,
+        patch_bytes: 0,
+        diff: Diff {
+            branch: None,
+            changes: Vec::new(),
+            truncated: false,
+        },
+    };
+    reader.read()?;
+    Ok(reader.diff)
+}
+
+/// Takes note of whose words a diff holds. A tracked file may lie among packages or where an ignore rule applies, and is
+/// then as little the user's own as one beside it; what is gone lies nowhere, and is known by its name alone.
+pub(super) fn note_places(call: &Call, context: &CallContext, diff: &Diff) {
+    if diff.changes.is_empty() {
+        return;
+    }
+    let list = context.repository.list(&call.token);
+    let is_listed = |path: &str| list.as_ref().is_ok_and(|list| list.find(path).is_some());
+    for change in &diff.changes {
+        call.note_place(&change.path, change.status == "deleted" || is_listed(&change.path));
+        if let Some(old) = &change.old_path {
+            call.note_place(old, true);
+        }
+    }
+}
+
+/// Paths as they were asked for, in their one form. They are literal: `*` means a file of that name.
+pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
+    if paths.len() > limits::GIT_PATHS_MAX {
+        let message = format!(
+            "{} paths are more than the limit of {}.",
+            paths.len(),
+            limits::GIT_PATHS_MAX
+        );
+        return Err(hinted("limit", message, "name a directory instead"));
+    }
+    let normal = |path: &String| {
+        normalise(path).map_err(|error| {
+            let message = format!("`{path}` is no path in this repository: {error}.");
+            hinted(
+                "invalid-arguments",
+                message,
+                "paths are relative to the repository root",
+            )
+        })
+    };
+    paths.iter().map(normal).collect()
+}
+
+/// One diff under way.
+struct Reader<'a> {
+    git: Git,
+    repository: &'a Repository,
+    cancel: &'a CancellationToken,
+    query: &'a DiffQuery,
+    patch_bytes: usize,
+    diff: Diff,
+}
+
+/// Where one side of a change is to be found.
+enum Place<'a> {
+    Blob(&'a Id),
+    WorkTree,
+}
+
+impl Reader<'_> {
+    fn read(&mut self) -> Result<(), Failure> {
+        self.diff.branch = self.git.branch()?;
+        if self.query.staged {
+            let count = self.compare(Area::Index, false)?;
+            let count = self.find_renames(count)?;
+            self.add_all(Area::Index, count)?;
+        }
+        if self.query.unstaged || self.query.untracked {
+            let count = self.compare(Area::WorkTree, self.query.untracked)?;
+            self.add_all(Area::WorkTree, count)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, area: Area, untracked: bool) -> Result<usize, Failure> {
+        let paths = self.query.paths.clone();
+        self.git.count(&Request::Diff { area, untracked, paths })
+    }
+
+    /// Pairs deletions and additions, unless one of them is hidden: its content would be the other's old side.
+    fn find_renames(&mut self, count: usize) -> Result<usize, Failure> {
+        let mut from = 0;
+        while from < count {
+            let page = self.git.deltas(from)?;
+            let shown = |delta: &Delta| {
+                delta
+                    .path
+                    .as_deref()
+                    .and_then(|path| visible(self.repository, path))
+                    .is_some()
+            };
+            if !page.iter().all(shown) {
+                return Ok(count);
+            }
+            from += page.len();
+        }
+        match count {
+            0 => Ok(0),
+            _ => self.git.count(&Request::Renames),
+        }
+    }
+
+    fn add_all(&mut self, area: Area, count: usize) -> Result<(), Failure> {
+        let mut from = 0;
+        while from < count && self.diff.changes.len() <= limits::GIT_CHANGES_MAX {
+            let page = self.git.deltas(from)?;
+            from += page.len();
+            for delta in page {
+                if self.wants(&delta, area) {
+                    self.add(&delta, area)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, delta: &Delta, area: Area) -> bool {
+        match area {
+            // A conflict is one change, not two; it shows best beside the work tree.
+            Area::Index => !(delta.status == Status::Conflicted && self.query.unstaged),
+            Area::WorkTree => (delta.status == Status::Untracked || self.query.unstaged) && !delta.left_in_place,
+        }
+    }
+
+    /// Adds one change, unless it is hidden or none after all.
+    fn add(&mut self, delta: &Delta, area: Area) -> Result<(), Failure> {
+        let Some(path) = delta.path.as_deref().and_then(|path| visible(self.repository, path)) else {
+            return Ok(());
+        };
+        if self.diff.changes.len() >= limits::GIT_CHANGES_MAX {
+            self.diff.truncated = true;
+            return Ok(());
+        }
+        let old_path = match delta.status {
+            Status::Renamed => delta
+                .old_path
+                .as_deref()
+                .and_then(|path| visible(self.repository, path)),
+            _ => None,
+        };
+        let Some(rendered) = self.render(delta, area, path, old_path)? else {
+            return Ok(());
+        };
+        self.diff.changes.push(FileChange {
+            path: path.to_owned(),
+            old_path: old_path.map(str::to_owned),
+            area: area_name(delta.status, area).to_owned(),
+            status: status_name(delta.status).to_owned(),
+            patch: rendered.patch,
+            added_lines: rendered.added,
+            removed_lines: rendered.removed,
+            binary: rendered.binary,
+        });
+        Ok(())
+    }
+
+    /// The patch of a change; nothing where its contents are hidden.
+    fn render(
+        &mut self,
+        delta: &Delta,
+        area: Area,
+        path: &str,
+        old_path: Option<&str>,
+    ) -> Result<Option<Rendered>, Failure> {
+        let attributes = self.git.attributes(path)?;
+        if area == Area::WorkTree && attributes.external_filter.is_some() {
+            return Ok(Some(binary()));
+        }
+        let (old_place, new_place) = places(delta, area);
+        let old_path = old_path.unwrap_or(path);
+        let old = self.load(old_path, old_place, attributes.line_ends, &[])?;
+        let stored = if let Content::Bytes(bytes) = &old {
+            bytes.as_slice()
+        } else {
+            &[]
+        };
+        let new = self.load(path, new_place, attributes.line_ends, stored)?;
+        if old == Content::Hidden || new == Content::Hidden {
+            return Ok(None);
+        }
+        if old == Content::TooLarge || new == Content::TooLarge {
+            self.diff.truncated = true;
+            return Ok(Some(Rendered::default()));
+        }
+        if attributes.binary {
+            return Ok(Some(binary()));
+        }
+        let old_side = side(old_path, delta.old_mode, &old);
+        let new_side = side(path, delta.new_mode, &new);
+        let room = limits::GIT_DIFF_BYTES_MAX.saturating_sub(self.patch_bytes);
+        if room == 0 {
+            self.diff.truncated = true;
+            return Ok(Some(Rendered::default()));
+        }
+        let bytes_max = room.min(limits::GIT_PATCH_BYTES_MAX);
+        let context_lines = self.query.context_lines;
+        let rendered = patch::render(
+            &mut self.git,
+            old_side.as_ref(),
+            new_side.as_ref(),
+            context_lines,
+            bytes_max,
+        )?;
+        self.patch_bytes += rendered.patch.len();
+        self.diff.truncated |= rendered.cut;
+        Ok(Some(rendered))
+    }
+
+    fn load(
+        &mut self,
+        path: &str,
+        place: Option<Place<'_>>,
+        line_ends: LineEnds,
+        stored: &[u8],
+    ) -> Result<Content, Failure> {
+        match place {
+            None => Ok(Content::Absent),
+            Some(Place::WorkTree) => Ok(content::of_work_tree(
+                self.repository,
+                path,
+                line_ends,
+                stored,
+                self.cancel,
+            )),
+            Some(Place::Blob(id)) => content::of_blob(&mut self.git, self.repository, path, id),
+        }
+    }
+}
+
+/// A path that may be shown: in its one form, and not hidden. One that ends with `/` is another repository inside this
+/// one.
+fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
+    plain(path).filter(|path| repository.hidden(path, false).is_none())
+}
+
+/// Where the two sides of a change are. A conflict is shown as what the work tree makes of the last commit.
+fn places(delta: &Delta, area: Area) -> (Option<Place<'_>>, Option<Place<'_>>) {
+    let old = match delta.status {
+        Status::Added | Status::Untracked => None,
+        _ => delta.old.as_ref().map(Place::Blob),
+    };
+    let new = match (delta.status, area) {
+        (Status::Deleted, _) => None,
+        (Status::Conflicted, _) | (_, Area::WorkTree) => Some(Place::WorkTree),
+        (_, Area::Index) => delta.new.as_ref().map(Place::Blob),
+    };
+    (old, new)
+}
+
+fn binary() -> Rendered {
+    Rendered {
+        binary: true,
+        ..Rendered::default()
+    }
+}
+
+fn side<'a>(path: &'a str, mode: u32, content: &'a Content) -> Option<Side<'a>> {
+    let Content::Bytes(content) = content else { return None };
+    Some(Side { path, mode, content })
+}
+
+fn area_name(status: Status, area: Area) -> &'static str {
+    match (status, area) {
+        (Status::Untracked, _) => "untracked",
+        (_, Area::Index) => "staged",
+        (_, Area::WorkTree) => "unstaged",
+    }
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Added | Status::Untracked => "added",
+        Status::Deleted => "deleted",
+        Status::Renamed => "renamed",
+        Status::TypeChanged => "type-changed",
+        Status::Conflicted => "conflicted",
+        Status::Modified => "modified",
+    }
+}
+
+#[cfg(test)]
+mod tests;

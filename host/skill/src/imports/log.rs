@@ -1,0 +1,60 @@
+//! A guest's messages, on their way to our log: cleaned, bounded, and never to the model.
+
+use std::sync::atomic::Ordering;
+
+use crate::sandbox::Call;
+use tool_core::defence::{Defence, bound};
+use tool_core::text::{beginning, clean};
+
+/// Longest single message.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// Logs one message, as far as the call's bound allows; what it does not allow is counted.
+pub(crate) fn record(call: &Call, level: &str, message: &str) {
+    let message = beginning(message.trim_end_matches('\n'), MESSAGE_BYTES_MAX);
+    if message.is_empty() {
+        return;
+    }
+    let before = call.logged.fetch_add(message.len() as u64, Ordering::Relaxed);
+    if before + message.len() as u64 > bound(Defence::Log, call.limits.log_bytes as u64) {
+        call.log_dropped.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let (skill, message) = (call.skill.as_str(), clean(message));
+    match level {
+        "error" => tracing::error!(target: "skill", skill, "{message}"),
+        "warn" => tracing::warn!(target: "skill", skill, "{message}"),
+        "info" => tracing::info!(target: "skill", skill, "{message}"),
+        _ => tracing::debug!(target: "skill", skill, "{message}"),
+    }
+}
+
+/// Says at a call's end how much was dropped.
+pub(crate) fn finish(call: &Call) {
+    let dropped = call.log_dropped.load(Ordering::Relaxed);
+    if dropped > 0 {
+        let skill = call.skill.as_str();
+        tracing::warn!(target: "skill", skill, dropped, "messages beyond the call's bound were dropped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::Limits;
+
+    #[test]
+    fn what_exceeds_the_bound_is_dropped_and_counted() {
+        let limits = Limits {
+            log_bytes: 100,
+            ..Limits::default()
+        };
+        let call = Call::new("demo", limits, &CancellationToken::new());
+        for _ in 0..5 {
+            record(&call, "info", &"x".repeat(30));
+        }
+        assert_eq!(call.log_dropped.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,428 @@
+//! `packages`: adds packages by a named recipe, `pip-install` or `npm-install`, without install scripts.
+//!
+//! Installing is running somebody else's code later, so names are held to the ecosystem's grammar: no option, no URL,
+//! no path, no archive of the repository that an installer would take for one. What npm installs beside them is in the
+//! question, too (`listed`). The installer runs in the sandbox and reaches the user's registries only (`sources`); what
+//! it did is kept as a whole or not at all (`contained`, `place`).
+
+pub mod attempts;
+mod contained;
+pub(super) mod listed;
+mod names;
+mod place;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::consent;
+use super::failure::{failure, hinted};
+use super::recipe::{self, Recipe};
+use crate::bindings::tool::skill::packages::Request;
+use crate::bindings::tool::skill::tests::Report;
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use crate::policy::Decision;
+use crate::{CallContext, stage};
+use contained::Job;
+use listed::Beside;
+use sources::Sources;
+use tool_core::api::Effect;
+use tool_sandbox::contain::{self, Sandbox};
+use tool_sandbox::environment;
+use tool_sandbox::toolchain::{Home, Python};
+
+/// Installs. An installer that says no is a report; a failure means that nothing could be tried.
+pub(super) fn install(context: &CallContext, request: &Request) -> Result<Report, Failure> {
+    consent::not_denied(context, Effect::Install)?;
+    match request.recipe.as_str() {
+        "pip-install" => pip(context, &names::check(&request.names, names::Ecosystem::Python)?),
+        "npm-install" => npm(
+            context,
+            &names::check(&request.names, names::Ecosystem::Npm)?,
+            request.dev,
+        ),
+        other => Err(failure(
+            "invalid-arguments",
+            format!("There is no install recipe `{other}`: they are `pip-install` and `npm-install`."),
+        )),
+    }
+}
+
+fn title(installer: &str, names: &[String]) -> String {
+    format!("Install with {installer}: {}", names.join(", "))
+}
+
+/// The specification's sentence.
+fn not_permitted(place: &str) -> Failure {
+    hinted(
+        "failed",
+        format!("Permission denied: {place}"),
+        "install locally: make a virtual environment with `python3 -m venv .venv`, or a `node_modules` of your own",
+    )
+}
+
+/// What stands around installations here. Where there is no sandbox for them, who allows them by name has to say that
+/// they may do without; who is asked sees it.
+fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
+    let (effect, policy) = (Effect::Install, &context.policy);
+    let sandbox = policy.sandbox(effect);
+    let is_asked = context.decide(effect) == Decision::Ask;
+    if sandbox != Sandbox::None || is_asked || policy.is_unsandboxed(effect) || policy.requires_sandbox() {
+        return Ok(sandbox);
+    }
+    let why = contain::available().refused.join("; ");
+    Err(hinted(
+        "denied",
+        format!("This machine has no sandbox for installations ({why})."),
+        "the user can install with their own rights, with `--allow install --unsandboxed`",
+    ))
+}
+
+/// An installation, before it is known what stands around it.
+struct Plan {
+    recipe: Recipe,
+    /// The real folder of packages, where one is known.
+    folder: Option<PathBuf>,
+    manifests: &'static [&'static str],
+    /// What the installer brings beside the names that it is given; none where it reads no record of the repository.
+    beside: Option<Beside>,
+}
+
+impl Plan {
+    /// Asks and installs.
+    fn execute(mut self, context: &CallContext, sources: Option<Sources>) -> Result<Report, Failure> {
+        let sandbox = self.recipe.sandbox(context)?;
+        if let Some(sources) = &sources {
+            self.recipe.notes.push(sources.note());
+        }
+        if let Some(beside) = &self.beside {
+            self.recipe.notes.extend(beside.notes());
+            self.recipe.title.push_str(&beside.title());
+        }
+        let question = self.recipe.question(sandbox);
+        match &self.beside {
+            Some(beside) if beside.is_unseen() => consent::obtain_afresh(context, &question, || beside.refusal())?,
+            _ => consent::obtain(context, &question)?,
+        }
+        let listed = self.beside.as_ref().map(|beside| &beside.listed);
+        listed.map_or(Ok(()), |listed| listed.is_still(context))?;
+        match (sources, &self.folder) {
+            (Some(sources), Some(folder)) => Job {
+                recipe: &self.recipe,
+                folder,
+                manifests: self.manifests,
+                listed,
+                sources,
+            }
+            .run(context),
+            _ => self.run_bare(context, sandbox),
+        }
+    }
+
+    /// Without a sandbox the installer changes everything by itself; what it did to manifests is noted.
+    fn run_bare(&self, context: &CallContext, sandbox: Sandbox) -> Result<Report, Failure> {
+        let before = contained::states(context, self.manifests)?;
+        let report = self.recipe.report(self.recipe.run(context, sandbox)?, sandbox)?;
+        let report = recipe::with_notes(report, &[]);
+        let after = contained::states(context, self.manifests)?;
+        let state = |name: &str| after.iter().find(|(other, _)| *other == name)?.1.clone();
+        let changes = contained::differences(before, state);
+        if let Some(beside) = self.beside.as_ref().filter(|_| report.exit_code == Some(0)) {
+            beside.listed.settle(context, &changes);
+        }
+        if let Err(error) = stage::record_manifests(context, changes) {
+            tracing::warn!(%error, "what an installation did to manifests is not in the journal");
+        }
+        Ok(report)
+    }
+}
+
+fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
+    let python = recipe::python(context)?;
+    let place = packages_of(&python)?;
+    if let Some(place) = place.as_deref().filter(|place| !writable(place)) {
+        return Err(not_permitted(&place.to_string_lossy()));
+    }
+    let sandbox = sandbox(context)?;
+    let contained = match sandbox {
+        Sandbox::None => None,
+        _ => Some((environment_folder(context, &python)?, sources::pip(context)?)),
+    };
+    let (program, arguments) = pip_command(context, &python, place.as_deref(), names)?;
+    let (folder, sources) = contained.unzip();
+    let mut environment = installers(context, sandbox);
+    python.enter(&mut environment);
+    let note = match &python.home {
+        Home::Environment(folder) => format!("into the virtual environment {}", folder.display()),
+        Home::Managed(tool) => format!("into the environment that {tool} keeps for the project"),
+        Home::Machine(folder) => format!("into the Python of this machine, in {}", folder.display()),
+    };
+    let recipe = Recipe {
+        effect: Effect::Install,
+        title: title("pip", names),
+        notes: vec![
+            note,
+            "only built packages: nothing of them runs while they are installed".to_owned(),
+        ],
+        told: Vec::new(),
+        command: recipe::command(context.repository.root(), program, arguments, environment),
+        time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
+    };
+    let plan = Plan {
+        recipe,
+        folder,
+        manifests: &[],
+        beside: None,
+    };
+    let report = plan.execute(context, sources)?;
+    match pip_problem(&report) {
+        Some(problem) => Err(problem),
+        None => Ok(report),
+    }
+}
+
+/// The environment of an installer. In the sandbox the way to the registries is the sandbox's own.
+fn installers(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, String> {
+    if sandbox == Sandbox::None {
+        return environment::for_install(&context.environment);
+    }
+    let mut environment = environment::for_run(&context.environment);
+    environment.extend(environment::pick(&context.environment, &environment::CERTIFICATES));
+    environment
+}
+
+/// The real folder of the virtual environment that an installation in the sandbox fills: one in the repository, or the
+/// one that the session's starter works in. Nothing else of the machine is changed from inside.
+fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf, Failure> {
+    let folder = match &python.home {
+        Home::Environment(folder) => folder,
+        Home::Machine(folder) => return Err(not_permitted(&folder.to_string_lossy())),
+        Home::Managed(tool) => return Err(unmanaged(tool)),
+    };
+    let real = |path: &Path| path.canonicalize().ok();
+    let starters = context
+        .environment
+        .get("VIRTUAL_ENV")
+        .and_then(|folder| real(Path::new(folder)));
+    let root = context.repository.root();
+    // A link in the repository is whoever's who wrote that: it may mean a folder whose files no installation is to touch.
+    let is_ours = |real: &PathBuf| real.starts_with(root) && real != root && real == folder;
+    let is_known = |real: &PathBuf| is_ours(real) || Some(real) == starters.as_ref();
+    let holds_more = |real: &PathBuf| {
+        let state = context.repository.state_directory();
+        root.starts_with(real) || state.is_some_and(|state| state.starts_with(real) || real.starts_with(state))
+    };
+    match real(folder) {
+        Some(real) if is_known(&real) && !holds_more(&real) => Ok(real),
+        _ => Err(hinted(
+            "denied",
+            format!("`{}` is a link, or leads out of the repository.", folder.display()),
+            "make a virtual environment in the repository: `python3 -m venv .venv`",
+        )),
+    }
+}
+
+fn unmanaged(tool: &str) -> Failure {
+    let command = match tool {
+        "uv" => "`uv sync`",
+        _ => "`poetry config virtualenvs.in-project true` and `poetry install`",
+    };
+    hinted(
+        "unavailable",
+        format!("This project is {tool}'s and has no virtual environment of its own yet."),
+        format!("the user has to make it, with {command}"),
+    )
+}
+
+/// Where packages go, where it is known. What uv keeps is uv's to change.
+fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
+    match &python.home {
+        Home::Managed("uv") => Err(unmanaged("uv")),
+        Home::Managed(_) => Ok(None),
+        Home::Machine(folder) => Ok(Some(folder.clone())),
+        Home::Environment(folder) => Ok(Some(site_packages(folder))),
+    }
+}
+
+/// `lib/python3.12/site-packages` of a virtual environment.
+fn site_packages(folder: &Path) -> PathBuf {
+    let libraries = folder.join("lib");
+    let found = std::fs::read_dir(&libraries)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("site-packages"))
+        .find(|place| place.is_dir());
+    found.unwrap_or(libraries)
+}
+
+/// True where something can be made in the folder, or in the nearest one above it that is there.
+fn writable(place: &Path) -> bool {
+    let nearest = place.ancestors().find(|folder| folder.exists());
+    nearest.is_some_and(|folder| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok())
+}
+
+/// pip of the interpreter, or uv for a virtual environment that uv made and that has no pip.
+///
+/// `-I` keeps a `pip.py` of the repository from being taken for pip, and `--no-config` a `pyproject.toml` from naming
+/// the index for uv.
+fn pip_command(
+    context: &CallContext,
+    python: &Python,
+    place: Option<&Path>,
+    names: &[String],
+) -> Result<(PathBuf, Vec<String>), Failure> {
+    let has_pip = place.is_none_or(|place| !matches!(python.home, Home::Environment(_)) || place.join("pip").is_dir());
+    let only_built = ["--only-binary", ":all:"];
+    let (program, start) = if has_pip {
+        let start = [
+            &["-I", "-m", "pip", "install"][..],
+            &only_built,
+            &["--no-input", "--disable-pip-version-check"],
+        ];
+        (python.program.clone(), python.arguments(&start.concat()))
+    } else {
+        let uv = recipe::program(context, "uv").ok_or_else(no_pip)?;
+        let interpreter = python.program.to_string_lossy();
+        let start = [
+            &["pip", "install", "--no-config", "--python", interpreter.as_ref()][..],
+            &only_built,
+        ];
+        (uv, start.concat().into_iter().map(str::to_owned).collect())
+    };
+    let arguments = start.into_iter().chain(["--".to_owned()]).chain(names.iter().cloned());
+    Ok((program, arguments.collect()))
+}
+
+fn no_pip() -> Failure {
+    hinted(
+        "unavailable",
+        "ModuleNotFoundError: No module named pip",
+        "the user has to add it to the virtual environment, with `python -m ensurepip`",
+    )
+}
+
+/// What pip's words mean, where the specification or common sense has a better sentence.
+fn pip_problem(report: &Report) -> Option<Failure> {
+    if report.exit_code == Some(0) {
+        return None;
+    }
+    let output = report.output.as_str();
+    if output
+        .lines()
+        .any(|line| line.trim_end().ends_with(": No module named pip"))
+    {
+        return Some(no_pip());
+    }
+    if output.contains("externally-managed-environment") {
+        return Some(hinted(
+            "unavailable",
+            "The machine's Python is managed by its own package manager and takes no other packages.",
+            "install locally: make a virtual environment with `python3 -m venv .venv`",
+        ));
+    }
+    denied_place(output, "[Errno 13] Permission denied: '").map(not_permitted)
+}
+
+/// The place that an installer was not allowed to write, in quotes after `mark`. It must be an absolute path of a strict
+/// grammar, so that it cannot be a sentence.
+fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
+    let (_, rest) = output.split_once(mark)?;
+    let (place, _) = rest.split_once('\'')?;
+    let is_place = place.starts_with('/')
+        && place.len() <= limits::RECIPE_PACKAGE_BYTES_MAX
+        && place.bytes().all(|byte| byte.is_ascii_graphic());
+    is_place.then_some(place)
+}
+
+/// Where npm keeps its records.
+const NPM_MANIFESTS: &[&str] = &["package.json", "package-lock.json", "npm-shrinkwrap.json"];
+
+fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {
+    recipe::manifest(context)?;
+    let root = context.repository.root();
+    let folder = root.join("node_modules");
+    if !writable(&folder) {
+        return Err(not_permitted(&folder.to_string_lossy()));
+    }
+    let sandbox = sandbox(context)?;
+    let program = recipe::npm(context)?;
+    let sources = match sandbox {
+        Sandbox::None => None,
+        _ if folder.is_symlink() => {
+            return Err(hinted(
+                "denied",
+                "`node_modules` leads out of the repository.",
+                "the user has to replace the link by a folder",
+            ));
+        }
+        _ => Some(sources::npm(context, &program)?),
+    };
+    let mut environment = installers(context, sandbox);
+    // The environment comes before the repository's `.npmrc`, which could name a program for npm to run as git.
+    for (name, value) in [
+        ("npm_config_git", "git"),
+        ("npm_config_ignore_scripts", "true"),
+        ("npm_config_update_notifier", "false"),
+        ("npm_config_fund", "false"),
+        ("npm_config_audit", "false"),
+    ] {
+        environment.insert(name.to_owned(), value.to_owned());
+    }
+    let mut notes = vec![
+        "no install script runs".to_owned(),
+        "recorded in package.json and package-lock.json".to_owned(),
+    ];
+    if root.join(".npmrc").exists() {
+        notes.push(match sandbox {
+            Sandbox::None => "the repository has an `.npmrc`, which may name another registry".to_owned(),
+            _ => "the repository's `.npmrc` does not count".to_owned(),
+        });
+    }
+    let beside = Beside::read(context, names)?;
+    let recipe = Recipe {
+        effect: Effect::Install,
+        title: title("npm", names),
+        notes,
+        told: Vec::new(),
+        command: recipe::command(root, program, npm_arguments(root, names, dev), environment),
+        time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
+    };
+    let plan = Plan {
+        recipe,
+        folder: sources.is_some().then_some(folder),
+        manifests: NPM_MANIFESTS,
+        beside: Some(beside),
+    };
+    let report = plan.execute(context, sources)?;
+    let failed = report.exit_code != Some(0) && report.output.contains("EACCES");
+    match failed.then(|| denied_npm_place(&report.output)).flatten() {
+        Some(place) => Err(not_permitted(place)),
+        None => Ok(report),
+    }
+}
+
+/// `npm error Error: EACCES: permission denied, mkdir '/usr/lib/node_modules/x'`.
+fn denied_npm_place(output: &str) -> Option<&str> {
+    let (_, rest) = output.split_once("EACCES: permission denied")?;
+    denied_place(rest.lines().next()?, "'")
+}
+
+/// `--prefix` keeps npm from working on a project above the root.
+fn npm_arguments(root: &Path, names: &[String], dev: bool) -> Vec<String> {
+    let prefix = root.to_string_lossy();
+    let mut arguments = ["install", "--ignore-scripts", "--prefix", prefix.as_ref()]
+        .map(str::to_owned)
+        .to_vec();
+    if dev {
+        arguments.push("--save-dev".to_owned());
+    }
+    arguments.push("--".to_owned());
+    arguments.extend_from_slice(names);
+    arguments
+}
+
+#[cfg(test)]
+mod unit;

@@ -1,0 +1,222 @@
+//! An installation in the sandbox: all of it, or nothing.
+//!
+//! The run writes over covers of the repository and of the folder of packages. Only when the installer has ended with 0
+//! is anything real changed: first the folder of packages is put in place, then manifests and lock files are committed
+//! like any other proposal, and where that fails the folder is taken back. Whatever else the run wrote is gone.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::listed::Listed;
+use super::place::{self, Folder, Placed};
+use super::sources::Sources;
+use crate::bindings::tool::skill::tests::Report;
+use crate::bindings::tool::skill::types::Failure;
+use crate::imports::failure::failure;
+use crate::imports::recipe::{self, Recipe};
+use crate::limits::REPLACED_BYTES_MAX;
+use crate::{CallContext, Entered, FileChange, FileState, changes, stage};
+use tool_sandbox::contain::{Installation, Left, Sandbox};
+use tool_sandbox::{self, RunLimits};
+
+/// What one installation is about.
+pub(super) struct Job<'a> {
+    pub(super) recipe: &'a Recipe,
+    /// The real path of the folder of packages.
+    pub(super) folder: &'a Path,
+    /// Files at the root that the installer keeps its records in.
+    pub(super) manifests: &'static [&'static str],
+    /// What the installer reads of the repository, as the question told it.
+    pub(super) listed: Option<&'a Listed>,
+    pub(super) sources: Sources,
+}
+
+impl Job<'_> {
+    /// Runs and keeps what came of it.
+    pub(super) fn run(self, context: &CallContext) -> Result<Report, Failure> {
+        let before = states(context, self.manifests)?;
+        let is_inside = self.folder.starts_with(context.repository.root());
+        let mut enclosure = recipe::enclosure(context, Sandbox::Namespaces)?;
+        enclosure.installation = Some(Installation {
+            outside: (!is_inside).then(|| self.folder.to_owned()),
+            shown: self.sources.shown,
+            way: self.sources.way,
+        });
+        let mut command = self.recipe.command.clone();
+        command.environment.extend(self.sources.settings);
+        let limits = RunLimits::within(self.recipe.time);
+        let progress = |line: &str| (context.progress)(line);
+        let run = || tool_sandbox::run_installation(&command, &enclosure, &limits, &context.cancel, &progress);
+        let ended = recipe::without_turn(context, run)?.map_err(|error| recipe::not_run(&error))?;
+        let mut report = self.recipe.report(ended.run, Sandbox::Namespaces)?;
+        let mut notes = ended.refused;
+        match ended.left {
+            Some(left) => {
+                // Whatever was written while the installer began is in what it has made, too.
+                self.listed.map_or(Ok(()), |listed| listed.is_still(context))?;
+                let masked = masked(context, self.folder, &enclosure.hidden);
+                let (told, changes) = keep(context, self.folder, &masked, &left, before)?;
+                notes.extend(told);
+                if let Some(listed) = self.listed {
+                    listed.settle(context, &changes);
+                }
+            }
+            None => {
+                report.exit_code = report.exit_code.filter(|&code| code != 0);
+                notes.push("nothing was changed: what the installer did before it failed is gone".to_owned());
+            }
+        }
+        Ok(recipe::with_notes(report, &notes))
+    }
+}
+
+/// What stands in the manifests now.
+pub(super) fn states(
+    context: &CallContext,
+    manifests: &[&'static str],
+) -> Result<Vec<(&'static str, Option<FileState>)>, Failure> {
+    let state = |&name: &&'static str| {
+        let state = changes::current(context.repository.handle(), name, REPLACED_BYTES_MAX);
+        Ok((
+            name,
+            state.map_err(|obstacle| failure("denied", format!("{obstacle}.")))?,
+        ))
+    };
+    manifests.iter().map(state).collect()
+}
+
+/// Manifests that are there and not what they were; one that is gone is not told of.
+pub(super) fn differences(
+    before: Vec<(&'static str, Option<FileState>)>,
+    after: impl Fn(&str) -> Option<FileState>,
+) -> Vec<FileChange> {
+    let difference = |(name, before): (&'static str, Option<FileState>)| {
+        let after = after(name)?;
+        let is_same = before.as_ref().is_some_and(|before| before.content == after.content);
+        (!is_same).then(|| FileChange {
+            path: name.to_owned(),
+            after: Some(FileState {
+                mode: before.as_ref().map_or(after.mode, |before| before.mode & 0o777),
+                ..after
+            }),
+            before,
+        })
+    };
+    before.into_iter().filter_map(difference).collect()
+}
+
+/// What of the folder the run could not see, relative to it.
+fn masked(context: &CallContext, folder: &Path, hidden: &[std::ffi::OsString]) -> HashSet<PathBuf> {
+    let root = context.repository.root();
+    let inside = hidden.iter().map(|path| root.join(path));
+    inside
+        .filter_map(|path| Some(path.strip_prefix(folder).ok()?.to_owned()))
+        .collect()
+}
+
+/// Puts what was left in its place; what there is to say about it, and what became of the manifests.
+fn keep(
+    context: &CallContext,
+    folder: &Path,
+    masked: &HashSet<PathBuf>,
+    left: &Left,
+    before: Vec<(&'static str, Option<FileState>)>,
+) -> Result<(Vec<String>, Vec<FileChange>), Failure> {
+    // The session's end waits for it from here on, and after the end it does not begin.
+    let entered = Entered::new(&*context.changes);
+    let _entered = entered.map_err(|error| failure("failed", format!("Nothing was changed: {error}.")))?;
+    let placed = packages(context, folder, masked, left)?;
+    let changes = differences(before, |name| manifest(&left.repository, name));
+    let count = placed.as_ref().map_or(0, Placed::changed);
+    match stage::commit_manifests(context, changes.clone()) {
+        Ok(paths) => {
+            if let Some(placed) = placed {
+                placed.keep();
+            }
+            let what = match count {
+                0 => "no change in",
+                _ => "put in place:",
+            };
+            let mut notes = vec![format!("{what} {}", folder.display())];
+            if !paths.is_empty() {
+                notes.push(format!(
+                    "changed, and to be undone with `tool undo`: {}",
+                    paths.join(", ")
+                ));
+            }
+            Ok((notes, changes))
+        }
+        Err(failure) => {
+            if let Some(placed) = placed {
+                placed.take_back();
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Puts the folder in its place; none where the run left none, as an installer does that had nothing to do.
+fn packages(
+    context: &CallContext,
+    folder: &Path,
+    masked: &HashSet<PathBuf>,
+    left: &Left,
+) -> Result<Option<Placed>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let message = format!("The packages could not be put in place, and nothing was changed: {error}.");
+        failure("failed", message)
+    };
+    let new = match (&left.outside, folder.strip_prefix(context.repository.root())) {
+        (Some(outside), _) => open_beneath(outside, Path::new("")),
+        (None, Ok(inside)) => open_beneath(&left.repository, inside),
+        (None, Err(_)) => Err(rustix::io::Errno::NOENT),
+    };
+    let new = match new {
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        new => new.map_err(|error| failed(&error))?,
+    };
+    let parent = open(folder.parent().unwrap_or(folder)).map_err(|error| failed(&error))?;
+    let folder = Folder {
+        parent: parent.as_fd(),
+        name: folder.file_name().unwrap_or_default(),
+        masked,
+        cancel: &context.cancel,
+    };
+    place::put(&folder, &new).map(Some).map_err(|error| failed(&error))
+}
+
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, FOLDER, Mode::empty())
+}
+
+/// Name by name, so that no link is followed.
+fn open_beneath(root: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let mut here = rustix::fs::openat(root, ".", FOLDER, Mode::empty())?;
+    for part in path.components() {
+        here = rustix::fs::openat(&here, part.as_os_str(), FOLDER, Mode::empty())?;
+    }
+    Ok(here)
+}
+
+/// A manifest as the run left it: a regular file, or nothing.
+fn manifest(root: &OwnedFd, name: &str) -> Option<FileState> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(root, OsStr::new(name), flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+        return None;
+    }
+    Some(FileState {
+        content: changes::read_bounded(file, REPLACED_BYTES_MAX).ok()?,
+        mode: changes::new_file_mode(),
+    })
+}

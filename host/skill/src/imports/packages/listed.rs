@@ -1,0 +1,330 @@
+//! What npm installs beside what it is asked for: whatever the repository's records of packages list.
+//!
+//! npm makes the folder of packages what `package.json`, those of workspaces and of packages in the repository, lock files
+//! and the folder itself say, and who wrote that there may be the model. Which of them it reads is npm's business, and
+//! another with each version of it. So every file that could be one counts: what the session has written to any of them
+//! stands in the question, and takes a yes of its own, because an `install` that was allowed beforehand covers what a call
+//! names and what the user's own records list. An answer holds for the files as they were when it was asked.
+//!
+//! The question also names what the root's `package.json` lists and is not there yet. pip and uv are given names alone and
+//! read no record. Nothing is installed here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::PoisonError;
+
+use serde_json::Value;
+
+use super::names;
+use crate::bindings::tool::skill::types::Failure;
+use crate::changes;
+use crate::imports::failure::{cancelled, hinted};
+use crate::imports::recipe;
+use crate::limits;
+use crate::stage::digest;
+use crate::{CallContext, FileChange};
+use tool_repository::path;
+
+/// Files that npm reads at the root, whoever wrote them; of a `yarn.lock` it takes versions and addresses, too.
+const OF_ROOT: [&str; 4] = [MANIFEST, "package-lock.json", "npm-shrinkwrap.json", "yarn.lock"];
+const MANIFEST: &str = "package.json";
+
+/// Tables of packages that npm installs. Those of peers, too, since its seventh version.
+const TABLES: [&str; 4] = [
+    "dependencies",
+    "devDependencies",
+    "optionalDependencies",
+    "peerDependencies",
+];
+
+/// What of a manifest is nothing to an installation that runs no scripts, and is edited often.
+const OF_NO_INSTALLATION: [&str; 7] = [
+    "author",
+    "description",
+    "eslintConfig",
+    "jest",
+    "keywords",
+    "prettier",
+    "scripts",
+];
+
+/// Records that a session has written to, each with the digest of what it held before: before the session's first change
+/// of it, or when the user's yes to an installation covered it. Nothing where it was not there.
+pub(crate) type Records = BTreeMap<String, Option<String>>;
+
+/// Takes note of a change, before it is in place.
+pub(crate) fn note(context: &CallContext, files: &[FileChange]) {
+    let mut files: Vec<&FileChange> = files.iter().filter(|file| may_be_record(&file.path)).collect();
+    let mut session = lock(context);
+    files.retain(|file| !session.records.contains_key(&file.path));
+    for file in files {
+        let before = file.before.as_ref().map(|before| essence(&file.path, &before.content));
+        session.records.insert(file.path.clone(), before);
+    }
+}
+
+fn lock(context: &CallContext) -> std::sync::MutexGuard<'_, crate::SessionFiles> {
+    context.files.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// True for whatever npm may take for a manifest, a lock file, a package in one file, or an installed package.
+fn may_be_record(path: &str) -> bool {
+    let path = path.to_lowercase();
+    let name = path::split(&path).1;
+    OF_ROOT.contains(&name)
+        || name == ".npmrc"
+        || [".tgz", ".tar", ".tar.gz"].iter().any(|end| name.ends_with(end))
+        || path.split('/').any(|part| part == "node_modules")
+}
+
+/// The digest of what a record says of installations.
+fn essence(record: &str, content: &[u8]) -> String {
+    let is_manifest = path::split(record).1 == MANIFEST;
+    let parsed = Some(content).filter(|content| is_manifest && content.len() <= limits::INSTALL_MANIFEST_BYTES_MAX);
+    let parsed = parsed.and_then(|content| serde_json::from_slice::<serde_json::Map<_, _>>(content).ok());
+    let Some(mut manifest) = parsed else {
+        return digest(content);
+    };
+    manifest.retain(|key, _| !OF_NO_INSTALLATION.contains(&&**key));
+    digest(Value::Object(manifest).to_string().as_bytes())
+}
+
+/// The essence of what a record holds now; the error is one that cannot be read, or is too large.
+fn current(context: &CallContext, record: &str) -> Result<Option<String>, ()> {
+    let state = changes::current(context.repository.handle(), record, limits::INSTALL_RECORD_BYTES_MAX);
+    let state = state.map_err(|_| ())?;
+    Ok(state.map(|state| essence(record, &state.content)))
+}
+
+/// When a record was written last: its inode and the time of the last change. What was written and taken back is not the
+/// same. Nothing where it is not there.
+type Stamp = Option<(u64, i64, i64)>;
+
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_cast,
+    reason = "their types differ between systems"
+)]
+fn stamp(context: &CallContext, record: &str) -> Stamp {
+    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+    let stat = rustix::fs::statat(context.repository.directory(), record, flags).ok()?;
+    Some((stat.st_ino as u64, stat.st_ctime as i64, stat.st_ctime_nsec as i64))
+}
+
+/// The records as they are at one moment. Two are equal where nobody has written to any of them in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Listed(BTreeMap<String, Stamp>);
+
+impl Listed {
+    fn read(context: &CallContext) -> Self {
+        let written: Vec<String> = lock(context).records.keys().cloned().collect();
+        let records = OF_ROOT.map(str::to_owned).into_iter().chain(written);
+        Self(
+            records
+                .map(|record| {
+                    let stamp = stamp(context, &record);
+                    (record, stamp)
+                })
+                .collect(),
+        )
+    }
+
+    /// Refuses where anything was written since.
+    pub(super) fn is_still(&self, context: &CallContext) -> Result<(), Failure> {
+        match Self::read(context) == *self {
+            true => Ok(()),
+            false => Err(hinted(
+                "failed",
+                "What npm would install has changed since the installation was prepared: a `package.json` or a lock \
+                 file was written. Nothing was installed.",
+                "call again, so that the question is about what they list now",
+            )),
+        }
+    }
+
+    /// After an installation that went well, what it was about and what it recorded is nobody's addition any more.
+    pub(super) fn settle(&self, context: &CallContext, changes: &[FileChange]) {
+        let written: Vec<String> = lock(context).records.keys().cloned().collect();
+        for record in written {
+            let recorded = changes.iter().find(|change| change.path == record);
+            let settled = match recorded {
+                Some(change) => Ok(change.after.as_ref().map(|after| essence(&record, &after.content))),
+                None => current(context, &record),
+            };
+            let is_meant = || recorded.is_some() || self.0.get(&record) == Some(&stamp(context, &record));
+            if let Ok(settled) = settled
+                && is_meant()
+            {
+                lock(context).records.insert(record, settled);
+            }
+        }
+    }
+}
+
+/// One package that a manifest lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    /// Version, range or address, exactly as it is written.
+    specifier: String,
+    table: &'static str,
+}
+
+/// What an installation brings beside what its call names.
+#[derive(Debug)]
+pub(super) struct Beside {
+    pub(super) listed: Listed,
+    /// Records that are by this session's hand what they are.
+    changed: Vec<String>,
+    /// What the root's manifest lists and is not there yet; nothing where that cannot be read.
+    missing: Option<Vec<Entry>>,
+}
+
+impl Beside {
+    pub(super) fn read(context: &CallContext, names: &[String]) -> Result<Self, Failure> {
+        let listed = Listed::read(context);
+        let records = lock(context).records.clone();
+        let mut changed = Vec::new();
+        for (at, (record, before)) in records.into_iter().enumerate() {
+            if context.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            // Of so many nobody takes back each.
+            if at >= limits::INSTALL_RECORDS_MAX || current(context, &record) != Ok(before) {
+                changed.push(record);
+            }
+        }
+        Ok(Self {
+            listed,
+            changed,
+            missing: missing(context, names),
+        })
+    }
+
+    /// True where something would be installed that nobody has seen who allowed installations beforehand.
+    pub(super) fn is_unseen(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The end of the question's title.
+    pub(super) fn title(&self) -> String {
+        match self.missing.as_ref().map_or(0, Vec::len) {
+            0 => String::new(),
+            count => format!(", and {count} more that package.json lists"),
+        }
+    }
+
+    /// For the user who is asked: what the session has changed, and what comes as well.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.changed.is_empty() {
+            let changed = counted(&self.changed);
+            notes.push(format!(
+                "changed in this session, and npm installs what they say: {changed}"
+            ));
+        }
+        match self.missing.as_deref() {
+            None => notes.push("package.json cannot be read, so that nobody knows what it lists".to_owned()),
+            Some([]) => notes.push("package.json itself lists nothing else that is not there yet".to_owned()),
+            Some(missing) => {
+                notes.push("installed as well, because package.json lists it and it is not there yet:".to_owned());
+                notes.extend(missing.iter().take(limits::INSTALL_LISTED_MAX).map(line));
+                if missing.len() > limits::INSTALL_LISTED_MAX {
+                    notes.push(format!("    and {} more", missing.len() - limits::INSTALL_LISTED_MAX));
+                }
+            }
+        }
+        notes.push("and what these packages, workspaces and lock files ask for".to_owned());
+        notes
+    }
+
+    /// Where nobody can be asked.
+    pub(super) fn refusal(&self) -> Failure {
+        let message = format!(
+            "npm would install what this session has written into {}, which nobody was asked about.",
+            counted(&self.changed),
+        );
+        hinted(
+            "denied",
+            message,
+            "take the change back and name the packages in the call, which records them by itself; in a session on a \
+             terminal the user is asked",
+        )
+    }
+}
+
+/// What the root's manifest lists beside the packages that the call names, and is not in the folder of packages.
+fn missing(context: &CallContext, named: &[String]) -> Option<Vec<Entry>> {
+    let bound = limits::INSTALL_MANIFEST_BYTES_MAX as u64;
+    let state = changes::current(context.repository.handle(), MANIFEST, bound).ok()?;
+    let content = state.map(|state| state.content).unwrap_or_default();
+    let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
+    let manifest: Value = serde_json::from_slice(text).ok()?;
+    let is_optional = |name: &str| manifest["peerDependenciesMeta"][name]["optional"] == true;
+    let mut missing = Vec::new();
+    let mut told = BTreeSet::new();
+    for table in TABLES {
+        for (name, specifier) in manifest[table].as_object().into_iter().flatten() {
+            let specifier = specifier.as_str().map_or_else(|| specifier.to_string(), str::to_owned);
+            let is_wanted = table != "peerDependencies" || !is_optional(name);
+            let entry = Entry {
+                name: name.clone(),
+                specifier,
+                table,
+            };
+            let is_beside = is_wanted && !is_named(&entry, named) && !is_there(context.repository.root(), name);
+            if is_beside && told.insert((entry.name.clone(), entry.specifier.clone())) {
+                missing.push(entry);
+            }
+        }
+    }
+    Some(missing)
+}
+
+/// True where the call names the package and the manifest asks for nothing but a version of it from the registry.
+fn is_named(entry: &Entry, named: &[String]) -> bool {
+    let is_it = |name: &String| name.rfind('@').filter(|&at| at > 0).map_or(&**name, |at| &name[..at]) == entry.name;
+    named.iter().any(is_it) && names::is_npm(&format!("{}@{}", entry.name, entry.specifier))
+}
+
+/// True where a package of that name lies in the folder of packages.
+fn is_there(root: &Path, name: &str) -> bool {
+    // Any other name leads elsewhere.
+    names::is_npm(name) && root.join("node_modules").join(name).is_dir()
+}
+
+/// One line, on which nothing acts on a terminal or stands in another order.
+fn line(entry: &Entry) -> String {
+    let mut text = recipe::quoted(&entry.name);
+    if !entry.specifier.is_empty() {
+        text = format!("{text} {}", recipe::quoted(&entry.specifier));
+    }
+    format!("    {} ({})", bounded(&text), entry.table)
+}
+
+fn bounded(text: &str) -> String {
+    match text.chars().count() {
+        length if length > limits::INSTALL_LISTED_CHARS_MAX => {
+            let start: String = text.chars().take(limits::INSTALL_LISTED_CHARS_MAX).collect();
+            format!("{start}… ({length} characters)")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Names in a sentence: the first few, and how many more.
+fn counted(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{}`", bounded(&recipe::quoted(name))))
+        .collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod unit;

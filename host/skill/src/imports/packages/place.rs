@@ -1,0 +1,598 @@
+//! Putting in place what an installation made of a folder of packages (`.venv`, `node_modules`).
+//!
+//! The run wrote over a cover of the folder. When it has ended well, the two are compared, what is new is copied beside
+//! what it replaces, and only then names are changed; an error on the way changes them back. What the run could not see
+//! it does not change, and what is neither a file, a folder nor a link is refused. Everything happens on handles of
+//! folders, one name at a time and never through a link.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+use tool_core::defence::{self, Defence};
+
+/// Why nothing was put in place.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PlaceError {
+    /// A FIFO, a socket, a device.
+    #[error("`{}` is neither a file, a folder nor a link", path.display())]
+    Special { path: PathBuf },
+    /// The session ended before anything was changed.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// More than an installation makes.
+    #[error("the installation left {what}")]
+    TooMuch { what: &'static str },
+    /// The system's answer.
+    #[error("`{}`: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+fn at<T>(path: &Path, answer: rustix::io::Result<T>) -> Result<T, PlaceError> {
+    answer.map_err(|errno| PlaceError::Io {
+        path: path.to_owned(),
+        source: errno.into(),
+    })
+}
+
+/// The real folder, and what of it the run could not see.
+pub(super) struct Folder<'a> {
+    /// Where it lies.
+    pub(super) parent: BorrowedFd<'a>,
+    pub(super) name: &'a OsStr,
+    /// Relative to the folder.
+    pub(super) masked: &'a HashSet<PathBuf>,
+    /// Until names are changed, it ends what is done.
+    pub(super) cancel: &'a CancellationToken,
+}
+
+/// One change of a name, relative to the folder of packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Change {
+    /// Something that was not there.
+    New(PathBuf),
+    /// Something else than was there.
+    Other(PathBuf),
+    Gone(PathBuf),
+    /// The permissions of a folder.
+    Mode(PathBuf, Mode),
+}
+
+/// A folder that was put in place and can still be taken back.
+pub(super) struct Placed {
+    root: OwnedFd,
+    stage: Stage,
+    done: Vec<Done>,
+    /// Where the folder lies, and whether it was made for this.
+    parent: OwnedFd,
+    name: OsString,
+    is_new: bool,
+}
+
+/// What was done, and undoes it.
+enum Done {
+    Placed { to: PathBuf, index: usize },
+    Removed { from: PathBuf, index: usize },
+    Mode { path: PathBuf, before: Mode },
+}
+
+/// A folder beside what is replaced, for what is new and for what is old.
+struct Stage {
+    parent: OwnedFd,
+    name: CString,
+    handle: OwnedFd,
+}
+
+/// How deep folders of packages are looked into; the deepest known have thirty levels.
+const DEPTH_MAX: usize = 128;
+
+/// How the names of stages begin; nothing that a packager makes begins so, and the rules hide it.
+const STAGE: &str = ".tool-proposal-packages-";
+
+/// Puts `left`, a folder that nobody writes to any more, in the place of the real one.
+pub(super) fn put(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
+    let name = Path::new(folder.name);
+    let is_new = match rustix::fs::mkdirat(folder.parent, folder.name, Mode::from_raw_mode(0o755)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(errno) => return at(name, Err(errno)),
+    };
+    let put = put_into(folder, left);
+    if is_new && put.is_err() {
+        let _ = rustix::fs::unlinkat(folder.parent, folder.name, AtFlags::REMOVEDIR);
+    }
+    put.map(|placed| Placed { is_new, ..placed })
+}
+
+fn put_into(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
+    let name = Path::new(folder.name);
+    let root = at(name, open_folder(folder.parent, folder.name))?;
+    let mut comparison = Comparison {
+        masked: folder.masked,
+        changes: Vec::new(),
+        entries: 0,
+    };
+    comparison.folders(&root, Some(left), Path::new(""), 0)?;
+    let mut placed = Placed {
+        stage: Stage::make(&root)?,
+        root,
+        parent: at(name, folder.parent.try_clone_to_owned().map_err(io_errno))?,
+        name: folder.name.to_owned(),
+        is_new: false,
+        done: Vec::new(),
+    };
+    match placed.make(left, &comparison.changes, comparison.entries, folder.cancel) {
+        Ok(()) => Ok(placed),
+        Err(error) => {
+            placed.take_back();
+            Err(error)
+        }
+    }
+}
+
+fn io_errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+fn open_folder(parent: impl AsFd, name: impl AsRef<OsStr>) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name.as_ref(), flags, Mode::empty())
+}
+
+/// The folder in which an entry lies, and its name there.
+fn parent_of<'p>(root: &OwnedFd, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), PlaceError> {
+    let mut here = at(path, root.try_clone().map_err(io_errno))?;
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        here = at(path, open_folder(&here, part.as_os_str()))?;
+    }
+    Ok((here, path.file_name().unwrap_or_default()))
+}
+
+/// Removes what processes that were killed in the midst left: stages that nobody holds. What is in one may be the only
+/// packages that there are, so this is done when new ones are in place, and not before.
+fn sweep(root: &OwnedFd) {
+    for name in names(root).unwrap_or_default().iter().filter(|name| is_stage(name)) {
+        let held = open_folder(root, name).and_then(|stage| {
+            rustix::fs::flock(&stage, FlockOperation::NonBlockingLockExclusive)?;
+            Ok(stage)
+        });
+        if held.is_ok() {
+            let _ = remove(root.as_fd(), name, 0);
+        }
+    }
+}
+
+fn is_stage(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(STAGE.as_bytes())
+}
+
+fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn stat(folder: impl AsFd, name: impl AsRef<OsStr>) -> rustix::io::Result<Stat> {
+    rustix::fs::statat(folder, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Permissions without the bits by which a program gets somebody else's rights.
+fn mode(stat: &Stat) -> Mode {
+    let taken = if defence::on(Defence::PackageRights) {
+        0o777
+    } else {
+        0o7777
+    };
+    Mode::from_raw_mode(stat.st_mode & taken)
+}
+
+/// What differs between the two folders.
+struct Comparison<'a> {
+    masked: &'a HashSet<PathBuf>,
+    changes: Vec<Change>,
+    entries: u64,
+}
+
+impl Comparison<'_> {
+    fn count(&mut self, depth: usize) -> Result<(), PlaceError> {
+        self.entries += 1;
+        if self.entries > limits::CONTAIN_ENTRIES_MAX {
+            return Err(PlaceError::TooMuch { what: "too many files" });
+        }
+        if depth > DEPTH_MAX {
+            return Err(PlaceError::TooMuch {
+                what: "folders within folders without end",
+            });
+        }
+        Ok(())
+    }
+
+    /// Compares two folders; where the new one is not there, only what was masked stays.
+    fn folders(&mut self, real: &OwnedFd, new: Option<&OwnedFd>, path: &Path, depth: usize) -> Result<(), PlaceError> {
+        // Stages are this module's own, on either side.
+        let packages = |folder: &OwnedFd| {
+            let mut names = names(folder)?;
+            names.retain(|name| depth > 0 || !is_stage(name));
+            Ok(names)
+        };
+        let new_names = match new {
+            Some(new) => at(path, packages(new))?,
+            None => Vec::new(),
+        };
+        let fresh: HashSet<&OsString> = new_names.iter().collect();
+        for name in at(path, packages(real))? {
+            let inner = path.join(&name);
+            self.count(depth)?;
+            if self.is_masked(&inner) {
+                continue;
+            }
+            match new.filter(|_| fresh.contains(&name)) {
+                Some(new) => self.entry(real, new, &inner, &name, depth)?,
+                None if self.holds_masked(&inner) => {
+                    let real = at(&inner, open_folder(real, &name))?;
+                    self.folders(&real, None, &inner, depth + 1)?;
+                }
+                None => self.changes.push(Change::Gone(inner)),
+            }
+        }
+        for name in &new_names {
+            let inner = path.join(name);
+            self.count(depth)?;
+            let is_there = !matches!(stat(real, name), Err(Errno::NOENT));
+            if !is_there && !self.is_masked(&inner) {
+                self.changes.push(Change::New(inner));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_masked(&self, path: &Path) -> bool {
+        self.masked.contains(path) && defence::on(Defence::HiddenPackages)
+    }
+
+    fn holds_masked(&self, path: &Path) -> bool {
+        self.masked.iter().any(|masked| masked.starts_with(path)) && defence::on(Defence::HiddenPackages)
+    }
+
+    /// Compares an entry that both have.
+    fn entry(
+        &mut self,
+        real: &OwnedFd,
+        new: &OwnedFd,
+        path: &Path,
+        name: &OsStr,
+        depth: usize,
+    ) -> Result<(), PlaceError> {
+        let (before, after) = (at(path, stat(real, name))?, at(path, stat(new, name))?);
+        match (kind(&before), kind(&after)) {
+            (FileType::Directory, FileType::Directory) => {
+                let (real, new) = (at(path, open_folder(real, name))?, at(path, open_folder(new, name))?);
+                self.folders(&real, Some(&new), path, depth + 1)?;
+                if mode(&before) != mode(&after) {
+                    self.changes.push(Change::Mode(path.to_owned(), mode(&after)));
+                }
+            }
+            (FileType::RegularFile, FileType::RegularFile) if is_untouched(&before, &after) => {}
+            (FileType::Symlink, FileType::Symlink) if target(real, name) == target(new, name) => {}
+            _ if self.holds_masked(path) => {}
+            _ => self.changes.push(Change::Other(path.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+/// A file that has kept its time, size and permissions is the one below the cover. One that a run dressed up as such
+/// stays as it was, which harms nobody.
+fn is_untouched(before: &Stat, after: &Stat) -> bool {
+    let time = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec);
+    before.st_size == after.st_size && time(before) == time(after) && mode(before) == mode(after)
+}
+
+fn target(folder: &OwnedFd, name: &OsStr) -> Option<CString> {
+    rustix::fs::readlinkat(folder, name, Vec::new()).ok()
+}
+
+impl Placed {
+    /// Copies what is new, then changes names.
+    fn make(
+        &mut self,
+        source: &OwnedFd,
+        changes: &[Change],
+        entries: u64,
+        cancel: &CancellationToken,
+    ) -> Result<(), PlaceError> {
+        let mut copy = Copy {
+            entries,
+            bytes: limits::CONTAIN_TREE_BYTES_MAX,
+            cancel,
+        };
+        for (index, change) in changes.iter().enumerate() {
+            if let Change::New(path) | Change::Other(path) = change {
+                let (folder, name) = parent_of(source, path)?;
+                copy.entry(&folder, name, &self.stage.handle, &new_name(index), path, 0)?;
+            }
+        }
+        // What comes now takes a moment, and is not left half done.
+        go_on(cancel)?;
+        for (index, change) in changes.iter().enumerate() {
+            self.change(index, change)?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, index: usize, change: &Change) -> Result<(), PlaceError> {
+        match change {
+            Change::New(path) => self.place(index, path),
+            Change::Gone(path) => self.remove(index, path),
+            Change::Other(path) => {
+                self.remove(index, path)?;
+                self.place(index, path)
+            }
+            Change::Mode(path, mode) => {
+                let (folder, name) = parent_of(&self.root, path)?;
+                let folder = at(path, open_folder(&folder, name))?;
+                let before = Mode::from_raw_mode(at(path, rustix::fs::fstat(&folder))?.st_mode & 0o7777);
+                at(path, rustix::fs::fchmod(&folder, *mode))?;
+                let path = path.clone();
+                self.done.push(Done::Mode { path, before });
+                Ok(())
+            }
+        }
+    }
+
+    fn place(&mut self, index: usize, path: &Path) -> Result<(), PlaceError> {
+        let (folder, name) = parent_of(&self.root, path)?;
+        at(
+            path,
+            rustix::fs::renameat(&self.stage.handle, new_name(index), &folder, name),
+        )?;
+        let to = path.to_owned();
+        self.done.push(Done::Placed { to, index });
+        Ok(())
+    }
+
+    fn remove(&mut self, index: usize, path: &Path) -> Result<(), PlaceError> {
+        let (folder, name) = parent_of(&self.root, path)?;
+        at(
+            path,
+            rustix::fs::renameat(&folder, name, &self.stage.handle, old_name(index)),
+        )?;
+        let from = path.to_owned();
+        self.done.push(Done::Removed { from, index });
+        Ok(())
+    }
+
+    /// How many entries were changed; a new folder counts once.
+    pub(super) fn changed(&self) -> usize {
+        self.done.len()
+    }
+
+    /// Lets go of what was replaced, and of what others left that were killed before they came to this.
+    pub(super) fn keep(self) {
+        self.stage.clear();
+        sweep(&self.root);
+    }
+
+    /// Makes everything as it was. False where something of it failed, because somebody else was at work here.
+    pub(super) fn take_back(self) -> bool {
+        let mut is_whole = true;
+        for done in self.done.iter().rev() {
+            is_whole &= self.undo(done).is_ok();
+        }
+        // Old files that did not find back stay beside their place.
+        if is_whole {
+            self.stage.clear();
+        }
+        if self.is_new {
+            let _ = rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR);
+        }
+        is_whole
+    }
+
+    fn undo(&self, done: &Done) -> Result<(), PlaceError> {
+        let stage = &self.stage.handle;
+        match done {
+            Done::Placed { to, index } => {
+                let (folder, name) = parent_of(&self.root, to)?;
+                at(to, rustix::fs::renameat(&folder, name, stage, new_name(*index)))
+            }
+            Done::Removed { from, index } => {
+                let (folder, name) = parent_of(&self.root, from)?;
+                at(from, rustix::fs::renameat(stage, old_name(*index), &folder, name))
+            }
+            Done::Mode { path, before } => {
+                let (folder, name) = parent_of(&self.root, path)?;
+                let folder = at(path, open_folder(&folder, name))?;
+                at(path, rustix::fs::fchmod(&folder, *before))
+            }
+        }
+    }
+}
+
+fn go_on(cancel: &CancellationToken) -> Result<(), PlaceError> {
+    match cancel.is_cancelled() {
+        true => Err(PlaceError::Cancelled),
+        false => Ok(()),
+    }
+}
+
+fn new_name(index: usize) -> OsString {
+    format!("new-{index}").into()
+}
+
+fn old_name(index: usize) -> OsString {
+    format!("old-{index}").into()
+}
+
+impl Stage {
+    fn make(root: &OwnedFd) -> Result<Self, PlaceError> {
+        let text = format!("{STAGE}{}", uuid::Uuid::now_v7().simple());
+        let path = Path::new(&text);
+        at(path, rustix::fs::mkdirat(root, path, Mode::RWXU))?;
+        let handle = at(path, open_folder(root, path))?;
+        // Whoever sweeps leaves it alone while this process lives. Where there are no locks, nothing is swept.
+        let _ = rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive);
+        Ok(Self {
+            parent: at(path, root.try_clone().map_err(io_errno))?,
+            name: CString::new(text).unwrap_or_default(),
+            handle,
+        })
+    }
+
+    fn clear(self) {
+        let name = OsStr::from_bytes(CStr::to_bytes(&self.name));
+        // What is left of it is hidden, and removed by the next installation.
+        let _ = remove(self.parent.as_fd(), name, 0);
+    }
+}
+
+/// Removes an entry with everything in it.
+fn remove(folder: BorrowedFd<'_>, name: &OsStr, depth: usize) -> rustix::io::Result<()> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        // What was copied before it was found to be too deep goes as well.
+        Err(Errno::ISDIR | Errno::PERM) if depth <= 2 * DEPTH_MAX => {}
+        other => return other,
+    }
+    let inner = open_folder(folder, name).or_else(|_| {
+        // A package may come without the right to look into it.
+        rustix::fs::chmodat(folder, name, Mode::RWXU, AtFlags::empty())?;
+        open_folder(folder, name)
+    })?;
+    let _ = rustix::fs::fchmod(&inner, Mode::RWXU);
+    for name in names(&inner)? {
+        remove(inner.as_fd(), &name, depth + 1)?;
+    }
+    rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)
+}
+
+/// What a copy has taken, and may still take.
+struct Copy<'a> {
+    entries: u64,
+    bytes: u64,
+    cancel: &'a CancellationToken,
+}
+
+impl Copy<'_> {
+    /// Copies an entry with everything in it.
+    fn entry(
+        &mut self,
+        from: &OwnedFd,
+        name: &OsStr,
+        to: &OwnedFd,
+        new_name: &OsStr,
+        path: &Path,
+        depth: usize,
+    ) -> Result<(), PlaceError> {
+        go_on(self.cancel)?;
+        self.entries += 1;
+        if self.entries > limits::CONTAIN_ENTRIES_MAX || depth > DEPTH_MAX {
+            return Err(PlaceError::TooMuch { what: "too many files" });
+        }
+        let found = at(path, stat(from, name))?;
+        match kind(&found) {
+            FileType::Directory => self.folder(from, name, to, new_name, path, depth, &found),
+            FileType::Symlink => {
+                let target = at(path, rustix::fs::readlinkat(from, name, Vec::new()))?;
+                at(path, rustix::fs::symlinkat(target, to, new_name))
+            }
+            FileType::RegularFile => self.file(from, name, to, new_name, path),
+            #[cfg(all(feature = "counterproof", target_os = "linux"))]
+            kind if !defence::on(Defence::PackageKinds) => {
+                at(path, rustix::fs::mknodat(to, new_name, kind, mode(&found), 0))
+            }
+            _ => Err(PlaceError::Special { path: path.to_owned() }),
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "two places of one entry, as for every other kind"
+    )]
+    fn folder(
+        &mut self,
+        from: &OwnedFd,
+        name: &OsStr,
+        to: &OwnedFd,
+        new_name: &OsStr,
+        path: &Path,
+        depth: usize,
+        found: &Stat,
+    ) -> Result<(), PlaceError> {
+        at(path, rustix::fs::mkdirat(to, new_name, Mode::RWXU))?;
+        let (source, target) = (at(path, open_folder(from, name))?, at(path, open_folder(to, new_name))?);
+        for inner in at(path, names(&source))? {
+            self.entry(&source, &inner, &target, &inner, &path.join(&inner), depth + 1)?;
+        }
+        at(path, rustix::fs::fchmod(&target, mode(found)))
+    }
+
+    fn file(
+        &mut self,
+        from: &OwnedFd,
+        name: &OsStr,
+        to: &OwnedFd,
+        new_name: &OsStr,
+        path: &Path,
+    ) -> Result<(), PlaceError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut source = File::from(at(path, rustix::fs::openat(from, name, flags, Mode::empty()))?);
+        let found = at(path, rustix::fs::fstat(&source))?;
+        let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
+        self.bytes = self
+            .bytes
+            .checked_sub(size)
+            .ok_or(PlaceError::TooMuch { what: "too many bytes" })?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut target = File::from(at(
+            path,
+            rustix::fs::openat(to, new_name, flags, Mode::RUSR | Mode::WUSR),
+        )?);
+        let failed = |source| PlaceError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        io::copy(&mut source, &mut target).map_err(failed)?;
+        at(path, rustix::fs::fchmod(&target, mode(&found)))?;
+        // Compiled Python notes the time of its source.
+        at(path, rustix::fs::futimens(&target, &times(&found)))
+    }
+}
+
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_cast,
+    reason = "their types differ between systems"
+)]
+fn times(stat: &Stat) -> Timestamps {
+    let modified = Timespec {
+        tv_sec: stat.st_mtime as _,
+        tv_nsec: stat.st_mtime_nsec as _,
+    };
+    Timestamps {
+        last_access: modified,
+        last_modification: modified,
+    }
+}
+
+#[cfg(test)]
+mod unit;

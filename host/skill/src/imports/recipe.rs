@@ -1,0 +1,355 @@
+//! What the recipes share: asking, running in the sandbox, reporting.
+//!
+//! A recipe is a fixed argument vector into which checked names and paths are put. No shell is involved, nothing that
+//! could be read as an option is accepted where a name or a path is meant, and the user who is asked sees the exact
+//! vector.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::consent;
+use super::failure::{cancelled, failure, hinted};
+use crate::bindings::tool::skill::tests::Report;
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use crate::turns::NoRun;
+use crate::{CallContext, Question};
+use tool_core::api::Effect;
+use tool_repository::ConcealError;
+use tool_sandbox::contain::{self, Bounds, Enclosure, Sandbox};
+use tool_sandbox::toolchain::{self, Python};
+use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
+
+/// A run that needs only a yes.
+pub(super) struct Recipe {
+    pub(super) effect: Effect,
+    /// One line for the user.
+    pub(super) title: String,
+    /// What the user should know beside the command.
+    pub(super) notes: Vec<String>,
+    /// What the report says beside what the program does.
+    pub(super) told: Vec<String>,
+    pub(super) command: CommandSpec,
+    pub(super) time: Duration,
+}
+
+impl Recipe {
+    /// Asks, where the policy wants that, and runs.
+    pub(super) fn execute(&self, context: &CallContext) -> Result<Report, Failure> {
+        let sandbox = self.sandbox(context)?;
+        consent::obtain(context, &self.question(sandbox))?;
+        let run = self.run(context, sandbox)?;
+        Ok(with_notes(self.report(run, sandbox)?, &self.told))
+    }
+
+    /// What a run came to.
+    pub(super) fn report(&self, run: RunOutput, sandbox: Sandbox) -> Result<Report, Failure> {
+        let (exit_code, timed_out) = match run.end {
+            RunEnd::Exited(code) => (Some(code), false),
+            RunEnd::Signalled(_) => (None, false),
+            RunEnd::TimedOut => (None, true),
+            RunEnd::Cancelled => return Err(cancelled()),
+            RunEnd::OutputLimit => return Err(too_much_output()),
+            RunEnd::TaskLimit => return Err(too_many_tasks()),
+            RunEnd::MemoryLimit => return Err(too_much_memory()),
+        };
+        Ok(Report {
+            command: self.command.argv(),
+            exit_code,
+            output: run.output,
+            output_cut: run.output_cut,
+            duration_ms: u64::try_from(run.duration.as_millis()).unwrap_or(u64::MAX),
+            timed_out,
+            sandbox: sandbox.name().to_owned(),
+        })
+    }
+
+    /// What stands around the run.
+    pub(super) fn sandbox(&self, context: &CallContext) -> Result<Sandbox, Failure> {
+        let sandbox = context.policy.sandbox(self.effect);
+        if context.policy.requires_sandbox() && sandbox != Sandbox::Namespaces {
+            let message = format!("A full sandbox is required, and `{}` has none here.", self.effect);
+            let hint = "the user has to leave out `--require-sandbox`, or to do it by hand";
+            return Err(hinted("denied", message, hint));
+        }
+        Ok(sandbox)
+    }
+
+    pub(super) fn run(&self, context: &CallContext, sandbox: Sandbox) -> Result<RunOutput, Failure> {
+        let limits = RunLimits::within(self.time);
+        let progress = |line: &str| (context.progress)(line);
+        let (command, cancel) = (&self.command, &context.cancel);
+        let run = if sandbox == Sandbox::None {
+            without_turn(context, || tool_sandbox::run(command, &limits, cancel, &progress))?
+        } else {
+            if sandbox == Sandbox::Landlock {
+                progress(&fallback());
+            }
+            let enclosure = enclosure(context, sandbox)?;
+            let run = || tool_sandbox::run_contained(command, &enclosure, &limits, cancel, &progress);
+            without_turn(context, run)?
+        };
+        run.map_err(|error| not_run(&error))
+    }
+
+    pub(super) fn question(&self, sandbox: Sandbox) -> Question {
+        let around = match sandbox {
+            Sandbox::None => "without a sandbox: with your rights".to_owned(),
+            sandbox => format!("in a sandbox ({sandbox})"),
+        };
+        let mut detail = format!(
+            "{}\n\nin {}, {around}, for at most {}\n",
+            shown(&self.command.argv()),
+            self.command.directory.display(),
+            minutes(self.time),
+        );
+        for note in &self.notes {
+            detail.push_str(note);
+            detail.push('\n');
+        }
+        Question {
+            effect: self.effect,
+            title: self.title.clone(),
+            detail,
+        }
+    }
+}
+
+/// Runs a program without the call's turn, which others work with meanwhile. What interpreters and installers are asked
+/// about themselves keeps it: that takes no longer than a call may ([`limits::PROBE_SECONDS_MAX`]).
+pub(super) fn without_turn<R>(context: &CallContext, run: impl FnOnce() -> R) -> Result<R, Failure> {
+    context.turn.run(&context.cancel, run).map_err(|no_run| match no_run {
+        NoRun::Cancelled => cancelled(),
+        // The call ends by this; its guest never reads it.
+        NoRun::Busy => failure("unavailable", "Too many test runs and installations are under way."),
+    })
+}
+
+/// The repository as a run in this sandbox sees it.
+pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclosure, Failure> {
+    Ok(Enclosure {
+        sandbox,
+        root: context.repository.root().to_owned(),
+        hidden: context.repository.concealed(&context.cancel).map_err(unlisted)?,
+        state_directory: context.repository.state_directory().map(Path::to_owned),
+        bounds: Bounds::default(),
+        installation: None,
+    })
+}
+
+/// A program that could not be run at all.
+pub(super) fn not_run(error: &ProcessError) -> Failure {
+    let cause = std::error::Error::source(error)
+        .map(|cause| format!(": {cause}"))
+        .unwrap_or_default();
+    failure("unavailable", format!("{error}{cause}."))
+}
+
+/// What is less than usual about a run in the fallback.
+fn fallback() -> String {
+    let why = contain::available().refused.join("; ");
+    format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
+}
+
+fn unlisted(error: ConcealError) -> Failure {
+    match error {
+        ConcealError::Cancelled => cancelled(),
+        error @ (ConcealError::TooMany | ConcealError::Unreadable { .. }) => hinted(
+            "limit",
+            format!("The hidden files could not be found, so nothing was run: {error}."),
+            "the user can go without a sandbox, with `--allow EFFECT --unsandboxed`",
+        ),
+    }
+}
+
+fn too_many_tasks() -> Failure {
+    let message = format!(
+        "The run was ended: it had more than {} processes and threads.",
+        limits::CONTAIN_TASKS_MAX
+    );
+    hinted("limit", message, "run a part of it")
+}
+
+fn too_much_memory() -> Failure {
+    let message = "The run was ended: it used more memory than the sandbox allows.";
+    hinted("limit", message, "run a part of it")
+}
+
+fn too_much_output() -> Failure {
+    let mebibytes = limits::PROCESS_OUTPUT_BYTES_MAX / (1024 * 1024);
+    hinted(
+        "limit",
+        format!("The run was ended: it wrote more than {mebibytes} MiB."),
+        "run a part of it",
+    )
+}
+
+fn minutes(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds % 60 == 0 && seconds > 60 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} seconds"),
+    }
+}
+
+/// Lines of the host's own, which come before everything that a program printed and by this cannot be taken for it.
+pub(super) fn with_notes(report: Report, notes: &[String]) -> Report {
+    let lines: String = notes.iter().map(|note| format!("{HOST_LINE}{note}\n")).collect();
+    let own = report.output;
+    // A program's own line of that form is moved from the place where it would mean something.
+    let apart = if own.starts_with(HOST_LINE) { "\n" } else { "" };
+    Report {
+        output: format!("{lines}{apart}{own}"),
+        ..report
+    }
+}
+
+/// How a line of the host's own begins (`wit/skill.wit`).
+const HOST_LINE: &str = "[tool] ";
+
+/// An argument vector as a shell would have to be given it, so that nobody can mistake where an argument ends. What a
+/// terminal would act on, or show in another order, comes out as an escape.
+fn shown(argv: &[String]) -> String {
+    argv.iter()
+        .map(|argument| quoted(argument))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// One argument of it.
+pub(super) fn quoted(argument: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        return argument.to_owned();
+    }
+    let mut quoted = String::from("'");
+    for character in argument.chars() {
+        match character {
+            '\'' => quoted.push_str("'\\''"),
+            character if character.is_control() || is_mark(character) => quoted.extend(character.escape_unicode()),
+            character => quoted.push(character),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+/// Characters that have no width, change the direction of writing, or end a line.
+fn is_mark(character: char) -> bool {
+    let (widthless, direction) = ('\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}');
+    let invisible = '\u{2060}'..='\u{206f}';
+    let is_single = matches!(character, '\u{61c}' | '\u{feff}');
+    is_single || widthless.contains(&character) || direction.contains(&character) || invisible.contains(&character)
+}
+
+/// The time that a request wants, within the bound.
+pub(super) fn time(wanted_seconds: Option<u32>, seconds_max: u64) -> Duration {
+    let wanted = wanted_seconds.map_or(seconds_max, u64::from);
+    Duration::from_secs(wanted.clamp(1, seconds_max))
+}
+
+/// Finds a program on the starter's `PATH` outside the repository.
+pub(super) fn program(context: &CallContext, name: &str) -> Option<PathBuf> {
+    let found = environment::find_programs_outside(&context.environment, name, context.repository.root());
+    found.into_iter().next()
+}
+
+/// The Python of the project, else of the machine.
+pub(super) fn python(context: &CallContext) -> Result<Python, Failure> {
+    let root = context.repository.root();
+    toolchain::choose(root, &context.environment, &context.cancel)
+        .map_err(|missing| hinted("unavailable", missing.to_string(), missing.hint))
+}
+
+/// `npm` of the starter.
+pub(super) fn npm(context: &CallContext) -> Result<PathBuf, Failure> {
+    program(context, "npm").ok_or_else(|| {
+        hinted(
+            "unavailable",
+            "npm was not found on the PATH.",
+            "the user has to install Node.js, which brings npm",
+        )
+    })
+}
+
+/// A command in the repository's root.
+pub(super) fn command(
+    root: &Path,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: BTreeMap<String, String>,
+) -> CommandSpec {
+    CommandSpec {
+        program,
+        arguments,
+        directory: root.to_owned(),
+        environment,
+    }
+}
+
+/// The text of a small file of the repository, where there is one that may be read.
+pub(super) fn small_file(context: &CallContext, path: &str) -> Option<String> {
+    let content = context
+        .repository
+        .read_within(path, limits::RECIPE_FILE_BYTES_MAX, &context.cancel)
+        .ok()?;
+    Some(String::from_utf8_lossy(&content).into_owned())
+}
+
+/// The root's `package.json`. Without one npm would go upwards and work on whatever project it finds there.
+pub(super) fn manifest(context: &CallContext) -> Result<serde_json::Value, Failure> {
+    let text = small_file(context, "package.json").ok_or_else(|| {
+        hinted(
+            "unavailable",
+            "There is no package.json at the repository root.",
+            "this is no npm project; pytest and pip are the other recipes",
+        )
+    })?;
+    serde_json::from_str(&text).map_err(|error| failure("failed", format!("package.json is not valid JSON: {error}.")))
+}
+
+#[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn an_argument_vector_is_shown_without_doubt() {
+        let argv = ["/usr/bin/python", "-k", "a or b", "it's", "", "x\u{1b}[2J\u{202e}y\n"].map(str::to_owned);
+        insta::assert_snapshot!(shown(&argv), @r"/usr/bin/python -k 'a or b' 'it'\''s' '' 'x\u{1b}[2J\u{202e}y\u{a}'");
+    }
+
+    #[test]
+    fn what_the_host_says_comes_first_and_cannot_be_said_by_a_program() {
+        let report = |output: &str| Report {
+            command: Vec::new(),
+            exit_code: Some(0),
+            output: output.to_owned(),
+            output_cut: false,
+            duration_ms: 0,
+            timed_out: false,
+            sandbox: String::new(),
+        };
+        let said = |output, notes: &[&str]| {
+            let notes: Vec<String> = notes.iter().map(|note| (*note).to_owned()).collect();
+            with_notes(report(output), &notes).output
+        };
+        assert_eq!(said("1 passed\n", &[]), "1 passed\n");
+        assert_eq!(said("1 passed\n", &["a", "b"]), "[tool] a\n[tool] b\n1 passed\n");
+        assert_eq!(said("[tool] all is well\n", &[]), "\n[tool] all is well\n");
+        assert_eq!(said("[tool] all is well\n", &["a"]), "[tool] a\n\n[tool] all is well\n");
+    }
+
+    #[test]
+    fn times_stay_within_their_bound() {
+        assert_eq!(
+            time(None, limits::TESTS_SECONDS_MAX).as_secs(),
+            limits::TESTS_SECONDS_MAX
+        );
+        assert_eq!(time(None, 900).as_secs(), 900);
+        assert_eq!(time(Some(0), 900).as_secs(), 1);
+        assert_eq!(time(Some(30), 900).as_secs(), 30);
+        assert_eq!(time(Some(u32::MAX), 900).as_secs(), 900);
+    }
+}

@@ -1,0 +1,335 @@
+//! The file list in pages, and the note of what the model has been shown.
+
+use std::sync::{Arc, PoisonError};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::CallContext;
+use crate::bindings::tool::skill::repository::{Entry, Page, Query};
+use crate::bindings::tool::skill::types::Failure;
+use crate::limits;
+use crate::sandbox::Call;
+use tool_repository::{EntryKind, FileList, OpenError, ScanError, normalise};
+
+/// One page of a list.
+pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<Page, Failure> {
+    let under = path_of(&query.under)?;
+    let globs = Globs::new(&query.globs)?;
+    if query.recursive {
+        let list = file_list(call, context)?;
+        // A path that nothing lies beneath is a file, is empty, or is to be explained.
+        let opened = context
+            .repository
+            .open_within(&under, &call.token)
+            .map_err(|error| refusal(&error))?;
+        let files = match opened.kind {
+            EntryKind::Directory => list.beneath(&opened.path),
+            _ => list.find(&opened.path).map_or(&[][..], std::slice::from_ref),
+        };
+        // Not by looking at each that an earlier page held: a large tree has many pages.
+        let passed = |after: &str| files.partition_point(|file| file.path.as_str() <= after);
+        let entries = files[query.after.as_deref().map_or(0, passed)..]
+            .iter()
+            .map(|file| (file.path.as_str(), EntryKind::File, file.size));
+        let left_out = if under.is_empty() { list.not_utf8 } else { 0 };
+        let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
+        return page(call, entries, &globs, query.after.as_deref(), left_out);
+    }
+    let listed = match context.repository.entries(&under, &call.token) {
+        Ok(listed) => listed,
+        Err(error) => return file_alone(call, context, &under, &error),
+    };
+    call.note_skipped_ignores(&listed.skipped_ignores);
+    let entries = listed.entries.iter();
+    let entries = entries.map(|entry| (entry.path.as_str(), entry.kind, entry.size));
+    page(call, entries, &globs, query.after.as_deref(), listed.left_out)
+}
+
+/// The one form of a path that a guest wants listed.
+pub(super) fn path_of(path: &str) -> Result<String, Failure> {
+    normalise(path).map_err(|error| {
+        let message = format!("`{path}` cannot be listed: {error}");
+        failure("invalid-arguments", message)
+    })
+}
+
+/// The list of a path that is a file: itself.
+fn file_alone(call: &Call, context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
+    match context.repository.open_within(path, &call.token) {
+        Ok(opened) if opened.kind == EntryKind::File => Ok(Page {
+            entries: vec![entry(&opened.path, opened.kind, opened.size)],
+            next: None,
+            left_out: 0,
+        }),
+        _ => Err(refusal(error)),
+    }
+}
+
+/// The whole list, walked once a call.
+fn file_list(call: &Call, context: &CallContext) -> Result<Arc<FileList>, Failure> {
+    // Held while walking: another part of the call that asks now waits for this list.
+    let mut known = call.files.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(files) = &*known {
+        return Ok(Arc::clone(files));
+    }
+    let files = context.repository.list(&call.token).map_err(unlisted)?;
+    call.note_skipped_ignores(&files.skipped_ignores);
+    *known = Some(Arc::clone(&files));
+    Ok(files)
+}
+
+/// Why there is no list.
+pub(super) fn unlisted(error: ScanError) -> Failure {
+    match error {
+        ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
+        ScanError::Unreadable { .. } => failure("failed", error.to_string()),
+    }
+}
+
+/// Files between two looks at whether the call must end. Many globs on long paths take a microsecond each.
+const FILES_BETWEEN_CHECKS: usize = 256;
+
+/// Fails where the call must end, asked for each file of a pass.
+pub(super) fn going_on(call: &Call, at: usize) -> Result<(), Failure> {
+    match at.is_multiple_of(FILES_BETWEEN_CHECKS) {
+        true => call.check().map_err(|_| unlisted(ScanError::Cancelled)),
+        false => Ok(()),
+    }
+}
+
+fn page<'a>(
+    call: &Call,
+    entries: impl Iterator<Item = (&'a str, EntryKind, u64)>,
+    globs: &Globs,
+    after: Option<&str>,
+    left_out: u32,
+) -> Result<Page, Failure> {
+    let mut page = Page {
+        entries: Vec::new(),
+        next: None,
+        left_out,
+    };
+    let mut bytes = 0;
+    let left = entries.filter(|(path, _, _)| after.is_none_or(|after| *path > after));
+    for (at, (path, kind, size)) in left.enumerate() {
+        going_on(call, at)?;
+        if !globs.select(path) {
+            continue;
+        }
+        let is_full = page.entries.len() >= limits::LIST_PAGE_ENTRIES_MAX || bytes >= limits::LIST_PAGE_BYTES_MAX;
+        if let (true, Some(last)) = (is_full, page.entries.last()) {
+            page.next = Some(last.path.clone());
+            return Ok(page);
+        }
+        bytes += path.len();
+        page.entries.push(entry(path, kind, size));
+    }
+    Ok(page)
+}
+
+/// Records the paths of a page for the taint, once for each directory.
+pub(super) fn note_listed(call: &Call, page: &Page) {
+    let mut known = None;
+    for entry in &page.entries {
+        let directory = entry.path.rsplit_once('/').map(|(directory, _)| directory);
+        if directory != known {
+            call.note_listed(&entry.path);
+            known = directory;
+        }
+    }
+}
+
+fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
+    Entry {
+        path: path.to_owned(),
+        kind: match kind {
+            EntryKind::File => "file",
+            EntryKind::Directory => "directory",
+            EntryKind::Symlink => "symlink",
+        }
+        .to_owned(),
+        size,
+    }
+}
+
+/// Notes that the guest says that its answer shows a file with this content. What of that counts is judged at the end of
+/// the call, when there is an answer.
+pub(super) fn shown(call: &Call, context: &CallContext, path: &str, sha256: String) {
+    let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let Ok(path) = normalise(path) else { return };
+    // Only what can be opened can have been read; this also keeps the note from growing without bound.
+    if !is_digest || context.repository.open_file_within(&path, &call.token).is_err() {
+        return;
+    }
+    call.claim(path, sha256);
+}
+
+/// The globs of a query.
+#[derive(Debug)]
+pub(crate) struct Globs {
+    written: Vec<String>,
+    including: Option<GlobSet>,
+    excluding: GlobSet,
+}
+
+impl Globs {
+    pub(super) fn new(globs: &[String]) -> Result<Self, Failure> {
+        if globs.len() > limits::LIST_GLOBS_MAX {
+            let message = format!("there are more than {} globs", limits::LIST_GLOBS_MAX);
+            return Err(failure("invalid-arguments", message));
+        }
+        let (excluding, including): (Vec<&str>, Vec<&str>) =
+            globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
+        let excluding: Vec<&str> = excluding.into_iter().map(|glob| &glob[1..]).collect();
+        Ok(Self {
+            written: globs.to_vec(),
+            including: match including.is_empty() {
+                true => None,
+                false => Some(set(&including)?),
+            },
+            excluding: set(&excluding)?,
+        })
+    }
+
+    /// True where they are these.
+    pub(super) fn are(&self, globs: &[String]) -> bool {
+        self.written == globs
+    }
+
+    pub(super) fn select(&self, path: &str) -> bool {
+        self.including.as_ref().is_none_or(|globs| globs.is_match(path)) && !self.excluding.is_match(path)
+    }
+}
+
+/// A glob without `/` matches the file name, wherever the file lies.
+fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs {
+        let invalid = |why: &str| failure("invalid-arguments", format!("the glob `{glob}` is not valid: {why}"));
+        if glob.len() > limits::LIST_GLOB_BYTES_MAX {
+            return Err(invalid("it is too long"));
+        }
+        let anchored = match glob.strip_prefix('/').unwrap_or(glob) {
+            inner if inner.contains('/') || inner.len() < glob.len() => inner.to_owned(),
+            name => format!("**/{name}"),
+        };
+        let compiled = GlobBuilder::new(&anchored)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| invalid(&error.kind().to_string()))?;
+        builder.add(compiled);
+    }
+    builder.build().map_err(|error| {
+        failure(
+            "invalid-arguments",
+            format!("the globs are not valid: {}", error.kind()),
+        )
+    })
+}
+
+pub(super) fn refusal(error: &OpenError) -> Failure {
+    let code = match error {
+        OpenError::NotFound { .. } => "not-found",
+        OpenError::Denied { .. } | OpenError::NotRegular { .. } => "denied",
+        _ => "failed",
+    };
+    failure(code, error.to_string())
+}
+
+fn failure(code: &str, message: String) -> Failure {
+    Failure {
+        code: code.to_owned(),
+        message,
+        hint: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::Limits;
+
+    fn call() -> Arc<Call> {
+        Call::new("demo", Limits::default(), &CancellationToken::new())
+    }
+
+    fn selected(globs: &[&str]) -> Vec<&'static str> {
+        let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
+        let globs = Globs::new(&globs).expect("the globs are valid");
+        let paths = ["a.rs", "b.py", "src/a.rs", "src/deep/c.rs", "tests/a.rs"];
+        paths.into_iter().filter(|path| globs.select(path)).collect()
+    }
+
+    #[test]
+    fn globs_match_names_paths_and_exclude() {
+        assert_eq!(selected(&[]).len(), 5);
+        assert_eq!(selected(&["*.rs"]), ["a.rs", "src/a.rs", "src/deep/c.rs", "tests/a.rs"]);
+        assert_eq!(selected(&["src/*.rs"]), ["src/a.rs"]);
+        assert_eq!(selected(&["src/**"]), ["src/a.rs", "src/deep/c.rs"]);
+        assert_eq!(
+            selected(&["src/**/*.rs", "*.py"]),
+            ["b.py", "src/a.rs", "src/deep/c.rs"]
+        );
+        assert_eq!(selected(&["*.rs", "!tests/**"]), ["a.rs", "src/a.rs", "src/deep/c.rs"]);
+        assert_eq!(selected(&["!*.rs"]), ["b.py"]);
+        assert_eq!(selected(&["/*.rs"]), ["a.rs"]);
+    }
+
+    #[test]
+    fn an_invalid_glob_is_named() {
+        let globs = ["a[".to_owned()];
+        let failure = Globs::new(&globs).expect_err("the glob is not closed");
+        assert_eq!(failure.code, "invalid-arguments");
+        assert!(
+            failure.message.starts_with("the glob `a[` is not valid"),
+            "{}",
+            failure.message
+        );
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_gap() {
+        let paths: Vec<String> = (0..limits::LIST_PAGE_ENTRIES_MAX * 2 + 3)
+            .map(|number| format!("{number:08}"))
+            .collect();
+        let globs = Globs::new(&[]).expect("no glob is valid");
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
+            let page = page(&call(), entries, &globs, after.as_deref(), 0).expect("nothing ends it");
+            assert!(page.entries.len() <= limits::LIST_PAGE_ENTRIES_MAX);
+            seen.extend(page.entries.into_iter().map(|entry| entry.path));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(seen, paths);
+    }
+
+    #[test]
+    fn a_page_of_long_paths_is_short() {
+        let long = "d/".repeat(2_000);
+        let paths: Vec<String> = (0..600).map(|number| format!("{long}{number:03}")).collect();
+        let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
+        let globs = Globs::new(&[]).expect("no glob is valid");
+        let page = page(&call(), entries, &globs, None, 0).expect("nothing ends it");
+        let bytes: usize = page.entries.iter().map(|entry| entry.path.len()).sum();
+        assert!(bytes <= limits::LIST_PAGE_BYTES_MAX + long.len() + 3, "{bytes}");
+        assert!(page.next.is_some());
+    }
+
+    #[test]
+    fn globs_are_bounded_in_number_and_length() {
+        let refused = |globs: &[String]| Globs::new(globs).err().map(|failure| failure.message);
+        let many = vec!["a".to_owned(); limits::LIST_GLOBS_MAX];
+        assert_eq!(refused(&many), None);
+        let more = [many, vec!["a".to_owned()]].concat();
+        assert_eq!(refused(&more).as_deref(), Some("there are more than 64 globs"));
+        let long = "a".repeat(limits::LIST_GLOB_BYTES_MAX + 1);
+        let answer = refused(&[long]).expect("it is refused");
+        assert!(answer.ends_with("is not valid: it is too long"), "{answer}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Whether an environment holds an installed copy of the project that would be tested in the place of its sources.
+//!
+//! A project with its packages in `src/` is imported from where it is installed. Installed as editable that is the tree
+//! itself; installed otherwise it is a copy, made some time ago, and a test run would say nothing about the tree. Only
+//! files are read here, and only to find out which of the two it is.
+
+use std::path::{Path, PathBuf};
+
+use tool_sandbox::environment::small_file;
+use tool_sandbox::toolchain::Home;
+
+/// A copy of the project that stands before its sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Copy {
+    /// The folder of the sources.
+    pub(super) sources: PathBuf,
+    /// What is installed: `shop 1.0`.
+    distribution: String,
+}
+
+impl Copy {
+    pub(super) fn note(&self) -> String {
+        format!(
+            "PYTHONPATH=src: the sources in `src` are tested, not the copy of {} that is installed in the environment",
+            self.distribution
+        )
+    }
+}
+
+/// The copy, where there is one and the project has a `src` folder.
+pub(super) fn sources(root: &Path, home: &Home) -> Option<Copy> {
+    let packages = match home {
+        Home::Environment(folder) => site_packages(folder)?,
+        Home::Machine(folder) => folder.clone(),
+        Home::Managed(_) => return None,
+    };
+    let sources = root.join("src");
+    let modules = modules(&sources);
+    let copied: Vec<&String> = modules.iter().filter(|module| packages.join(module).exists()).collect();
+    if copied.is_empty() {
+        return None;
+    }
+    let project = project_name(root);
+    let distribution = std::fs::read_dir(&packages).ok()?.flatten().find_map(|entry| {
+        let place = entry.path();
+        let stem = place.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
+        let (name, version) = stem.split_once('-')?;
+        let is_it = match &project {
+            Some(project) => normal(name) == normal(project),
+            None => copied
+                .iter()
+                .any(|module| normal(module.trim_end_matches(".py")) == normal(name)),
+        };
+        (is_it && !is_editable(&place)).then(|| format!("{name} {version}"))
+    })?;
+    Some(Copy { sources, distribution })
+}
+
+/// `lib/python3.12/site-packages` of a virtual environment.
+fn site_packages(folder: &Path) -> Option<PathBuf> {
+    let libraries = std::fs::read_dir(folder.join("lib")).ok()?.flatten();
+    let mut places = libraries.map(|entry| entry.path().join("site-packages"));
+    places.find(|place| place.is_dir())
+}
+
+/// What can be imported from a folder: packages and single modules, by the names of their files.
+fn modules(sources: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(sources).into_iter().flatten().flatten();
+    let name = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_module = name.ends_with(".py") || entry.path().join("__init__.py").is_file();
+        is_module.then_some(name)
+    };
+    entries.filter_map(name).collect()
+}
+
+/// What the project calls itself, in one of the places where that stands as plain text.
+fn project_name(root: &Path) -> Option<String> {
+    let manifest = small_file(&root.join("pyproject.toml")).and_then(|text| text.parse::<toml::Table>().ok());
+    let named = |table: Option<&toml::Value>| Some(table?.get("name")?.as_str()?.to_owned());
+    let declared = manifest.as_ref().and_then(|manifest| {
+        let poetry = || manifest.get("tool").and_then(|tools| tools.get("poetry"));
+        named(manifest.get("project")).or_else(|| named(poetry()))
+    });
+    declared.or_else(|| {
+        let text = small_file(&root.join("setup.cfg"))?;
+        let section = text.split("[metadata]").nth(1)?;
+        let lines = section.lines().take_while(|line| !line.starts_with('['));
+        let mut pairs = lines.filter_map(|line| line.split_once('='));
+        pairs
+            .find(|(key, _)| key.trim() == "name")
+            .map(|(_, name)| name.trim().to_owned())
+    })
+}
+
+/// Names of projects differ in case, and in what stands between their words.
+fn normal(name: &str) -> String {
+    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
+}
+
+fn is_editable(place: &Path) -> bool {
+    let origin = small_file(&place.join("direct_url.json"));
+    let origin = origin.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    origin.is_some_and(|origin| origin["dir_info"]["editable"] == true)
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        for (path, text) in files {
+            let place = folder.path().join(path);
+            std::fs::create_dir_all(place.parent().expect("it has one")).expect("folders can be made");
+            std::fs::write(place, text).expect("files can be written");
+        }
+        folder
+    }
+
+    fn found(files: &[(&str, &str)]) -> Option<String> {
+        let folder = project(files);
+        let copy = sources(folder.path(), &Home::Environment(folder.path().join(".venv")))?;
+        assert_eq!(copy.sources, folder.path().join("src"));
+        Some(copy.distribution)
+    }
+
+    const SOURCE: (&str, &str) = ("src/shop/__init__.py", "");
+    const COPY: (&str, &str) = (".venv/lib/python3.12/site-packages/shop/__init__.py", "");
+    const INFO: (&str, &str) = (".venv/lib/python3.12/site-packages/My_Shop-1.0.dist-info/METADATA", "");
+    const NAME: (&str, &str) = ("pyproject.toml", "[project]\nname = \"my.shop\"\n");
+
+    #[test]
+    fn a_copy_that_is_installed_stands_before_the_sources() {
+        assert_eq!(found(&[SOURCE, COPY, INFO, NAME]).as_deref(), Some("My_Shop 1.0"));
+        let poetry = ("pyproject.toml", "[tool.poetry]\nname = \"my-shop\"\n");
+        assert_eq!(found(&[SOURCE, COPY, INFO, poetry]).as_deref(), Some("My_Shop 1.0"));
+        let setup = ("setup.cfg", "[options]\nx = 1\n[metadata]\nname = my_shop\n");
+        assert_eq!(found(&[SOURCE, COPY, INFO, setup]).as_deref(), Some("My_Shop 1.0"));
+        let unnamed = (".venv/lib/python3.12/site-packages/shop-2.dist-info/METADATA", "");
+        assert_eq!(found(&[SOURCE, COPY, unnamed]).as_deref(), Some("shop 2"));
+        let module = ("src/shop.py", "");
+        let copied = (".venv/lib/python3.12/site-packages/shop.py", "");
+        assert_eq!(found(&[module, copied, INFO, NAME]).as_deref(), Some("My_Shop 1.0"));
+    }
+
+    #[test]
+    fn everything_else_is_tested_as_it_is() {
+        let editable = (
+            ".venv/lib/python3.12/site-packages/My_Shop-1.0.dist-info/direct_url.json",
+            r#"{"dir_info": {"editable": true}, "url": "file:///x"}"#,
+        );
+        assert_eq!(found(&[SOURCE, COPY, INFO, NAME, editable]), None);
+        assert_eq!(found(&[SOURCE, INFO, NAME]), None, "there is no copy");
+        assert_eq!(found(&[COPY, INFO, NAME]), None, "there is no `src`");
+        let other = ("pyproject.toml", "[project]\nname = \"other\"\n");
+        assert_eq!(
+            found(&[SOURCE, COPY, INFO, other]),
+            None,
+            "it is another project's package"
+        );
+        assert_eq!(found(&[]), None);
+    }
+}

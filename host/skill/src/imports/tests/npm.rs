@@ -1,0 +1,281 @@
+//! The recipe `npm-test`: `npm test`, narrowed where the runner behind the script is known to understand it.
+
+use serde_json::Value;
+
+use super::path;
+use crate::CallContext;
+use crate::bindings::tool::skill::tests::{Report, Request};
+use crate::bindings::tool::skill::types::Failure;
+use crate::imports::failure::{failure, hinted};
+use crate::imports::recipe::{self, Recipe};
+use crate::limits;
+use tool_core::api::Effect;
+use tool_sandbox::environment;
+
+pub(super) fn run(context: &CallContext, request: &Request, filter: Option<&str>) -> Result<Report, Failure> {
+    let manifest = recipe::manifest(context)?;
+    let script = script(&manifest)?;
+    let paths = request
+        .paths
+        .iter()
+        .map(|asked| path(context, asked))
+        .collect::<Result<Vec<_>, _>>()?;
+    let arguments = arguments(script, filter, &paths)?;
+    let program = recipe::npm(context)?;
+    let mut environment = environment::for_run(&context.environment);
+    // `CI` keeps runners from watching for changes for ever; the others keep npm from talking about itself.
+    for (name, value) in [
+        ("CI", "true"),
+        ("npm_config_update_notifier", "false"),
+        ("npm_config_fund", "false"),
+        ("npm_config_audit", "false"),
+    ] {
+        environment.insert(name.to_owned(), value.to_owned());
+    }
+    Recipe {
+        effect: Effect::RunProcess,
+        title: "Run the tests with npm".to_owned(),
+        notes: vec![format!("the script `test` in package.json: {}", script.escape_debug())],
+        told: Vec::new(),
+        command: recipe::command(context.repository.root(), program, arguments, environment),
+        time: recipe::time(request.timeout_seconds, limits::TESTS_SECONDS_MAX),
+    }
+    .execute(context)
+}
+
+/// The `test` script, unless it is what `npm init` puts there.
+fn script(manifest: &Value) -> Result<&str, Failure> {
+    let script = manifest["scripts"]["test"].as_str().unwrap_or_default().trim();
+    if script.is_empty() || script.contains("no test specified") {
+        return Err(hinted(
+            "unavailable",
+            "package.json has no `test` script.",
+            "add `\"test\"` to `scripts` in package.json",
+        ));
+    }
+    Ok(script)
+}
+
+/// What is known to take paths and a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runner {
+    Jest,
+    Vitest,
+    Mocha,
+    Node,
+    Unknown,
+}
+
+impl Runner {
+    /// The option that selects tests by name.
+    fn filter_option(self) -> Option<&'static str> {
+        match self {
+            Self::Jest | Self::Vitest => Some("-t"),
+            Self::Mocha => Some("-g"),
+            Self::Node => Some("--test-name-pattern"),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// The arguments of npm. What comes after `--` npm appends to the script.
+fn arguments(script: &str, filter: Option<&str>, paths: &[String]) -> Result<Vec<String>, Failure> {
+    let mut arguments = vec!["test".to_owned()];
+    if filter.is_none() && paths.is_empty() {
+        return Ok(arguments);
+    }
+    let runner = narrowable(script)?;
+    for argument in filter.iter().copied().chain(paths.iter().map(String::as_str)) {
+        refuse_shell_characters(argument)?;
+    }
+    arguments.push("--".to_owned());
+    if let Some(filter) = filter {
+        let option = runner.filter_option().ok_or_else(|| cannot(script, "by name"))?;
+        // As one argument where the runner takes it: nothing of the filter can then stand by itself.
+        match runner {
+            Runner::Node => arguments.push(format!("{option}={filter}")),
+            _ => arguments.extend([option.to_owned(), filter.to_owned()]),
+        }
+    }
+    arguments.extend_from_slice(paths);
+    Ok(arguments)
+}
+
+fn cannot(script: &str, how: &str) -> Failure {
+    hinted(
+        "invalid-arguments",
+        format!("The test script `{}` cannot be narrowed {how}.", script.escape_debug()),
+        "run all tests: leave out `paths` and `filter`",
+    )
+}
+
+/// The runner to which npm would append arguments: the one of the script's last command.
+fn narrowable(script: &str) -> Result<Runner, Failure> {
+    let refuse = || cannot(script, "to a part");
+    if script.contains(['|', ';', '>', '<', '`', '$', '(', '\n', '#']) {
+        return Err(refuse());
+    }
+    let commands = script.split("&&").map(str::trim).collect::<Vec<_>>();
+    let last = commands.last().copied().unwrap_or_default();
+    if last.contains('&') {
+        return Err(refuse());
+    }
+    match runner(last) {
+        Some(runner) => Ok(runner),
+        None if commands.len() == 1 && !last.is_empty() => Ok(Runner::Unknown),
+        None => Err(refuse()),
+    }
+    .and_then(|runner| match runner {
+        // These start something else, which would need a `--` of its own.
+        Runner::Unknown if ["npm", "yarn", "pnpm", "make"].contains(&last.split(' ').next().unwrap_or_default()) => {
+            Err(refuse())
+        }
+        // node ends its options at the first file, so nothing can be appended to a script that names one.
+        Runner::Node if names_files(last) => Err(refuse()),
+        runner => Ok(runner),
+    })
+}
+
+/// True where a command of node names a file: a word that is neither an option nor the value of one.
+fn names_files(command: &str) -> bool {
+    let mut words = command.split_whitespace().skip_while(|word| *word != "node").skip(1);
+    while let Some(word) = words.next() {
+        if [
+            "--import",
+            "--require",
+            "-r",
+            "--loader",
+            "--env-file",
+            "--test-reporter",
+        ]
+        .contains(&word)
+        {
+            words.next();
+        } else if !word.starts_with('-') {
+            return true;
+        }
+    }
+    false
+}
+
+fn runner(command: &str) -> Option<Runner> {
+    let mut words = command
+        .split_whitespace()
+        .map(|word| word.rsplit('/').next().unwrap_or(word))
+        .peekable();
+    // `cross-env NAME=value jest` and `npx jest` start the same runner.
+    while words
+        .next_if(|word| word.contains('=') || ["cross-env", "npx", "env"].contains(word))
+        .is_some()
+    {}
+    let program = words.next()?;
+    let has = |wanted: &str| command.split_whitespace().any(|word| word == wanted);
+    match program {
+        "jest" | "jest.js" => Some(Runner::Jest),
+        "react-scripts" if has("test") => Some(Runner::Jest),
+        "vitest" => Some(Runner::Vitest),
+        "mocha" => Some(Runner::Mocha),
+        "node" if has("--test") => Some(Runner::Node),
+        "node"
+            if command
+                .split_whitespace()
+                .any(|word| word.ends_with("/jest.js") || word.ends_with("/bin/jest")) =>
+        {
+            Some(Runner::Jest)
+        }
+        _ => None,
+    }
+}
+
+/// npm hands the script with its arguments to a shell. Newer ones quote each argument so that nothing in it acts; older
+/// ones put it in double quotes, in which these do.
+fn refuse_shell_characters(argument: &str) -> Result<(), Failure> {
+    match argument
+        .chars()
+        .find(|character| ['$', '`', '\\', '"', '!'].contains(character))
+    {
+        None => Ok(()),
+        Some(character) => Err(failure(
+            "invalid-arguments",
+            format!("`{argument}` contains `{character}`, which is not passed to npm."),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    fn words(script: &str, filter: Option<&str>, paths: &[&str]) -> String {
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        match arguments(script, filter, &paths) {
+            Ok(arguments) => arguments.join(" "),
+            Err(failure) => failure.message,
+        }
+    }
+
+    #[test]
+    fn runners_get_their_paths_and_filters() {
+        let narrowed = [
+            "jest",
+            "npx jest --coverage",
+            "cross-env NODE_ENV=test jest",
+            "tsc -p . && vitest run",
+            "./node_modules/.bin/mocha",
+            "node --test",
+            "node --import tsx --test",
+            "node --test test/",
+            "node node_modules/jest/bin/jest.js",
+            "react-scripts test",
+            "ava",
+            "jest && eslint .",
+            "npm run unit",
+            "jest | tee log",
+        ]
+        .map(|script| format!("{script}: {}", words(script, Some("adds"), &["a.test.js"])));
+        insta::assert_snapshot!(narrowed.join("\n"), @r"
+        jest: test -- -t adds a.test.js
+        npx jest --coverage: test -- -t adds a.test.js
+        cross-env NODE_ENV=test jest: test -- -t adds a.test.js
+        tsc -p . && vitest run: test -- -t adds a.test.js
+        ./node_modules/.bin/mocha: test -- -g adds a.test.js
+        node --test: test -- --test-name-pattern=adds a.test.js
+        node --import tsx --test: test -- --test-name-pattern=adds a.test.js
+        node --test test/: The test script `node --test test/` cannot be narrowed to a part.
+        node node_modules/jest/bin/jest.js: test -- -t adds a.test.js
+        react-scripts test: test -- -t adds a.test.js
+        ava: The test script `ava` cannot be narrowed by name.
+        jest && eslint .: The test script `jest && eslint .` cannot be narrowed to a part.
+        npm run unit: The test script `npm run unit` cannot be narrowed to a part.
+        jest | tee log: The test script `jest | tee log` cannot be narrowed to a part.
+        ");
+        assert_eq!(words("jest && eslint .", None, &[]), "test");
+        assert_eq!(words("ava", None, &["a.js"]), "test -- a.js");
+    }
+
+    #[test]
+    fn nothing_that_a_shell_would_act_on_reaches_npm() {
+        for evil in ["$(id)", "`id`", "a\"b", "a\\b", "a!b"] {
+            assert!(
+                words("jest", Some(evil), &[]).contains("is not passed to npm"),
+                "{evil}"
+            );
+            assert!(words("jest", None, &[evil]).contains("is not passed to npm"), "{evil}");
+        }
+    }
+
+    #[test]
+    fn a_placeholder_is_no_script() {
+        let placeholder = serde_json::json!({"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}});
+        for manifest in [
+            placeholder,
+            serde_json::json!({}),
+            serde_json::json!({"scripts": {"test": 7}}),
+        ] {
+            let failure = script(&manifest).expect_err("there is none");
+            assert_eq!(failure.message, "package.json has no `test` script.");
+        }
+        let manifest = serde_json::json!({"scripts": {"test": "jest"}});
+        assert_eq!(script(&manifest).map_err(|failure| failure.message), Ok("jest"));
+    }
+}

@@ -1,0 +1,236 @@
+//! A component in memory, linked: what every call instantiates afresh.
+//!
+//! Calls count on what they share: references to code, and places of a pool. Two processors that count in one place wait
+//! for each other, and half of what the second one could do is lost on short calls. So each of the runtime's pools has
+//! its own copy of a small component, made when the first call comes from its processors.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
+use wasmtime::{Engine, Store};
+
+use super::bindings::SkillIndices;
+use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
+use super::engine::Runtime;
+use super::sandbox::{self, Call, Grants, State};
+use super::{CallError, guard, imports, wasi};
+use tool_sandbox::scratch::Folder;
+
+/// Compiled code of a component of which there are copies: ours have up to 2.5 MiB. What carries an interpreter along has
+/// tens, and its calls are so long that nobody notices.
+const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What an instance gave, and what it left in its stage.
+type Left<R> = (R, Option<Folder>);
+
+type Split = (Result<Vec<String>, Failure>,);
+type Merge = (Result<Outcome, Failure>,);
+
+/// A component with its copies.
+pub(super) struct Loaded {
+    runtime: &'static Runtime,
+    component: Component,
+    first: Linked,
+    /// One for each pool behind the first; none where a copy could not be made.
+    others: Box<[OnceLock<Option<Linked>>]>,
+}
+
+impl Loaded {
+    /// Links a component once. The error is the end of a sentence.
+    pub(super) fn new(runtime: &'static Runtime, component: Component) -> Result<Self, String> {
+        let first = Linked::new(&component)?;
+        let others = match component.image_range() {
+            code if code.end.addr() - code.start.addr() > COPIED_BYTES_MAX => 0,
+            _ => runtime.pools_beside(component.engine()),
+        };
+        Ok(Self {
+            runtime,
+            component,
+            first,
+            others: std::iter::repeat_with(OnceLock::new).take(others).collect(),
+        })
+    }
+
+    /// The copy for the processor that this thread is on.
+    fn here(&self) -> &Linked {
+        self.in_pool(self.runtime.pool_here())
+    }
+
+    fn in_pool(&self, pool: usize) -> &Linked {
+        let slot = pool.checked_sub(1).and_then(|other| self.others.get(other));
+        let copy = || Linked::new(&self.runtime.copy(&self.component, pool).ok()?).ok();
+        let copy = slot.and_then(|slot| slot.get_or_init(copy).as_ref());
+        copy.unwrap_or(&self.first)
+    }
+
+    /// True where it can divide its work.
+    pub(super) fn is_sharded(&self) -> bool {
+        self.first.sharded.is_some()
+    }
+
+    /// The work itself, in one instance.
+    pub(super) fn call(
+        &self,
+        call: &Arc<Call>,
+        grants: Grants,
+        arguments: &str,
+    ) -> Result<Left<Result<Outcome, Failure>>, CallError> {
+        let linked = self.here();
+        linked.enter(call, Some(grants), |store, instance| {
+            let skill = linked.handler.load(&mut *store, instance)?;
+            skill.tool_skill_handler().call_call(store, arguments)
+        })
+    }
+
+    /// Divides the work into at most `parts` arguments. Only where [`Loaded::is_sharded`].
+    pub(super) fn split(
+        &self,
+        call: &Arc<Call>,
+        grants: Grants,
+        arguments: &str,
+        parts: u32,
+    ) -> Result<Result<Vec<String>, Failure>, CallError> {
+        let linked = self.here();
+        let split = linked.enter(call, Some(grants), |store, instance| {
+            let split = instance.get_typed_func::<(&str, u32), Split>(&mut *store, &linked.sharded()?.split)?;
+            Ok(split.call(store, (arguments, parts))?.0)
+        });
+        split.map(|(parts, _)| parts)
+    }
+
+    /// Joins what the parts gave. Only where [`Loaded::is_sharded`].
+    pub(super) fn merge(
+        &self,
+        call: &Arc<Call>,
+        grants: Grants,
+        arguments: &str,
+        outcomes: &[Outcome],
+    ) -> Result<Result<Outcome, Failure>, CallError> {
+        let linked = self.here();
+        let merged = linked.enter(call, Some(grants), |store, instance| {
+            let merge = &linked.sharded()?.merge;
+            let merge = instance.get_typed_func::<(&str, &[Outcome]), Merge>(&mut *store, merge)?;
+            Ok(merge.call(store, (arguments, outcomes))?.0)
+        });
+        merged.map(|(outcome, _)| outcome)
+    }
+}
+
+/// A component of one engine.
+pub(super) struct Linked {
+    instance: InstancePre<State>,
+    handler: SkillIndices,
+    sharded: Option<Sharded>,
+}
+
+#[derive(Clone, Copy)]
+struct Sharded {
+    split: ComponentExportIndex,
+    merge: ComponentExportIndex,
+}
+
+impl Linked {
+    /// Links a component. The error is the end of a sentence.
+    pub(super) fn new(component: &Component) -> Result<Self, String> {
+        Self::link(component).map_err(|error| format!("it does not link: {error:#}"))
+    }
+
+    fn link(component: &Component) -> wasmtime::Result<Self> {
+        let instance = linker(component.engine())?.instantiate_pre(component)?;
+        let interface = component.get_export_index(None, "tool:skill/sharded@1.0.0");
+        let sharded = interface.and_then(|interface| {
+            Some(Sharded {
+                split: component.get_export_index(Some(&interface), "split")?,
+                merge: component.get_export_index(Some(&interface), "merge")?,
+            })
+        });
+        Ok(Self {
+            handler: SkillIndices::new(&instance)?,
+            sharded,
+            instance,
+        })
+    }
+
+    /// Asks the component what it is, with every capability denied.
+    pub(super) fn describe(&self, call: &Arc<Call>) -> Result<Descriptor, CallError> {
+        let described = self.enter(call, None, |store, instance| {
+            let skill = self.handler.load(&mut *store, instance)?;
+            skill.tool_skill_handler().call_describe(store)
+        });
+        described.map(|(descriptor, _)| descriptor)
+    }
+
+    fn sharded(&self) -> wasmtime::Result<Sharded> {
+        self.sharded
+            .ok_or_else(|| wasmtime::Error::msg("it does not divide its work"))
+    }
+
+    /// Runs something in a fresh store, and hands over what it left in its stage.
+    fn enter<R>(
+        &self,
+        call: &Arc<Call>,
+        grants: Option<Grants>,
+        work: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<R>,
+    ) -> Result<Left<R>, CallError> {
+        let mut store = sandbox::store(self.instance.engine(), call, grants);
+        let result = self
+            .instance
+            .instantiate(&mut store)
+            .and_then(|instance| work(&mut store, &instance));
+        if store.data().stage.is_full() {
+            call.stage_full.store(true, Ordering::Relaxed);
+        }
+        match result {
+            Ok(result) => Ok((result, store.data_mut().stage.take())),
+            Err(error) => Err(call.explain(&error, &sandbox::last_words(&store))),
+        }
+    }
+}
+
+/// The linker of every component. Made for each of them: linking is rare, and keeping one costs memory for ever.
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasi::link(&mut linker)?;
+    guard::link(&mut linker)?;
+    imports::link(&mut linker)?;
+    Ok(linker)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::Limits;
+    use super::super::engine::precompile;
+    use super::*;
+
+    #[test]
+    fn each_pool_has_a_copy_of_its_own_and_all_are_the_same_component() {
+        let runtime = Runtime::global().expect("the engine starts");
+        let own = std::env::current_exe().expect("a test has a binary");
+        let target = own.ancestors().nth(3).expect("it lies in the target folder");
+        let wasm = std::fs::read(target.join("wasm32-wasip2/skill/echo.wasm")).expect("scripts/build made it");
+        let code = precompile(&wasm).expect("it compiles");
+        let component = runtime.load(&code).expect("it was compiled here");
+        let loaded = Loaded::new(runtime, component).expect("it links");
+        let engines: Vec<&Engine> = (0..=loaded.others.len())
+            .map(|pool| {
+                let linked = loaded.in_pool(pool);
+                let call = Call::new("describe", Limits::default(), &CancellationToken::new());
+                runtime.watch(&call);
+                let described = linked.describe(&call).expect("it says what it is");
+                assert_eq!(described.name, "echo");
+                linked.instance.engine()
+            })
+            .collect();
+        for (at, engine) in engines.iter().enumerate() {
+            let is_another = |other: &&Engine| !Engine::same(engine, other);
+            assert!(engines[at + 1..].iter().all(is_another), "{at}");
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        assert!(processors == 1 || engines.len() > 1, "no copy was made");
+        // A pool that is not there is the first one.
+        assert!(Engine::same(loaded.in_pool(usize::MAX).instance.engine(), engines[0]));
+    }
+}

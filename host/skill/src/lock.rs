@@ -1,0 +1,693 @@
+//! `skills.lock`: the skills that a team has agreed on, in a file that it commits.
+//!
+//! It joins name, version, digest, world version, granted effects and source of each. Written, it says what one user has
+//! pinned; read, it is compared with what another has. It trusts nothing by itself: in a repository whose file names a
+//! skill, the skill gets the effects that both the user and the file grant, and one that the user has not added stays
+//! what it is. A file that cannot be understood is an error with its line, since what it narrows would not be known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use toml::Spanned;
+
+use super::component::CONTRACT;
+use super::plain::{self, Links};
+use super::registry::is_name;
+use crate::limits;
+use tool_core::api::Effect;
+use tool_core::api::{Problem, SkillEntry};
+use tool_repository::{OpenError, Repository};
+
+/// Its name; protected, so that no model writes it.
+pub const NAME: &str = "skills.lock";
+
+/// The version of its form.
+const FORM: u32 = 1;
+
+/// What every such file begins with.
+const HEAD: &str =
+    "# The skills that this team has agreed on. `tool skill lock` writes it, `tool skill sync` compares.\n";
+
+/// What a file agrees on, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lock {
+    skills: BTreeMap<String, Locked>,
+}
+
+/// One skill of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Locked {
+    /// Its own version.
+    pub version: String,
+    /// SHA-256 of the component, hexadecimal.
+    pub digest: String,
+    /// Version of the contract that it was built for.
+    pub world: String,
+    /// What it is granted.
+    pub effects: BTreeSet<Effect>,
+    /// A file below the folder of the lock file, relative to it, or a place in a registry with the digest of its
+    /// manifest. Absent where it lies elsewhere on somebody's machine.
+    pub source: Option<String>,
+}
+
+/// Why a file cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// It is there and cannot be read.
+    #[error("`{}` cannot be read: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// It says something in no form that is known.
+    #[error("`{}`, line {line}: {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// It could not be written.
+    #[error("`{}` could not be written", path.display())]
+    Unwritten {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// One way in which what is there differs from what was agreed on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Difference {
+    /// The file names a skill that is not there.
+    Missing {
+        /// The skill.
+        name: String,
+    },
+    /// It is there, and may not be used.
+    NotReady {
+        /// The skill.
+        name: String,
+        /// As lists of skills say it.
+        state: String,
+        /// Why.
+        reason: String,
+    },
+    /// Its bytes are others.
+    Digest {
+        /// The skill.
+        name: String,
+        /// The agreed digest.
+        locked: String,
+        /// The digest of what is there.
+        found: String,
+    },
+    /// Its version is another one.
+    Version {
+        /// The skill.
+        name: String,
+        /// The agreed version.
+        locked: String,
+        /// The version of what is there.
+        found: String,
+    },
+    /// It is granted more than was agreed on.
+    Effects {
+        /// The skill.
+        name: String,
+        /// What was not agreed on.
+        more: Vec<Effect>,
+    },
+    /// It is granted less than was agreed on.
+    Fewer {
+        /// The skill.
+        name: String,
+        /// What it lacks.
+        less: Vec<Effect>,
+    },
+    /// It was built for a contract that this host does not speak.
+    World {
+        /// The skill.
+        name: String,
+        /// The agreed version of the contract.
+        locked: String,
+    },
+    /// It is there, and the file does not name it.
+    Extra {
+        /// The skill.
+        name: String,
+    },
+}
+
+impl Difference {
+    /// The skill.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Missing { name }
+            | Self::NotReady { name, .. }
+            | Self::Digest { name, .. }
+            | Self::Version { name, .. }
+            | Self::Effects { name, .. }
+            | Self::Fewer { name, .. }
+            | Self::World { name, .. }
+            | Self::Extra { name } => name,
+        }
+    }
+}
+
+impl Difference {
+    /// True where getting or pinning the skill anew makes it what is locked, and takes nothing from anybody.
+    pub fn is_mended_by_sync(&self) -> bool {
+        match self {
+            Self::Missing { .. } | Self::Digest { .. } | Self::Version { .. } | Self::Fewer { .. } => true,
+            Self::NotReady { state, .. } => !["disabled", "unsigned"].contains(&state.as_str()),
+            Self::Effects { .. } | Self::World { .. } | Self::Extra { .. } => false,
+        }
+    }
+
+    /// The command that makes it what is locked, where there is one, and what comes of it.
+    pub fn remedy(&self) -> Option<String> {
+        Some(match self {
+            _ if self.is_mended_by_sync() => "`tool skill sync` makes them what is locked".to_owned(),
+            Self::NotReady { name, state, .. } if state == "unsigned" => {
+                format!("`tool skill sign {name} --key FILE` signs it")
+            }
+            Self::NotReady { name, .. } => format!("`tool skill enable {name}` brings it back"),
+            Self::Effects { .. } => {
+                "`tool skill sync --narrow` takes what is not locked, in every repository".to_owned()
+            }
+            Self::Extra { name } => format!("`tool skill remove {name}` takes it away"),
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
+        match self {
+            Self::Missing { name } => write!(formatter, "`{name}` is locked and not there"),
+            Self::NotReady { name, reason, .. } => write!(formatter, "`{name}` is locked and cannot be used: {reason}"),
+            Self::Digest { name, locked, found } => {
+                let (locked, found) = (short(locked), short(found));
+                write!(formatter, "`{name}` is locked with the digest {locked}, and is {found}")
+            }
+            Self::Version { name, locked, found } => {
+                write!(formatter, "`{name}` is locked in version {locked}, and is {found}")
+            }
+            Self::Effects { name, more } => {
+                write!(formatter, "`{name}` is granted more than is locked: {}", listed(more))
+            }
+            Self::Fewer { name, less } => {
+                write!(formatter, "`{name}` is granted less than is locked: {}", listed(less))
+            }
+            Self::World { name, locked } => write!(
+                formatter,
+                "`{name}` is locked for tool:skill@{locked}, and this host accepts tool:skill@{CONTRACT}"
+            ),
+            Self::Extra { name } => write!(formatter, "`{name}` is there and not locked"),
+        }
+    }
+}
+
+fn listed(effects: &[Effect]) -> String {
+    effects
+        .iter()
+        .map(|effect| effect.name())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Differences as one problem, each on a line, with what mends those that there are.
+pub fn drift(differences: &[Difference]) -> Problem {
+    let lines: Vec<String> = differences
+        .iter()
+        .map(|difference| format!("\n  {difference}"))
+        .collect();
+    let message = format!("The skills differ from `{NAME}`:{}", lines.concat());
+    let mut remedies: Vec<String> = Vec::new();
+    for remedy in differences.iter().filter_map(Difference::remedy) {
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
+        }
+    }
+    remedies.push("`tool skill lock` locks what they are".to_owned());
+    Problem::new("config-drift", message).with_hint(remedies.join(", "))
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    #[serde(default)]
+    skill: Vec<Row>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: Spanned<String>,
+    version: String,
+    digest: Spanned<String>,
+    world: String,
+    effects: BTreeSet<Effect>,
+    #[serde(default)]
+    source: Option<String>,
+}
+
+/// A row as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    name: &'a str,
+    version: &'a str,
+    digest: String,
+    world: &'a str,
+    effects: &'a BTreeSet<Effect>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct WrittenFile<'a> {
+    version: u32,
+    skill: Vec<Written<'a>>,
+}
+
+impl Lock {
+    /// A file that agrees on these.
+    pub fn new(skills: BTreeMap<String, Locked>) -> Self {
+        Self { skills }
+    }
+
+    /// What it agrees on, by name.
+    pub fn skills(&self) -> &BTreeMap<String, Locked> {
+        &self.skills
+    }
+
+    /// What it grants a skill; absent where it does not name it.
+    pub fn effects(&self, name: &str) -> Option<&BTreeSet<Effect>> {
+        self.skills.get(name).map(|locked| &locked.effects)
+    }
+
+    /// The file of a repository, through its guarded opening; nothing where there is none.
+    pub fn of(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Self>, LockError> {
+        let path = Path::new(NAME);
+        match repository.read_within(NAME, limits::LOCK_BYTES_MAX, cancel) {
+            Ok(content) => Self::parse(path, &content).map(Some),
+            Err(OpenError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(unreadable(path, error.to_string())),
+        }
+    }
+
+    /// The file in a folder of the user's; nothing where there is none.
+    pub fn read(folder: &Path) -> Result<Option<Self>, LockError> {
+        let path = folder.join(NAME);
+        match plain::read(&path, limits::LOCK_BYTES_MAX, Links::Refused) {
+            Ok(content) => Self::parse(&path, &content).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&path, error.to_string())),
+        }
+    }
+
+    fn parse(path: &Path, content: &[u8]) -> Result<Self, LockError> {
+        let text = std::str::from_utf8(content).map_err(|_| unreadable(path, "it is not UTF-8".to_owned()))?;
+        let at = |start: usize, reason: String| LockError::Line {
+            path: path.to_owned(),
+            line: text.as_bytes()[..start.min(text.len())]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count()
+                + 1,
+            reason,
+        };
+        let file: File = toml::from_str(text).map_err(|error| {
+            let words = error.message().lines().next().unwrap_or_default().to_owned();
+            at(error.span().map_or(0, |span| span.start), words)
+        })?;
+        if file.version != FORM {
+            return Err(at(0, format!("its form is {}, and only {FORM} is known", file.version)));
+        }
+        if file.skill.len() > limits::TEAM_SKILLS_MAX {
+            return Err(at(0, format!("it names more than {} skills", limits::TEAM_SKILLS_MAX)));
+        }
+        let mut skills = BTreeMap::new();
+        for row in file.skill {
+            let (name, digest) = (row.name.get_ref().clone(), row.digest.get_ref());
+            let start = row.name.span().start;
+            if !is_name(&name) {
+                return Err(at(start, format!("`{}` is no name of a skill", name.escape_debug())));
+            }
+            let digest = hexadecimal(digest).ok_or_else(|| {
+                at(
+                    row.digest.span().start,
+                    "a digest is `sha256:` and 64 digits".to_owned(),
+                )
+            })?;
+            let locked = Locked {
+                version: row.version,
+                digest,
+                world: row.world,
+                effects: row.effects,
+                source: row.source,
+            };
+            if skills.insert(name.clone(), locked).is_some() {
+                return Err(at(start, format!("`{name}` is named twice")));
+            }
+        }
+        Ok(Self { skills })
+    }
+
+    /// The file as text: the same skills make the same bytes.
+    pub fn to_text(&self) -> String {
+        let rows = self.skills.iter().map(|(name, locked)| Written {
+            name,
+            version: &locked.version,
+            digest: format!("sha256:{}", locked.digest),
+            world: &locked.world,
+            effects: &locked.effects,
+            source: locked.source.as_deref(),
+        });
+        let file = WrittenFile {
+            version: FORM,
+            skill: rows.collect(),
+        };
+        let text = toml::to_string(&file).expect("it has string keys only");
+        format!("{HEAD}{text}")
+    }
+
+    /// Puts it into a folder, in the place of what was there.
+    pub fn write(&self, folder: &Path) -> Result<PathBuf, LockError> {
+        let path = folder.join(NAME);
+        let attempt = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(self.to_text().as_bytes())?;
+            file.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        attempt().map_err(|source| LockError::Unwritten {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    }
+
+    /// Every way in which the skills of a user differ from it. What is built in does not count.
+    pub fn differences(&self, entries: &[SkillEntry]) -> Vec<Difference> {
+        let present: BTreeMap<&str, &SkillEntry> = entries
+            .iter()
+            .filter(|entry| entry.origin == "team")
+            .map(|entry| (entry.name.as_str(), entry))
+            .collect();
+        let mut differences = Vec::new();
+        for (name, locked) in &self.skills {
+            match present.get(name.as_str()) {
+                Some(entry) => differences.extend(locked.differences(name, entry)),
+                None => differences.push(Difference::Missing { name: name.clone() }),
+            }
+            if locked.world != CONTRACT {
+                differences.push(Difference::World {
+                    name: name.clone(),
+                    locked: locked.world.clone(),
+                });
+            }
+        }
+        let extra = present.into_keys().filter(|name| !self.skills.contains_key(*name));
+        differences.extend(extra.map(|name| Difference::Extra { name: name.to_owned() }));
+        differences
+    }
+}
+
+impl Locked {
+    fn differences(&self, name: &str, entry: &SkillEntry) -> Vec<Difference> {
+        let name = || name.to_owned();
+        let mut differences = Vec::new();
+        if let Some(reason) = entry.reason.clone().filter(|_| entry.state != "ready") {
+            differences.push(Difference::NotReady {
+                name: name(),
+                state: entry.state.clone(),
+                reason,
+            });
+        }
+        if entry.digest != self.digest {
+            differences.push(Difference::Digest {
+                name: name(),
+                locked: self.digest.clone(),
+                found: entry.digest.clone(),
+            });
+        }
+        if entry.state == "ready" && entry.version != self.version {
+            differences.push(Difference::Version {
+                name: name(),
+                locked: self.version.clone(),
+                found: entry.version.clone(),
+            });
+        }
+        let granted = entry.effects.iter().filter_map(|effect| effect.parse::<Effect>().ok());
+        let granted: BTreeSet<Effect> = granted.collect();
+        let more: Vec<Effect> = granted.difference(&self.effects).copied().collect();
+        if !more.is_empty() {
+            differences.push(Difference::Effects { name: name(), more });
+        }
+        let less: Vec<Effect> = self.effects.difference(&granted).copied().collect();
+        // Of what cannot be used nothing is granted.
+        if entry.state == "ready" && !less.is_empty() {
+            differences.push(Difference::Fewer { name: name(), less });
+        }
+        differences
+    }
+}
+
+fn unreadable(path: &Path, reason: String) -> LockError {
+    LockError::Unreadable {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+/// The digits of a SHA-256 as files name it.
+fn hexadecimal(digest: &str) -> Option<String> {
+    let digits = digest.strip_prefix("sha256:")?;
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    (digits.len() == 64 && digits.bytes().all(is_digit)).then(|| digits.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(digit: char) -> String {
+        digit.to_string().repeat(64)
+    }
+
+    fn locked(digit: char, effects: &[Effect]) -> Locked {
+        Locked {
+            version: "1.0.0".to_owned(),
+            digest: digest(digit),
+            world: CONTRACT.to_owned(),
+            effects: effects.iter().copied().collect(),
+            source: Some("lint.wasm".to_owned()),
+        }
+    }
+
+    fn entry(name: &str, digit: char, effects: &[&str]) -> SkillEntry {
+        SkillEntry {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            description: String::new(),
+            effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+            digest: digest(digit),
+            origin: "team".to_owned(),
+            state: "ready".to_owned(),
+            reason: None,
+            signature: None,
+            parameters: serde_json::Value::Null,
+        }
+    }
+
+    fn parsed(text: &str) -> Result<Lock, String> {
+        Lock::parse(Path::new(NAME), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_and_always_the_same() {
+        let reads = locked('a', &[Effect::ReadRepository]);
+        let writes = locked('b', &[Effect::WriteRepository, Effect::ReadRepository]);
+        let lock = Lock::new([("z".to_owned(), reads.clone()), ("a".to_owned(), writes.clone())].into());
+        let text = lock.to_text();
+        insta::assert_snapshot!(text, @r#"
+        # The skills that this team has agreed on. `tool skill lock` writes it, `tool skill sync` compares.
+        version = 1
+
+        [[skill]]
+        name = "a"
+        version = "1.0.0"
+        digest = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+        world = "1.0.0"
+        effects = ["read-repository", "write-repository"]
+        source = "lint.wasm"
+
+        [[skill]]
+        name = "z"
+        version = "1.0.0"
+        digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        world = "1.0.0"
+        effects = ["read-repository"]
+        source = "lint.wasm"
+        "#);
+        assert_eq!(parsed(&text), Ok(lock.clone()));
+        let other = Lock::new([("a".to_owned(), writes), ("z".to_owned(), reads.clone())].into());
+        assert_eq!(other.to_text(), text);
+        assert_eq!(parsed(&Lock::default().to_text()), Ok(Lock::default()));
+        let nowhere = Locked { source: None, ..reads };
+        let nowhere = Lock::new([("a".to_owned(), nowhere)].into());
+        assert!(!nowhere.to_text().contains("source"));
+        assert_eq!(parsed(&nowhere.to_text()), Ok(nowhere));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let good = Lock::new([("lint".to_owned(), locked('a', &[]))].into()).to_text();
+        for (from, to, told) in [
+            ("version = 1\n", "version = 2\n", "line 1: its form is 2"),
+            ("\"lint\"", "\"Lint\"", "line 5: `Lint` is no name"),
+            ("sha256:aa", "sha256:AA", "line 7: a digest is"),
+            ("sha256:", "md5:", "line 7: a digest is"),
+            ("effects = []", "effects = [\"root\"]", "line 9: unknown variant `root`"),
+            ("source", "sauce", "line 10: unknown field `sauce`"),
+            ("world = \"1.0.0\"\n", "", "line 4: missing field `world`"),
+            ("name = \"lint\"", "name = lint", "line 5: "),
+        ] {
+            let error = parsed(&good.replacen(from, to, 1)).expect_err(to);
+            assert!(error.contains(told), "{to}: {error}");
+        }
+        let row = good.split_once("[[skill]]").expect("it has one").1;
+        let twice = parsed(&format!("{good}\n[[skill]]{row}")).expect_err("it names one twice");
+        assert!(twice.ends_with("line 13: `lint` is named twice"), "{twice}");
+    }
+
+    #[test]
+    fn every_drift_is_found() {
+        use Effect::ReadRepository;
+        let lock = Lock::new([("lint".to_owned(), locked('a', &[ReadRepository]))].into());
+        let found = |entries: &[SkillEntry]| -> Vec<String> {
+            lock.differences(entries).iter().map(ToString::to_string).collect()
+        };
+        let same = entry("lint", 'a', &["read-repository"]);
+        assert_eq!(found(std::slice::from_ref(&same)), [""; 0]);
+        let less = found(&[entry("lint", 'a', &[])]);
+        assert_eq!(less, ["`lint` is granted less than is locked: read-repository"]);
+        assert_eq!(found(&[]), ["`lint` is locked and not there"]);
+        let other = found(&[entry("lint", 'b', &["read-repository"])]);
+        assert_eq!(
+            other,
+            ["`lint` is locked with the digest aaaaaaaaaaaa, and is bbbbbbbbbbbb"]
+        );
+        let more = found(&[entry("lint", 'a', &["read-repository", "install"])]);
+        assert_eq!(more, ["`lint` is granted more than is locked: install"]);
+        let newer = SkillEntry {
+            version: "2.0.0".to_owned(),
+            ..same.clone()
+        };
+        assert_eq!(found(&[newer]), ["`lint` is locked in version 1.0.0, and is 2.0.0"]);
+        assert_eq!(
+            found(&[same.clone(), entry("fmt", 'c', &[])]),
+            ["`fmt` is there and not locked"]
+        );
+        let waiting = SkillEntry {
+            state: "untrusted".to_owned(),
+            reason: Some("nobody has added it".to_owned()),
+            ..entry("lint", 'a', &[])
+        };
+        assert_eq!(
+            found(&[waiting]),
+            ["`lint` is locked and cannot be used: nobody has added it"]
+        );
+        let built_in = SkillEntry {
+            origin: "builtin".to_owned(),
+            ..entry("read_file", 'd', &[])
+        };
+        assert_eq!(found(&[same.clone(), built_in]), [""; 0]);
+        let old = Locked {
+            world: "0.9.0".to_owned(),
+            ..locked('a', &[ReadRepository])
+        };
+        let lock = Lock::new([("lint".to_owned(), old)].into());
+        assert_eq!(lock.differences(&[same]).len(), 1);
+    }
+
+    /// No hint names what has just been done, or what would change nothing.
+    #[test]
+    fn each_drift_is_told_with_what_mends_it() {
+        let name = || "lint".to_owned();
+        let not_ready = |state: &str| Difference::NotReady {
+            name: name(),
+            state: state.to_owned(),
+            reason: "why".to_owned(),
+        };
+        let hint = |differences: &[Difference]| drift(differences).hint.expect("it has one");
+        let locks = "`tool skill lock` locks what they are";
+        let syncs = "`tool skill sync` makes them what is locked";
+        for difference in [Difference::Missing { name: name() }, not_ready("changed")] {
+            assert_eq!(hint(&[difference.clone(), difference]), format!("{syncs}, {locks}"));
+        }
+        let world = Difference::World {
+            name: name(),
+            locked: "2.0.0".to_owned(),
+        };
+        assert_eq!(hint(std::slice::from_ref(&world)), locks);
+        assert_eq!(
+            hint(&[
+                not_ready("disabled"),
+                Difference::Extra { name: "fmt".to_owned() },
+                world
+            ]),
+            format!("`tool skill enable lint` brings it back, `tool skill remove fmt` takes it away, {locks}")
+        );
+        let more = Difference::Effects {
+            name: name(),
+            more: vec![Effect::Install],
+        };
+        assert!(hint(&[more]).starts_with("`tool skill sync --narrow`"));
+    }
+
+    #[test]
+    fn a_file_is_a_plain_one_of_bounded_size() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let told = || Lock::read(folder.path()).map_err(|error| error.to_string());
+        assert_eq!(told(), Ok(None));
+        let lock = Lock::new([("lint".to_owned(), locked('a', &[]))].into());
+        let path = lock.write(folder.path()).expect("the folder is writable");
+        assert_eq!(told(), Ok(Some(lock.clone())));
+        let long = "#".repeat(usize::try_from(limits::LOCK_BYTES_MAX).expect("it is small") + 1);
+        std::fs::write(&path, long).expect("the folder is writable");
+        assert!(told().is_err_and(|told| told.ends_with(&format!("larger than {} bytes", limits::LOCK_BYTES_MAX))));
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::rename(&path, &elsewhere).expect("both are ours");
+        std::os::unix::fs::symlink(&elsewhere, &path).expect("the folder is writable");
+        assert!(told().is_err(), "a link may lead anywhere");
+        std::fs::remove_file(&path).expect("it is ours");
+        std::fs::create_dir(&path).expect("the folder is writable");
+        assert!(told().is_err_and(|told| told.ends_with("it is not a file")));
+    }
+
+    #[test]
+    fn so_many_skills_are_named() {
+        let skills = |count: usize| (0..count).map(|number| (format!("s{number}"), locked('a', &[])));
+        let max = limits::TEAM_SKILLS_MAX;
+        assert!(parsed(&Lock::new(skills(max).collect()).to_text()).is_ok());
+        assert!(parsed(&Lock::new(skills(max + 1).collect()).to_text()).is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! The files that a call of the user's own names: nobody else has to read them before they may be replaced.
+//!
+//! Which texts of the arguments are paths is not known; one that opens a file counts as its name.
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::SessionFiles;
+use super::stage::digest;
+use crate::limits;
+use tool_repository::{EntryKind, Repository};
+
+impl SessionFiles {
+    /// The files that arguments of the user's name count as seen, as they are now. Blocks, and ends early with the
+    /// session, whose call then begins with nothing seen and ends at once.
+    pub fn named_in(arguments: &Value, repository: &Repository, cancel: &CancellationToken) -> Self {
+        let mut named = Vec::new();
+        name_paths(arguments, &mut named);
+        let digest_of = |path: String| {
+            let opened = repository.open_within(&path, cancel).ok()?;
+            let opened = Some(opened).filter(|opened| opened.kind == EntryKind::File)?;
+            let content = repository
+                .read_within(&opened.path, limits::REPLACED_BYTES_MAX, cancel)
+                .ok()?;
+            Some((opened.path, digest(&content)))
+        };
+        Self {
+            seen: named
+                .into_iter()
+                .take_while(|_| !cancel.is_cancelled())
+                .filter_map(digest_of)
+                .collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Every text of the arguments that may be a path, a bounded number of them.
+fn name_paths(arguments: &Value, named: &mut Vec<String>) {
+    if named.len() >= limits::REDACTION_FILES_LEARNED_MAX {
+        return;
+    }
+    match arguments {
+        Value::String(text) if text.len() <= limits::PATH_BYTES_MAX && !text.contains('\n') => {
+            named.push(text.clone());
+        }
+        Value::Array(list) => list.iter().for_each(|value| name_paths(value, named)),
+        Value::Object(fields) => fields.values().for_each(|value| name_paths(value, named)),
+        _ => {}
+    }
+}

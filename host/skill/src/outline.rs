@@ -1,0 +1,260 @@
+//! Reads source files by syntax tree, in embedded components that are not skills.
+//!
+//! A parser is C, and a repository is not trusted: each file is read in a fresh instance that has no file, no clock
+//! worth the name, nothing but the bytes it is given, and bounds of its own. So a file on which a parser crashes, spins
+//! or goes mad costs itself alone, and cannot colour what is said of the next one. What comes back are places in the
+//! text, which the caller checks before it believes any of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::{Component, InstancePre, Linker};
+
+use super::engine::{self, Runtime};
+use super::sandbox::{self, Call, State};
+use super::{CallError, Limits, guard, wasi};
+use crate::limits;
+use tool_repository::file_role::file_name;
+
+mod bindings {
+    #![allow(
+        missing_docs,
+        unreachable_pub,
+        reason = "generated from `wit/symbols`, which documents it"
+    )]
+
+    wasmtime::component::bindgen!({
+        path: "../../wit/symbols",
+        world: "symbols",
+    });
+}
+
+pub use bindings::exports::tool::symbols::outline::{Definition, Imported, Kind, Outlined, Span};
+
+/// A component that reads some languages, compiled for this build's target by [`precompile_outliner`].
+///
+/// Its WebAssembly is not embedded: on a processor that its code is not for, files are read as text.
+#[derive(Debug, Clone, Copy)]
+pub struct EmbeddedOutliner {
+    /// Name of the component.
+    pub name: &'static str,
+    /// The component, compiled.
+    pub compiled: &'static [u8],
+}
+
+/// A language that is read by syntax tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Language {
+    /// Python.
+    Python,
+    /// JavaScript with JSX.
+    JavaScript,
+    /// TypeScript.
+    TypeScript,
+    /// TypeScript with JSX.
+    Tsx,
+    /// Rust.
+    Rust,
+    /// Go.
+    Go,
+    /// Java.
+    Java,
+}
+
+impl Language {
+    /// By the extension of a path. Dialects that a grammar does not know stay with text.
+    pub fn of(path: &str) -> Option<Self> {
+        let (_, extension) = file_name(path).rsplit_once('.')?;
+        Some(match extension {
+            "py" | "pyi" | "pyw" => Self::Python,
+            "js" | "mjs" | "cjs" | "jsx" => Self::JavaScript,
+            "ts" | "mts" | "cts" => Self::TypeScript,
+            "tsx" => Self::Tsx,
+            "rs" => Self::Rust,
+            "go" => Self::Go,
+            "java" => Self::Java,
+            _ => return None,
+        })
+    }
+
+    /// The word for it in the contract.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::JavaScript => "javascript",
+            Self::TypeScript => "typescript",
+            Self::Tsx => "tsx",
+            Self::Rust => "rust",
+            Self::Go => "go",
+            Self::Java => "java",
+        }
+    }
+
+    /// The component that knows it.
+    fn component(self) -> &'static str {
+        match self {
+            Self::Python => "outline_python",
+            Self::JavaScript | Self::TypeScript | Self::Tsx => "outline_script",
+            Self::Rust | Self::Go | Self::Java => "outline_native",
+        }
+    }
+}
+
+/// What the reading of one file may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Time for one file.
+    pub wall: Duration,
+    /// Linear memory of the instance.
+    pub memory_bytes: u64,
+    /// Of an answer, as the host takes it over.
+    pub answer_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            wall: limits::milliseconds(limits::OUTLINE_WALL_MS_MAX),
+            memory_bytes: limits::OUTLINE_MEMORY_BYTES_MAX,
+            answer_bytes: limits::OUTLINE_ANSWER_BYTES_MAX,
+        }
+    }
+}
+
+impl Bounds {
+    /// Those of a call that has nothing else to use up.
+    fn limits(self) -> Limits {
+        Limits {
+            memory_bytes: self.memory_bytes,
+            wall: self.wall,
+            recipes: Duration::ZERO,
+            host_call_bytes: self.answer_bytes,
+            log_bytes: 0,
+            ..Limits::default()
+        }
+    }
+}
+
+/// The components, each loaded when a file of its languages is first read.
+pub struct Outliners {
+    embedded: &'static [EmbeddedOutliner],
+    bounds: Bounds,
+    loaded: Mutex<BTreeMap<&'static str, Slot>>,
+}
+
+impl std::fmt::Debug for Outliners {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Outliners").finish_non_exhaustive()
+    }
+}
+
+/// A component that was asked for; none where it does not load here.
+type Slot = Option<Arc<Loaded>>;
+
+struct Loaded {
+    runtime: &'static Runtime,
+    instance: InstancePre<State>,
+    face: bindings::SymbolsIndices,
+}
+
+impl Outliners {
+    /// Nothing is loaded.
+    pub fn new(embedded: &'static [EmbeddedOutliner]) -> Arc<Self> {
+        Self::bounded(embedded, Bounds::default())
+    }
+
+    /// The components with other limits, for tests.
+    pub fn bounded(embedded: &'static [EmbeddedOutliner], bounds: Bounds) -> Arc<Self> {
+        Arc::new(Self {
+            embedded,
+            bounds,
+            loaded: Mutex::default(),
+        })
+    }
+
+    /// True where files of this path's language can be read.
+    pub fn reads(&self, path: &str) -> bool {
+        let component = Language::of(path).map(Language::component);
+        self.embedded.iter().any(|embedded| Some(embedded.name) == component)
+    }
+
+    /// Time that one file may take at most.
+    pub fn wall(&self) -> Duration {
+        self.bounds.wall
+    }
+
+    /// Reads a file in at most `wall`. `None` where its language has no component, and where a limit ended the reading.
+    /// The answer comes from a parser of untrusted text: check every span against the text before you use it.
+    pub fn read(&self, path: &str, text: &str, wall: Duration) -> Option<Outlined> {
+        let language = Language::of(path)?;
+        let loaded = self.loaded(language.component())?;
+        let bounds = Bounds {
+            wall: wall.min(self.bounds.wall),
+            ..self.bounds
+        };
+        loaded.read(bounds, language, text).unwrap_or_else(|error| {
+            tracing::debug!(path, %error, "a file is read as text");
+            None
+        })
+    }
+
+    fn loaded(&self, name: &'static str) -> Option<Arc<Loaded>> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = loaded.get(name) {
+            return known.clone();
+        }
+        let embedded = self.embedded.iter().find(|embedded| embedded.name == name)?;
+        let new = Loaded::new(embedded)
+            .inspect_err(|error| tracing::info!(name, %error, "files of its languages are read as text"))
+            .ok()
+            .map(Arc::new);
+        loaded.insert(name, new.clone());
+        new
+    }
+}
+
+impl Loaded {
+    fn new(embedded: &EmbeddedOutliner) -> Result<Self, String> {
+        let runtime = Runtime::global().map_err(|error| error.to_string())?;
+        let component = runtime.load(embedded.compiled).map_err(|error| format!("{error:#}"))?;
+        Self::linked(runtime, &component).map_err(|error| format!("{error:#}"))
+    }
+
+    /// Links what every component carries along of WASI, which answers that there is nothing, and no more.
+    fn linked(runtime: &'static Runtime, component: &Component) -> wasmtime::Result<Self> {
+        let mut linker = Linker::new(component.engine());
+        wasi::link(&mut linker)?;
+        guard::link(&mut linker)?;
+        let instance = linker.instantiate_pre(component)?;
+        Ok(Self {
+            runtime,
+            face: bindings::SymbolsIndices::new(&instance)?,
+            instance,
+        })
+    }
+
+    fn read(&self, bounds: Bounds, language: Language, text: &str) -> Result<Option<Outlined>, CallError> {
+        let call = Call::new(language.component(), bounds.limits(), &CancellationToken::new());
+        self.runtime.watch(&call);
+        let mut store = sandbox::store(self.instance.engine(), &call, None);
+        let answer = self.instance.instantiate(&mut store).and_then(|instance| {
+            let face = self.face.load(&mut store, &instance)?;
+            face.tool_symbols_outline()
+                .call_read(&mut store, language.word(), text.as_bytes())
+        });
+        let answer = answer.map_err(|error| call.explain(&error, &sandbox::last_words(&store)));
+        call.token.cancel();
+        answer
+    }
+}
+
+/// Compiles a component of this kind for every machine that has the baseline. For the build of the product.
+pub fn precompile_outliner(wasm: &[u8]) -> Result<Vec<u8>, String> {
+    let compiled = engine::precompile(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
+    let runtime = Runtime::global().map_err(|error| error.to_string())?;
+    let link = || Loaded::linked(runtime, &runtime.load(&compiled)?);
+    link().map_err(|error| format!("it does not link: {error:#}"))?;
+    Ok(compiled)
+}

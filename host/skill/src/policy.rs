@@ -1,0 +1,579 @@
+//! Effects, and who may cause them: pure functions from operation and flags to a decision for each effect.
+
+use tool_core::api::{Effect, Grant, Operation, PolicyRequest, Problem};
+use tool_sandbox::contain::{Available, Sandbox};
+
+/// What happens when a skill causes an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decision {
+    /// It is refused.
+    Deny,
+    /// Somebody is asked; refused where nobody can be.
+    Ask,
+    /// It happens.
+    Allow,
+}
+
+/// Who causes effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A model, in one of the four operations.
+    Operation(Operation),
+    /// The user, by `tool skill call`.
+    SkillCall,
+}
+
+/// Which files a granted `write-repository` covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// All that are not protected.
+    Any,
+    /// New ones, and those that the session created: what was there before stays as it is.
+    OnlyCreated,
+}
+
+/// A decision for each effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    decisions: [Decision; Effect::ALL.len()],
+    /// What the user said of tainted conversations.
+    tainted: [Option<Decision>; Effect::ALL.len()],
+    /// Effects that `deny` names.
+    denied: Vec<Effect>,
+    is_untrusted: bool,
+    writes: Writes,
+    allow_paths: Vec<String>,
+    sandbox: Sandbox,
+    /// Effects that the user allowed by name without a sandbox.
+    unsandboxed: Vec<Effect>,
+    require_sandbox: bool,
+}
+
+impl Policy {
+    /// The defaults of a cause, widened and narrowed by a request's flags. `deny` wins over `allow`.
+    pub fn new(cause: Cause, request: &PolicyRequest) -> Result<Self, Problem> {
+        let mut decisions = Effect::ALL.map(|effect| default(cause, effect));
+        let mut tainted = [None; Effect::ALL.len()];
+        for grant in grants(&request.allow)? {
+            decisions[grant.effect() as usize] = Decision::Allow;
+            if grant.is_tainted() {
+                tainted[grant.effect() as usize] = Some(Decision::Allow);
+            }
+        }
+        let mut denied = Vec::new();
+        for grant in grants(&request.deny)? {
+            if grant.is_tainted() {
+                tainted[grant.effect() as usize] = Some(Decision::Deny);
+            } else {
+                decisions[grant.effect() as usize] = Decision::Deny;
+                denied.push(grant.effect());
+            }
+        }
+        Ok(Self {
+            decisions,
+            tainted,
+            denied,
+            is_untrusted: request.untrusted,
+            writes: match cause {
+                Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
+                Cause::Operation(_) | Cause::SkillCall => Writes::Any,
+            },
+            allow_paths: request.allow_paths.clone(),
+            sandbox: Sandbox::None,
+            unsandboxed: Vec::new(),
+            require_sandbox: request.require_sandbox,
+        })
+    }
+
+    /// The same without a sandbox for what the request itself allows by name, where it says so. What the configuration
+    /// allows was not said of running with the user's own rights: it does not count.
+    ///
+    /// An error where nothing is named so, and where a sandbox is required all the same.
+    pub fn unsandboxed_by(mut self, request: &PolicyRequest) -> Result<Self, Problem> {
+        if request.unsandboxed {
+            self.unsandboxed = unsandboxed(&request.allow, self.require_sandbox)?;
+        }
+        Ok(self)
+    }
+
+    /// The same on a machine that has this sandbox for runs. In one, what would be asked about running tests is
+    /// allowed.
+    ///
+    /// An error where a full one is required and tests could run without.
+    ///
+    /// `available` is asked only where something may run: finding it out takes a moment the first time.
+    pub fn contained<'a>(mut self, available: impl FnOnce() -> &'a Available) -> Result<Self, Problem> {
+        let [run, install] = CONTAINED.map(|effect| self.decisions[effect as usize]);
+        if run == Decision::Deny && install == Decision::Deny {
+            return Ok(self);
+        }
+        let available = available();
+        self.sandbox = available.sandbox;
+        if self.require_sandbox && self.sandbox != Sandbox::Namespaces && run != Decision::Deny {
+            return Err(sandbox_missing(available));
+        }
+        if self.sandbox(Effect::RunProcess) != Sandbox::None && run == Decision::Ask {
+            self.decisions[Effect::RunProcess as usize] = Decision::Allow;
+        }
+        Ok(self)
+    }
+
+    /// What stands around a run that causes this effect. An installation needs a network of its own, so it has the full
+    /// sandbox or none.
+    pub fn sandbox(&self, effect: Effect) -> Sandbox {
+        match effect {
+            _ if self.unsandboxed.contains(&effect) => Sandbox::None,
+            Effect::RunProcess => self.sandbox,
+            Effect::Install if self.sandbox == Sandbox::Namespaces => self.sandbox,
+            _ => Sandbox::None,
+        }
+    }
+
+    /// True where the user said that this effect may do without a sandbox.
+    pub fn is_unsandboxed(&self, effect: Effect) -> bool {
+        self.unsandboxed.contains(&effect)
+    }
+
+    /// True where nothing may run without a full sandbox.
+    pub fn requires_sandbox(&self) -> bool {
+        self.require_sandbox
+    }
+
+    /// What happens when `effect` is caused. `can_ask` is true where somebody will answer.
+    pub fn decide(&self, effect: Effect, can_ask: bool) -> Decision {
+        match self.decisions[effect as usize] {
+            Decision::Ask if !can_ask => Decision::Deny,
+            decision => decision,
+        }
+    }
+
+    /// The same once text of others has entered the conversation: what reaches further than the repository's files then
+    /// needs a yes of its own, whatever was allowed before.
+    pub fn decide_tainted(&self, effect: Effect, can_ask: bool) -> Decision {
+        match (self.decisions[effect as usize], self.tainted[effect as usize]) {
+            (Decision::Deny, _) | (_, Some(Decision::Deny)) => Decision::Deny,
+            (_, Some(decision)) => decision,
+            (Decision::Allow, None) if !effect.reaches_further() => Decision::Allow,
+            (Decision::Allow | Decision::Ask, None) if can_ask => Decision::Ask,
+            (Decision::Allow | Decision::Ask, None) => Decision::Deny,
+        }
+    }
+
+    /// What the user can do about a denial that is not the repository's. What a command says goes before the configuration,
+    /// and only `--deny` before what it says.
+    pub fn remedy(&self, effect: Effect, is_tainted: bool) -> String {
+        let (grant, again) = match is_tainted && effect.reaches_further() {
+            true => (format!("{effect}:tainted"), " all the same"),
+            false => (effect.to_string(), ""),
+        };
+        let is_tainted_denied = self.tainted[effect as usize] == Some(Decision::Deny);
+        match self.denied.contains(&effect) || is_tainted && is_tainted_denied {
+            true => format!(
+                "it is denied by name: `--deny` goes before `--allow`, and `--allow {grant}` before `deny` in the configuration"
+            ),
+            false => format!("the user can grant it{again} with `--allow {grant}`"),
+        }
+    }
+
+    /// True where the repository is not trusted: its conversations are tainted from the start.
+    pub fn is_untrusted(&self) -> bool {
+        self.is_untrusted
+    }
+
+    /// Which files may be changed where changing is granted. No flag widens it.
+    pub fn writes(&self) -> Writes {
+        self.writes
+    }
+
+    /// Protected paths that may still be proposed, exact and relative to the root, and new dot folders by name.
+    pub fn allow_paths(&self) -> &[String] {
+        &self.allow_paths
+    }
+}
+
+fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
+    names.iter().map(|name| name.parse()).collect()
+}
+
+/// Effects that run programs.
+const CONTAINED: [Effect; 2] = [Effect::RunProcess, Effect::Install];
+
+/// Those of the allowed ones that run programs.
+fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, Problem> {
+    if require_sandbox {
+        let message = "A sandbox is required and refused at the same time";
+        return Err(Problem::new("invalid-policy", message).with_hint(
+            "leave out `--unsandboxed`, or `--require-sandbox` and `require_sandbox` in the configuration",
+        ));
+    }
+    let allowed: Vec<Effect> = grants(allow)?.into_iter().map(Grant::effect).collect();
+    let effects: Vec<Effect> = CONTAINED
+        .into_iter()
+        .filter(|effect| allowed.contains(effect))
+        .collect();
+    match effects.is_empty() {
+        true => Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing").with_hint(
+            "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights; \
+             `allow` in the configuration does not count here",
+        )),
+        false => Ok(effects),
+    }
+}
+
+fn sandbox_missing(available: &Available) -> Problem {
+    let why = available.refused.join("; ");
+    Problem::new(
+        "sandbox-unavailable",
+        format!("A full sandbox is required, and this machine does not allow one: {why}"),
+    )
+    .with_hint("`--deny run-process` goes on without running tests")
+}
+
+/// The table of the design, without a sandbox for runs.
+fn default(cause: Cause, effect: Effect) -> Decision {
+    let changes = matches!(cause, Cause::Operation(Operation::Refactor | Operation::TestGen));
+    match effect {
+        Effect::ReadRepository | Effect::ReadGit => Decision::Allow,
+        Effect::WriteRepository if changes => Decision::Allow,
+        Effect::RunProcess | Effect::CommitGit | Effect::Install if changes => Decision::Ask,
+        _ => Decision::Deny,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(cause: Cause, request: &PolicyRequest, can_ask: bool) -> Vec<Decision> {
+        let policy = Policy::new(cause, request).expect("the request is valid");
+        Effect::ALL.map(|effect| policy.decide(effect, can_ask)).into()
+    }
+
+    #[test]
+    fn operations_that_read_may_only_read() {
+        use Decision::{Allow, Deny};
+        for cause in [
+            Cause::Operation(Operation::Explain),
+            Cause::Operation(Operation::Architect),
+            Cause::SkillCall,
+        ] {
+            let expected = [Allow, Deny, Allow, Deny, Deny, Deny];
+            assert_eq!(table(cause, &PolicyRequest::default(), true), expected, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_denial_says_what_grants_the_effect_all_the_same() {
+        let remedy = |deny: &[&str], effect, is_tainted| {
+            let deny = deny.iter().map(|name| (*name).to_owned()).collect();
+            let request = PolicyRequest {
+                deny,
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::SkillCall, &request).expect("the request is valid");
+            policy.remedy(effect, is_tainted)
+        };
+        let plain = "the user can grant it with `--allow commit-git`";
+        let tainted = "the user can grant it all the same with `--allow commit-git:tainted`";
+        assert_eq!(remedy(&[], Effect::CommitGit, false), plain);
+        assert_eq!(remedy(&[], Effect::CommitGit, true), tainted);
+        assert_eq!(remedy(&["commit-git:tainted"], Effect::CommitGit, false), plain);
+        assert_eq!(
+            remedy(&[], Effect::WriteRepository, true),
+            "the user can grant it with `--allow write-repository`",
+            "there is no other name for it"
+        );
+        for (deny, is_tainted, grant) in [
+            ("commit-git", false, "commit-git`"),
+            ("commit-git", true, "commit-git:tainted`"),
+            ("commit-git:tainted", true, "commit-git:tainted`"),
+        ] {
+            let said = remedy(&[deny], Effect::CommitGit, is_tainted);
+            assert!(
+                said.starts_with("it is denied by name") && said.contains(&format!("`--allow {grant}")),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn operations_that_change_ask_and_nobody_to_ask_means_denied() {
+        use Decision::{Allow, Ask, Deny};
+        let cause = Cause::Operation(Operation::Refactor);
+        assert_eq!(
+            table(cause, &PolicyRequest::default(), true),
+            [Allow, Allow, Allow, Ask, Ask, Ask]
+        );
+        assert_eq!(
+            table(cause, &PolicyRequest::default(), false),
+            [Allow, Allow, Allow, Deny, Deny, Deny]
+        );
+    }
+
+    fn machine(sandbox: Sandbox) -> &'static Available {
+        Box::leak(Box::new(Available {
+            sandbox,
+            refused: vec!["namespaces: entering new namespaces: Operation not permitted".to_owned()],
+        }))
+    }
+
+    #[test]
+    fn a_machine_is_not_tried_out_for_what_runs_nothing() {
+        let request = PolicyRequest::default();
+        for cause in [Cause::Operation(Operation::Explain), Cause::SkillCall] {
+            let policy = Policy::new(cause, &request).expect("the request is right");
+            let policy = policy.contained(|| panic!("it was tried out"));
+            assert_eq!(
+                policy.map(|policy| policy.decide(Effect::RunProcess, true)),
+                Ok(Decision::Deny)
+            );
+        }
+    }
+
+    #[test]
+    fn in_a_sandbox_operations_that_change_run_tests_unasked() {
+        use Decision::{Allow, Ask, Deny};
+        let request = PolicyRequest::default();
+        let decided = |cause, sandbox, can_ask| {
+            let policy = Policy::new(cause, &request).and_then(|policy| policy.contained(|| machine(sandbox)));
+            policy
+                .expect("the request is valid")
+                .decide(Effect::RunProcess, can_ask)
+        };
+        for operation in [Operation::Refactor, Operation::TestGen] {
+            let cause = Cause::Operation(operation);
+            for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
+                assert_eq!(decided(cause, sandbox, true), Allow);
+                assert_eq!(decided(cause, sandbox, false), Allow, "headless as well");
+            }
+            assert_eq!(decided(cause, Sandbox::None, true), Ask);
+            assert_eq!(decided(cause, Sandbox::None, false), Deny);
+        }
+        for cause in [
+            Cause::Operation(Operation::Explain),
+            Cause::Operation(Operation::Architect),
+            Cause::SkillCall,
+        ] {
+            assert_eq!(decided(cause, Sandbox::Namespaces, true), Deny, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_sandbox_widens_nothing_but_running_tests_and_no_denial() {
+        use Decision::{Allow, Ask, Deny};
+        let request = PolicyRequest {
+            deny: vec!["run-process".into()],
+            ..PolicyRequest::default()
+        };
+        let all = |request: &PolicyRequest| {
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), request)
+                .and_then(|policy| policy.contained(|| machine(Sandbox::Namespaces)))
+                .expect("the request is valid");
+            Effect::ALL.map(|effect| policy.decide(effect, true))
+        };
+        assert_eq!(all(&request), [Allow, Allow, Allow, Ask, Deny, Ask]);
+        assert_eq!(all(&PolicyRequest::default()), [Allow, Allow, Allow, Ask, Allow, Ask]);
+    }
+
+    #[test]
+    fn a_required_sandbox_is_the_full_one_or_an_error() {
+        let request = PolicyRequest {
+            require_sandbox: true,
+            ..PolicyRequest::default()
+        };
+        let on = |cause, sandbox| {
+            Policy::new(cause, &request)
+                .and_then(|policy| policy.contained(|| machine(sandbox)))
+                .map_err(|problem| (problem.code, problem.message))
+        };
+        let refactor = Cause::Operation(Operation::Refactor);
+        assert!(on(refactor, Sandbox::Namespaces).is_ok_and(|policy| policy.requires_sandbox()));
+        for sandbox in [Sandbox::Landlock, Sandbox::None] {
+            let (code, message) = on(refactor, sandbox).expect_err("it is less than was asked for");
+            assert_eq!(code, "sandbox-unavailable");
+            assert!(
+                message.ends_with("entering new namespaces: Operation not permitted"),
+                "{message}"
+            );
+            assert!(
+                on(Cause::Operation(Operation::Explain), sandbox).is_ok(),
+                "it runs nothing"
+            );
+        }
+    }
+
+    #[test]
+    fn an_installation_has_the_full_sandbox_or_none_and_is_never_allowed_by_having_one() {
+        let with = |allow: &[&str], unsandboxed, sandbox| {
+            let request = PolicyRequest {
+                allow: allow.iter().map(|effect| (*effect).to_owned()).collect(),
+                unsandboxed,
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
+                .and_then(|policy| policy.unsandboxed_by(&request))
+                .and_then(|policy| policy.contained(|| machine(sandbox)))
+                .expect("the request is right");
+            let (install, run) = (Effect::Install, Effect::RunProcess);
+            (
+                policy.sandbox(install),
+                policy.decide(install, true),
+                policy.sandbox(run),
+            )
+        };
+        use Decision::{Allow, Ask};
+        use Sandbox::{Landlock, Namespaces, None};
+        assert_eq!(with(&[], false, Namespaces), (Namespaces, Ask, Namespaces));
+        assert_eq!(with(&["install"], false, Namespaces), (Namespaces, Allow, Namespaces));
+        assert_eq!(with(&["install"], false, Landlock), (None, Allow, Landlock));
+        assert_eq!(with(&["install"], true, Namespaces), (None, Allow, Namespaces));
+        assert_eq!(with(&["run-process"], true, Namespaces), (Namespaces, Ask, None));
+    }
+
+    #[test]
+    fn to_run_without_a_sandbox_takes_two_words_of_the_user() {
+        let request = |allow: &[&str], require_sandbox| PolicyRequest {
+            allow: allow.iter().map(|effect| (*effect).to_owned()).collect(),
+            require_sandbox,
+            unsandboxed: true,
+            ..PolicyRequest::default()
+        };
+        let policy = |request: &PolicyRequest| {
+            Policy::new(Cause::SkillCall, request)
+                .and_then(|policy| policy.unsandboxed_by(request))
+                .and_then(|policy| policy.contained(|| machine(Sandbox::Namespaces)))
+                .map_err(|problem| problem.message)
+        };
+        let granted = policy(&request(&["run-process"], false)).expect("both were said");
+        assert_eq!(
+            (
+                granted.sandbox(Effect::RunProcess),
+                granted.decide(Effect::RunProcess, false)
+            ),
+            (Sandbox::None, Decision::Allow)
+        );
+        assert_eq!(
+            policy(&request(&[], false)).expect_err("one is missing"),
+            "`--unsandboxed` alone grants nothing"
+        );
+        assert_eq!(
+            policy(&request(&["run-process"], true)).expect_err("they contradict each other"),
+            "A sandbox is required and refused at the same time"
+        );
+    }
+
+    #[test]
+    fn what_the_configuration_allows_is_not_said_of_running_without_a_sandbox() {
+        let asked = PolicyRequest {
+            unsandboxed: true,
+            ..PolicyRequest::default()
+        };
+        // As the configuration and the request come together.
+        let all = PolicyRequest {
+            allow: vec!["run-process".into(), "install".into()],
+            ..asked.clone()
+        };
+        let policy = || Policy::new(Cause::SkillCall, &all).expect("the effects are known");
+        let problem = policy().unsandboxed_by(&asked).expect_err("the request names none");
+        assert_eq!(problem.message, "`--unsandboxed` alone grants nothing");
+        let asked = PolicyRequest {
+            allow: vec!["run-process".into()],
+            ..asked
+        };
+        let policy = policy().unsandboxed_by(&asked).expect("it names one");
+        assert!(policy.is_unsandboxed(Effect::RunProcess) && !policy.is_unsandboxed(Effect::Install));
+    }
+
+    #[test]
+    fn flags_widen_and_narrow_and_deny_wins() {
+        let request = PolicyRequest {
+            allow: vec!["run-process".into(), "install".into()],
+            deny: vec!["install".into(), "read-git".into()],
+            ..PolicyRequest::default()
+        };
+        let policy = Policy::new(Cause::SkillCall, &request).expect("the request is valid");
+        assert_eq!(policy.decide(Effect::RunProcess, false), Decision::Allow);
+        assert_eq!(policy.decide(Effect::Install, true), Decision::Deny);
+        assert_eq!(policy.decide(Effect::ReadGit, true), Decision::Deny);
+    }
+
+    #[test]
+    fn generating_tests_changes_only_what_it_created_whatever_the_flags() {
+        let request = PolicyRequest {
+            allow: vec!["write-repository".into()],
+            ..PolicyRequest::default()
+        };
+        let writes = |cause| Policy::new(cause, &request).expect("the request is valid").writes();
+        assert_eq!(writes(Cause::Operation(Operation::TestGen)), Writes::OnlyCreated);
+        assert_eq!(writes(Cause::Operation(Operation::Refactor)), Writes::Any);
+        assert_eq!(writes(Cause::SkillCall), Writes::Any);
+    }
+
+    #[test]
+    fn a_tainted_conversation_needs_a_fresh_yes_for_what_reaches_further() {
+        use Decision::{Allow, Ask, Deny};
+        let decided = |allow: &[&str], deny: &[&str], effect, can_ask| {
+            let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let request = PolicyRequest {
+                allow: list(allow),
+                deny: list(deny),
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the request is valid");
+            (policy.decide(effect, can_ask), policy.decide_tainted(effect, can_ask))
+        };
+        for effect in [Effect::CommitGit, Effect::Install] {
+            let name = effect.name();
+            let tainted = format!("{name}:tainted");
+            assert_eq!(decided(&[], &[], effect, true), (Ask, Ask));
+            assert_eq!(decided(&[], &[], effect, false), (Deny, Deny));
+            assert_eq!(decided(&[name], &[], effect, true), (Allow, Ask), "a fresh yes");
+            assert_eq!(decided(&[name], &[], effect, false), (Allow, Deny), "nobody to give it");
+            assert_eq!(decided(&[&tainted], &[], effect, false), (Allow, Allow));
+            assert_eq!(
+                decided(&[&tainted], &[name], effect, true),
+                (Deny, Deny),
+                "a denial wins"
+            );
+            assert_eq!(decided(&[name], &[&tainted], effect, true), (Allow, Deny));
+            assert_eq!(decided(&[&tainted], &[&tainted], effect, true), (Allow, Deny));
+            assert_eq!(decided(&[], &[&tainted], effect, true), (Ask, Deny));
+        }
+        for effect in [Effect::ReadRepository, Effect::ReadGit, Effect::WriteRepository] {
+            assert_eq!(decided(&[], &[], effect, false), (Allow, Allow), "{effect}");
+        }
+        assert_eq!(
+            decided(&["run-process"], &[], Effect::RunProcess, false),
+            (Allow, Allow)
+        );
+    }
+
+    #[test]
+    fn only_what_reaches_further_knows_the_word_tainted() {
+        for name in [
+            "write-repository:tainted",
+            "read-git:tainted",
+            "commit-git:",
+            "commit-git:Tainted",
+            ":tainted",
+        ] {
+            let problem = name.parse::<Grant>().expect_err("it means nothing");
+            assert_eq!(problem.message, format!("Unknown effect `{name}`"));
+        }
+        for grant in Grant::ALL {
+            let written = serde_json::to_value(grant).expect("it is a name");
+            assert_eq!(written.as_str().expect("it is a name").parse(), Ok(grant));
+        }
+    }
+
+    #[test]
+    fn an_unknown_effect_is_an_error_that_lists_the_known_ones() {
+        let request = PolicyRequest {
+            allow: vec!["root".into()],
+            ..PolicyRequest::default()
+        };
+        let problem = Policy::new(Cause::SkillCall, &request).expect_err("`root` is no effect");
+        assert_eq!(problem.message, "Unknown effect `root`");
+        assert!(problem.hint.is_some_and(|hint| hint.contains("run-process")));
+    }
+}

@@ -1,0 +1,338 @@
+//! What the user decides about a team's components: added, trusted, updated, switched off and on, removed, locked.
+//!
+//! Nothing here asks anybody. What the user was shown is named by its digest, and an effect that the version before did
+//! not have counts only where it is among those that the user has said yes to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::pins::{Origin, Pin, Pins};
+use super::team::{Inspected, Inspection, Member, Stamp, io, write};
+use super::{Skill, SkillHost, Source, names, ready_entry};
+use crate::SkillHostError;
+use crate::component::CONTRACT;
+use crate::limits;
+use crate::lock::{Lock, Locked};
+use crate::signature::Signature;
+use tool_core::api::Effect;
+use tool_core::api::SkillEntry;
+use tool_sandbox::scratch::{self, Folder};
+
+/// On which terms a component is pinned. The default: from nowhere, and nothing beyond the version before.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    /// Where it came from; absent keeps what is known.
+    pub origin: Option<Origin>,
+    /// Effects beyond those of the version before that the user has said yes to.
+    pub grown: Vec<Effect>,
+    /// It gets at most these; absent is all that it asks for.
+    pub within: Option<Vec<Effect>>,
+}
+
+/// How a component differs from the one that is pinned under its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Version of the one before.
+    pub version: String,
+    /// Its digest.
+    pub digest: String,
+    /// Effects that the new one asks for and the one before was not granted.
+    pub grown: Vec<Effect>,
+    /// Effects that the new one does not ask for any more.
+    pub dropped: Vec<Effect>,
+    /// Where the one before came from.
+    pub origin: Option<Origin>,
+}
+
+/// A pinned component.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pinned {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// SHA-256, hexadecimal.
+    pub digest: String,
+    /// What it is granted.
+    pub effects: Vec<Effect>,
+    /// Where it came from, where that is known.
+    pub origin: Option<Origin>,
+}
+
+/// A component that came from a registry, in a private folder until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    path: PathBuf,
+    _folder: Folder,
+}
+
+impl Held {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl SkillHost {
+    /// Keeps a component that is no file yet, so that it can be looked at.
+    pub fn hold(&self, component: &[u8]) -> Result<Held, SkillHostError> {
+        let home = self.folder.parent();
+        let folder = scratch::folder(home, "tool-skill-").map_err(|source| io(&self.folder, "made", source))?;
+        let path = folder.path().join("pulled.wasm");
+        fs::write(&path, component).map_err(|source| io(&path, "written", source))?;
+        Ok(Held { path, _folder: folder })
+    }
+
+    /// How a component differs from what is pinned under its name; nothing where nothing is.
+    pub fn change(&self, shown: &Inspection) -> Result<Option<Change>, SkillHostError> {
+        let pins = self.pins()?;
+        Ok(pins.skills.get(&shown.name).map(|pin| {
+            let asked: Vec<Effect> = shown.effects.iter().filter_map(|name| name.parse().ok()).collect();
+            let had = pin.granted();
+            Change {
+                version: pin.descriptor.version.clone(),
+                digest: pin.digest.clone(),
+                grown: beyond(&asked, &had),
+                dropped: beyond(&pin.descriptor.effects, &asked),
+                origin: pin.origin.clone(),
+            }
+        }))
+    }
+
+    /// Adds the component that was shown: copies it into the team's folder and pins its digest and descriptor. Refused
+    /// where the file is no longer the one that was shown.
+    pub fn add(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
+        self.add_on(shown, &Terms::default())
+    }
+
+    /// The same on terms.
+    pub fn add_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
+        let inspected = self.shown_again(shown)?;
+        let target = self.component_path(&inspected.descriptor.name);
+        self.pin(inspected, terms, |inspected| {
+            write(&target, &inspected.wasm)?;
+            copy_signature(&shown.path, &target)?;
+            Ok(target.clone())
+        })
+    }
+
+    /// Trusts the component that was shown where it lies: in the team's folder.
+    pub fn trust(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
+        self.trust_on(shown, &Terms::default())
+    }
+
+    /// The same on terms.
+    pub fn trust_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
+        let inspected = self.shown_again(shown)?;
+        if self.installed(&inspected.descriptor.name)? != shown.path {
+            return Err(SkillHostError::Refused {
+                path: shown.path.clone(),
+                reason: "it does not lie in the folder of skills under its own name".to_owned(),
+            });
+        }
+        self.pin(inspected, terms, |_| Ok(shown.path.clone()))
+    }
+
+    fn shown_again(&self, shown: &Inspection) -> Result<Inspected, SkillHostError> {
+        let inspected = self.inspected(&shown.path)?;
+        if inspected.inspection.digest != shown.digest {
+            return Err(SkillHostError::Changed {
+                path: shown.path.clone(),
+                shown: shown.digest.clone(),
+                found: inspected.inspection.digest,
+            });
+        }
+        // It has no clock and no random numbers by which it could say another thing than the user has read. What is pinned
+        // is compared all the same.
+        match inspected.inspection == *shown {
+            true => Ok(inspected),
+            false => Err(SkillHostError::Refused {
+                path: shown.path.clone(),
+                reason: "it does not describe itself the same way each time".to_owned(),
+            }),
+        }
+    }
+
+    /// Pins a component once `place` has put it where it stays. One that is switched off stays that.
+    fn pin(
+        &self,
+        inspected: Inspected,
+        terms: &Terms,
+        place: impl FnOnce(&Inspected) -> Result<PathBuf, SkillHostError>,
+    ) -> Result<SkillEntry, SkillHostError> {
+        let name = inspected.descriptor.name.clone();
+        Pins::edit(&self.folder, |pins| {
+            let before = pins.skills.get(&name);
+            if let Some(before) = before {
+                check_grown(&inspected, before, terms)?;
+            } else if pins.skills.len() >= limits::TEAM_SKILLS_MAX {
+                return Err(SkillHostError::Refused {
+                    path: inspected.inspection.path.clone(),
+                    reason: format!("there are {} skills already", limits::TEAM_SKILLS_MAX),
+                });
+            }
+            let mut pin = Pin::new(
+                inspected.inspection.digest.clone(),
+                inspected.descriptor.clone(),
+                terms.within.as_deref(),
+            );
+            pin.origin = terms.origin.clone().or_else(|| before?.origin.clone());
+            pin.disabled = before.is_some_and(|before| before.disabled);
+            let path = place(&inspected)?;
+            pin.stamp = fs::symlink_metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
+            let skill = Skill::new(
+                pin.descriptor.clone(),
+                pin.granted(),
+                pin.digest.clone(),
+                Source::Team(path),
+            );
+            pins.skills.insert(name.clone(), pin);
+            Ok(ready_entry(&skill, "team"))
+        })
+    }
+
+    /// Takes a team's component away: its pin, its file and its signature.
+    pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
+        let is_pinned = self.pins()?.skills.contains_key(name);
+        let path = match self.installed(name) {
+            // Its file may be gone; what was granted goes all the same.
+            Err(_) if is_pinned => self.component_path(name),
+            path => path?,
+        };
+        if is_pinned {
+            Pins::edit(&self.folder, |pins| {
+                pins.skills.remove(name);
+                Ok(())
+            })?;
+        }
+        match fs::remove_file(Signature::place(&path)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path, "removed", error)),
+            _ => {}
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(&path, "removed", error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Switches a pinned component off, or on again. What it is and what it may do stays pinned.
+    pub fn disable(&self, name: &str, is_disabled: bool) -> Result<(), SkillHostError> {
+        Pins::edit(&self.folder, |pins| match pins.skills.get_mut(name) {
+            Some(pin) => {
+                pin.disabled = is_disabled;
+                Ok(())
+            }
+            None => Err(SkillHostError::Unknown { name: name.to_owned() }),
+        })
+    }
+
+    /// Everything that is pinned, by name.
+    pub fn pinned(&self) -> Result<BTreeMap<String, Pinned>, SkillHostError> {
+        let pins = self.pins()?;
+        let pinned = pins.skills.iter().map(|(name, pin)| {
+            let pinned = Pinned {
+                name: name.clone(),
+                version: pin.descriptor.version.clone(),
+                digest: pin.digest.clone(),
+                effects: pin.granted(),
+                origin: pin.origin.clone(),
+            };
+            (name.clone(), pinned)
+        });
+        Ok(pinned.collect())
+    }
+
+    /// The bytes of the component that was shown.
+    pub fn component(&self, shown: &Inspection) -> Result<Arc<[u8]>, SkillHostError> {
+        Ok(self.shown_again(shown)?.wasm)
+    }
+
+    /// The file of a component in the team's folder, pinned or not.
+    pub fn file_of(&self, name: &str) -> Result<PathBuf, SkillHostError> {
+        self.installed(name)
+    }
+
+    /// What can be used now, as a lock file for this folder says it, and why of the rest nothing is in it.
+    /// `pin_source` adds the digest of a manifest to an address in a registry.
+    pub fn lock(&self, folder: &Path, pin_source: PinSource) -> Result<(Lock, Vec<(String, String)>), SkillHostError> {
+        let pins = self.pins()?;
+        let (mut skills, mut left_out) = (BTreeMap::new(), Vec::new());
+        for (name, member) in self.members() {
+            match member {
+                Member::Ready(skill) => {
+                    let origin = pins.skills.get(&name).and_then(|pin| pin.origin.as_ref());
+                    let locked = Locked {
+                        version: skill.descriptor.version.clone(),
+                        digest: skill.digest.clone(),
+                        world: CONTRACT.to_owned(),
+                        effects: skill.granted.iter().copied().collect(),
+                        source: source(origin, folder, pin_source),
+                    };
+                    skills.insert(name, locked);
+                }
+                Member::Waiting { reason, .. } => left_out.push((name, reason)),
+            }
+        }
+        Ok((Lock::new(skills), left_out))
+    }
+}
+
+/// Adds the digest of a manifest to an address in a registry: `(address, digest)` to the pinned address.
+pub type PinSource = fn(&str, &str) -> String;
+
+/// Where others get it: a place in a registry, or a file below the folder of the lock file. A file elsewhere on this
+/// machine is no place for anybody else.
+fn source(origin: Option<&Origin>, folder: &Path, pin_source: PinSource) -> Option<String> {
+    let origin = origin?;
+    if let Some(manifest) = &origin.manifest {
+        return Some(pin_source(&origin.from, manifest));
+    }
+    let path = Path::new(&origin.from);
+    // By what is there: neither a link nor `..` puts a file inside that lies outside, or the other way round.
+    let (folder, parent) = (fs::canonicalize(folder).ok()?, fs::canonicalize(path.parent()?).ok()?);
+    let inside = parent.strip_prefix(&folder).ok()?.join(path.file_name()?);
+    inside.to_str().map(str::to_owned)
+}
+
+/// Refuses effects that the version before was not granted and that nobody has said yes to.
+fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(), SkillHostError> {
+    let asked = match &terms.within {
+        Some(within) => inspected
+            .descriptor
+            .effects
+            .iter()
+            .copied()
+            .filter(|effect| within.contains(effect))
+            .collect(),
+        None => inspected.descriptor.effects.clone(),
+    };
+    let grown = beyond(&beyond(&asked, &before.granted()), &terms.grown);
+    match grown.is_empty() {
+        true => Ok(()),
+        false => Err(SkillHostError::Grown {
+            name: inspected.descriptor.name.clone(),
+            effects: names(&grown),
+        }),
+    }
+}
+
+/// What is in the first and not in the second.
+fn beyond(all: &[Effect], known: &[Effect]) -> Vec<Effect> {
+    all.iter().copied().filter(|effect| !known.contains(effect)).collect()
+}
+
+/// A signature goes with its component, and none of another one stays.
+fn copy_signature(from: &Path, to: &Path) -> Result<(), SkillHostError> {
+    let target = Signature::place(to);
+    match Signature::beside(from) {
+        Ok(Some(signature)) => write(&target, signature.to_text().as_bytes()),
+        _ => match fs::remove_file(&target) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(&target, "removed", error)),
+            _ => Ok(()),
+        },
+    }
+}

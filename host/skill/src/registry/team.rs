@@ -1,0 +1,358 @@
+//! A team's components as they lie in their folder: found, compared with their pins, and looked at. Changing what is
+//! pinned is the business of `rollout`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::describe::describe;
+use super::pins::{Pin, Pins};
+use super::signed::{Checked, Required};
+use super::{Skill, SkillHost, Source, digest, is_name, names};
+use crate::limits;
+use crate::plain::{self, Links};
+use crate::{Descriptor, SkillHostError, component};
+
+/// A component in the team's folder, as it was when it was last read.
+#[derive(Clone)]
+pub(super) struct Seen {
+    stamp: Stamp,
+    digest: String,
+    /// Set once it was found to be pinned, so that its code is loaded once.
+    skill: Option<Arc<Skill>>,
+    /// Its signature, once that was looked at.
+    pub(super) checked: Option<Checked>,
+}
+
+/// Tells whether a file is still the one that was hashed. The change time cannot be set back by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// A component of the team with its state.
+pub(super) enum Member {
+    Ready(Arc<Skill>),
+    Waiting {
+        digest: String,
+        state: &'static str,
+        reason: String,
+        /// What the user was shown of it, where it is that.
+        descriptor: Option<Box<Descriptor>>,
+    },
+}
+
+/// What a component says about itself and asks for, before it is trusted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Inspection {
+    /// Name that would call it.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it does.
+    pub description: String,
+    /// Names of the effects that it would get.
+    pub effects: Vec<String>,
+    /// SHA-256 of the file, hexadecimal.
+    pub digest: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+impl Inspection {
+    fn new(path: &Path, wasm: &[u8], descriptor: &Descriptor) -> Self {
+        Self {
+            name: descriptor.name.clone(),
+            version: descriptor.version.clone(),
+            description: descriptor.description.clone(),
+            effects: names(&descriptor.effects),
+            digest: digest(wasm),
+            size: wasm.len() as u64,
+            path: path.to_owned(),
+            parameters: descriptor.parameters.clone(),
+        }
+    }
+}
+
+/// A component that was looked at, with what is needed to keep it.
+pub(super) struct Inspected {
+    pub(super) inspection: Inspection,
+    pub(super) descriptor: Descriptor,
+    pub(super) wasm: Arc<[u8]>,
+}
+
+impl SkillHost {
+    /// What lies in the team's folder, by name.
+    pub(super) fn members(&self) -> BTreeMap<String, Member> {
+        let files = component_files(&self.folder);
+        if files.is_empty() {
+            return BTreeMap::new();
+        }
+        let (pins, required) = (self.pins(), self.signing.required());
+        let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|name, _| files.contains_key(name));
+        files
+            .into_iter()
+            .map(|(name, path)| {
+                let member = self.member(&mut seen, &name, &path, &pins, &required);
+                (name, member)
+            })
+            .collect()
+    }
+
+    /// The one of this name, without a look at the others.
+    pub(super) fn one_member(&self, name: &str) -> Option<Member> {
+        let path = self.installed(name).ok()?;
+        // Lists leave links out, too.
+        if path.symlink_metadata().ok()?.is_symlink() {
+            return None;
+        }
+        let (pins, required) = (self.pins(), self.signing.required());
+        let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(self.member(&mut seen, name, &path, &pins, &required))
+    }
+
+    /// What is pinned, read again where the file is another one than before.
+    pub(super) fn pins(&self) -> Result<Arc<Pins>, SkillHostError> {
+        let stamp = fs::symlink_metadata(Pins::path(&self.folder))
+            .ok()
+            .map(|metadata| Stamp::of(&metadata));
+        let mut known = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(stamp), Some((known, pins))) = (stamp, &*known)
+            && stamp == *known
+        {
+            return Ok(Arc::clone(pins));
+        }
+        let pins = Arc::new(Pins::read(&self.folder)?);
+        *known = stamp.map(|stamp| (stamp, Arc::clone(&pins)));
+        Ok(pins)
+    }
+
+    fn member(
+        &self,
+        seen: &mut BTreeMap<String, Seen>,
+        name: &str,
+        path: &Path,
+        pins: &Result<Arc<Pins>, SkillHostError>,
+        required: &Result<Required, String>,
+    ) -> Member {
+        let waiting = |digest: &str, state, reason: String| Member::Waiting {
+            digest: digest.to_owned(),
+            state,
+            reason,
+            descriptor: None,
+        };
+        if self.builtins.contains_key(name) {
+            return waiting("", "refused", "its name is that of a built-in skill".to_owned());
+        }
+        let pin = pins.as_ref().ok().and_then(|pins| pins.skills.get(name));
+        let seen = match look(seen, name, path, pin) {
+            Ok(seen) => seen,
+            Err(error) => return waiting("", "refused", format!("it cannot be read: {error}")),
+        };
+        if let Err(error) = pins {
+            return waiting(&seen.digest, "refused", error.to_string());
+        }
+        match pin {
+            None => {
+                let reason = format!("nobody has added it; `tool skill trust {name}` shows what it asks for");
+                waiting(&seen.digest, "untrusted", reason)
+            }
+            Some(pin) if pin.digest != seen.digest => {
+                let reason = format!("its file has changed since it was added; `tool skill trust {name}` looks again");
+                waiting(&seen.digest, "changed", reason)
+            }
+            Some(pin) if pin.disabled => Member::Waiting {
+                digest: seen.digest.clone(),
+                state: "disabled",
+                reason: format!("it is disabled; `tool skill enable {name}` brings it back"),
+                descriptor: Some(Box::new(pin.descriptor.clone())),
+            },
+            Some(pin) => {
+                let signed = required
+                    .clone()
+                    .and_then(|required| required.check(name, path, pin, seen));
+                if let Err(reason) = signed {
+                    return Member::Waiting {
+                        digest: seen.digest.clone(),
+                        state: "unsigned",
+                        reason,
+                        descriptor: Some(Box::new(pin.descriptor.clone())),
+                    };
+                }
+                let granted = pin.granted();
+                let fits = |skill: &&Arc<Skill>| skill.descriptor == pin.descriptor && skill.granted == granted;
+                if let Some(skill) = seen.skill.as_ref().filter(fits) {
+                    return Member::Ready(Arc::clone(skill));
+                }
+                let source = Source::Team(path.to_owned());
+                let skill = Skill::new(pin.descriptor.clone(), granted, pin.digest.clone(), source);
+                seen.skill = Some(Arc::clone(&skill));
+                Member::Ready(skill)
+            }
+        }
+    }
+
+    /// Looks at a component without trusting it: it is checked, compiled, and asked to describe itself with every
+    /// capability denied.
+    pub fn inspect(&self, file: &Path) -> Result<Inspection, SkillHostError> {
+        self.inspect_until(file, &CancellationToken::new())
+    }
+
+    /// The same, which ends early where it is cancelled: compiling may take many seconds.
+    pub fn inspect_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspection, SkillHostError> {
+        Ok(self.inspected_until(file, cancel)?.inspection)
+    }
+
+    /// The same for a component that lies in the team's folder.
+    pub fn inspect_installed(&self, name: &str) -> Result<Inspection, SkillHostError> {
+        let path = self.installed(name)?;
+        let inspection = self.inspect(&path)?;
+        match inspection.name == name {
+            true => Ok(inspection),
+            false => Err(SkillHostError::Refused {
+                path,
+                reason: format!("it calls itself `{0}`; name the file `{0}.wasm`", inspection.name),
+            }),
+        }
+    }
+
+    pub(super) fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
+        self.inspected_until(file, &CancellationToken::new())
+    }
+
+    fn inspected_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspected, SkillHostError> {
+        let wasm = read_component(file).map_err(|source| io(file, "read", source))?;
+        let refused = |reason| SkillHostError::Refused {
+            path: file.to_owned(),
+            reason,
+        };
+        let surface = component::inspect(&wasm).map_err(refused)?;
+        let component = self
+            .compiled(
+                &digest(&wasm),
+                Arc::clone(&wasm),
+                &file.display().to_string(),
+                &|_| (),
+                cancel,
+            )
+            .map_err(refused)?;
+        let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
+        if self.builtins.contains_key(descriptor.name.as_str()) {
+            let reason = format!("its name, `{}`, is that of a built-in skill", descriptor.name);
+            return Err(refused(reason));
+        }
+        Ok(Inspected {
+            inspection: Inspection::new(file, &wasm, &descriptor),
+            descriptor,
+            wasm,
+        })
+    }
+
+    /// The file of a component in the team's folder.
+    pub(super) fn installed(&self, name: &str) -> Result<PathBuf, SkillHostError> {
+        let path = self.component_path(name);
+        match is_name(name) && path.is_file() {
+            true => Ok(path),
+            false => Err(SkillHostError::Unknown { name: name.to_owned() }),
+        }
+    }
+
+    pub(super) fn component_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.wasm"))
+    }
+}
+
+/// Replaces a file as a whole, with mode 0600.
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), SkillHostError> {
+    let attempt = || -> std::io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    attempt().map_err(|source| io(path, "written", source))
+}
+
+pub(super) fn io(path: &Path, action: &'static str, source: std::io::Error) -> SkillHostError {
+    SkillHostError::Io {
+        path: path.to_owned(),
+        action,
+        source,
+    }
+}
+
+/// The components in a folder, by the name that their files give them.
+fn component_files(folder: &Path) -> BTreeMap<String, PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return BTreeMap::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.path();
+            let name = path.file_name()?.to_str()?.strip_suffix(".wasm")?.to_owned();
+            (is_name(&name) && entry.file_type().ok()?.is_file()).then_some((name, path))
+        })
+        .take(limits::TEAM_SKILLS_MAX)
+        .collect()
+}
+
+/// Hashes a component, unless it is still the one that was hashed before, here or when it was pinned. A digest that is
+/// known by the file's stamp alone serves for lists: before code is loaded its bytes are hashed in any case.
+fn look<'a>(
+    seen: &'a mut BTreeMap<String, Seen>,
+    name: &str,
+    path: &Path,
+    pin: Option<&Pin>,
+) -> std::io::Result<&'a mut Seen> {
+    let stamp = Stamp::of(&fs::symlink_metadata(path)?);
+    if seen.get(name).is_none_or(|seen| seen.stamp != stamp) {
+        let digest = match pin.filter(|pin| pin.stamp == Some(stamp)) {
+            Some(pin) => pin.digest.clone(),
+            None => digest(&read_component(path)?),
+        };
+        let new = Seen {
+            stamp,
+            digest,
+            skill: None,
+            checked: None,
+        };
+        seen.insert(name.to_owned(), new);
+    }
+    seen.get_mut(name).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+}
+
+/// Reads a component of bounded size.
+pub(super) fn read_component(path: &Path) -> std::io::Result<Arc<[u8]>> {
+    Ok(plain::read(path, limits::COMPONENT_BYTES_MAX, Links::Followed)?.into())
+}

@@ -1,0 +1,65 @@
+//! A component that is tried out before anybody has added it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::team::Inspection;
+use super::{Skill, SkillHost, Source, is_name};
+use crate::{Arguments, CallContext, CallReport, Descriptor, SkillHostError};
+
+/// A component that was checked, compiled and described, and that no list of skills knows.
+pub struct Trial {
+    skill: Arc<Skill>,
+    inspection: Inspection,
+}
+
+impl Trial {
+    /// What it says about itself and asks for.
+    pub fn inspection(&self) -> &Inspection {
+        &self.inspection
+    }
+}
+
+impl std::fmt::Debug for Trial {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inspection.fmt(formatter)
+    }
+}
+
+impl SkillHost {
+    /// Takes a component to try it out. It is held to all that [`Self::add`] would hold it to; nothing is pinned.
+    pub fn trial(&self, file: &Path) -> Result<Trial, SkillHostError> {
+        let inspection = self.inspect(file)?;
+        let descriptor = Descriptor {
+            name: inspection.name.clone(),
+            version: inspection.version.clone(),
+            description: inspection.description.clone(),
+            parameters: inspection.parameters.clone(),
+            // Names of effects that are none were refused.
+            effects: inspection.effects.iter().flat_map(|effect| effect.parse()).collect(),
+        };
+        let (granted, source) = (descriptor.effects.clone(), Source::Team(file.to_owned()));
+        Ok(Trial {
+            skill: Skill::new(descriptor, granted, inspection.digest.clone(), source),
+            inspection,
+        })
+    }
+
+    /// Calls a component that is tried out, as [`Self::call`] calls a skill. Blocks.
+    pub fn try_out(&self, context: &Arc<CallContext>, trial: &Trial, arguments: Arguments<'_>) -> CallReport {
+        self.called(context, &trial.skill, &arguments)
+    }
+
+    /// Whether a skill that is yet to be written can have this name. The error is the end of a sentence.
+    pub fn check_new_name(&self, name: &str) -> Result<(), String> {
+        match (is_name(name), self.builtins.contains_key(name)) {
+            (false, _) => Err(
+                "is not a name of a skill: it begins with a lower-case letter, goes on with lower-case \
+                               letters, digits and `_`, and has at most 64 of them"
+                    .to_owned(),
+            ),
+            (_, true) => Err("is the name of a built-in skill".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}

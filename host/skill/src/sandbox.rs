@@ -1,0 +1,790 @@
+//! One call: a fresh store with its limits, its clock, and what it may touch; and what ended it.
+//!
+//! Everything that a guest can use up is counted in [`Call`], which the parts of a sharded call share. A bound that is
+//! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill. What the guest may see
+//! of the world is the business of `wasi`, `guard` and `imports`, which are implemented on [`State`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
+use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime_wasi::sockets::WasiSocketsCtx;
+
+use super::audit::Recorder;
+use super::guard::Stage;
+use super::imports::Globs;
+use super::policy::Decision;
+use super::{CallContext, CallError, Crowd, Limits};
+use crate::limits;
+use tool_core::api::Effect;
+use tool_core::defence::{self, Defence, bound};
+use tool_core::text::{beginning, clean};
+use tool_repository::bulk::Names;
+use tool_repository::foreign;
+use tool_repository::{FileList, SkippedIgnores};
+
+/// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Stop {
+    /// A bound was reached.
+    #[error("the limit of {limit} was exceeded")]
+    Limit {
+        /// For people.
+        limit: String,
+        /// For the receipt.
+        verdict: &'static str,
+    },
+    /// The session ended, or another part of the same call failed.
+    #[error("cancelled")]
+    Cancelled,
+    /// More programs run for calls than may.
+    #[error("too many runs are under way")]
+    Busy,
+    /// The guest caused an effect that is not granted and that has no answer of its own.
+    #[error("the effect `{effect}` is not granted")]
+    Denied {
+        effect: Effect,
+        /// What the user can do about it.
+        hint: String,
+    },
+    /// The guest called `exit`.
+    #[error("it exited with status {0}")]
+    Exit(u8),
+}
+
+impl Stop {
+    pub(super) fn limit(limit: impl Into<String>, verdict: &'static str) -> Self {
+        Self::Limit {
+            limit: limit.into(),
+            verdict,
+        }
+    }
+}
+
+/// What one call uses up, and when it must end.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) skill: String,
+    pub(super) limits: Limits,
+    /// Cancelled when the session ends, when the time is up, or when a part has failed: all waits listen to it.
+    pub(super) token: CancellationToken,
+    pub(super) started: Instant,
+    session: CancellationToken,
+    clock: Mutex<Clock>,
+    memory: AtomicU64,
+    memory_peak: AtomicU64,
+    memory_refused: AtomicBool,
+    pub(super) tables: Counter,
+    pub(super) random: Counter,
+    pub(super) read: Counter,
+    pub(super) walked: Counter,
+    pub(super) logged: AtomicU64,
+    pub(super) log_dropped: AtomicU64,
+    pub(super) files_open: AtomicUsize,
+    /// True once the disk of a stage took no more.
+    pub(super) stage_full: AtomicBool,
+    /// What it opened and what may not be the user's own.
+    places: Mutex<BTreeMap<String, Place>>,
+    /// True once the call had more than `CALL_PLACES_MAX` places.
+    places_full: AtomicBool,
+    /// The host's own sentence about a test run in which every test passed.
+    passed_tests: Mutex<Option<String>>,
+    /// Files that it says its answer shows, with the digests of what it has read of them.
+    claims: Mutex<BTreeMap<String, String>>,
+    /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
+    pub(super) files: Mutex<Option<Arc<FileList>>>,
+    /// The same for what reads in bulk, which needs no more than the names.
+    pub(super) names: Mutex<Option<Names>>,
+    /// The globs that its readers hold.
+    pub(super) globs: Mutex<Vec<Weak<Globs>>>,
+    /// Ignore files that a list of the call did not apply.
+    skipped_ignores: Mutex<SkippedIgnores>,
+    /// Who takes note of it, where somebody does.
+    recorder: OnceLock<Arc<Recorder>>,
+}
+
+/// A place that may not be the user's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its name says that it is not.
+    pub(super) is_named: bool,
+    /// The last walk saw it among the user's files.
+    pub(super) is_listed: bool,
+}
+
+/// Wall time of a call: its own, and what recipes took.
+#[derive(Debug)]
+struct Clock {
+    budget: Duration,
+    /// Time since the start that does not count.
+    excluded: Duration,
+    /// Set while the clock stands still.
+    paused: Option<Instant>,
+    /// What is left for recipes.
+    recipes: Duration,
+}
+
+/// Something that only grows.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds, unless the sum would exceed `max`.
+    pub(super) fn add(&self, amount: u64, max: u64, stop: impl FnOnce() -> Stop) -> Result<(), Stop> {
+        let before = self.0.fetch_add(amount, Ordering::Relaxed);
+        match before.checked_add(amount) {
+            Some(sum) if sum <= max => Ok(()),
+            _ => Err(stop()),
+        }
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Call {
+    pub(super) fn new(skill: &str, limits: Limits, session: &CancellationToken) -> Arc<Self> {
+        let clock = Clock {
+            budget: limits.wall,
+            excluded: Duration::ZERO,
+            paused: None,
+            recipes: limits.recipes,
+        };
+        Arc::new(Self {
+            skill: skill.to_owned(),
+            token: session.child_token(),
+            started: Instant::now(),
+            session: session.clone(),
+            clock: Mutex::new(clock),
+            memory: AtomicU64::new(0),
+            memory_peak: AtomicU64::new(0),
+            memory_refused: AtomicBool::new(false),
+            tables: Counter::default(),
+            random: Counter::default(),
+            read: Counter::default(),
+            walked: Counter::default(),
+            logged: AtomicU64::new(0),
+            log_dropped: AtomicU64::new(0),
+            files_open: AtomicUsize::new(0),
+            stage_full: AtomicBool::new(false),
+            places: Mutex::default(),
+            places_full: AtomicBool::new(false),
+            passed_tests: Mutex::default(),
+            claims: Mutex::default(),
+            files: Mutex::default(),
+            names: Mutex::default(),
+            globs: Mutex::default(),
+            skipped_ignores: Mutex::default(),
+            recorder: OnceLock::new(),
+            limits,
+        })
+    }
+
+    /// Has notes taken of this call.
+    pub(super) fn record(&self, recorder: &Arc<Recorder>) {
+        self.recorder.get_or_init(|| Arc::clone(recorder));
+    }
+
+    /// Who takes notes.
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.get().map(Arc::as_ref)
+    }
+
+    /// Records a file whose content the guest learns, unless the file is surely the user's own.
+    pub(super) fn note_place(&self, path: &str, listed: bool) {
+        let place = foreign::find_place(path);
+        if listed && place.is_none() {
+            return;
+        }
+        let found = Place {
+            is_named: place.is_some(),
+            is_listed: listed,
+        };
+        self.keep_place(place.unwrap_or(path), found);
+    }
+
+    /// Records a path that a list shows to the guest: a name in a directory of packages is text from outside, too.
+    pub(super) fn note_listed(&self, path: &str) {
+        if let Some(place) = foreign::find_directory(path) {
+            let found = Place {
+                is_named: true,
+                is_listed: true,
+            };
+            self.keep_place(place, found);
+        }
+    }
+
+    fn keep_place(&self, place: &str, found: Place) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(noted) = places.get_mut(place) {
+            noted.is_listed &= found.is_listed;
+        } else if places.len() < limits::CALL_PLACES_MAX {
+            places.insert(place.to_owned(), found);
+        } else {
+            self.places_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True where there were more places than [`Self::places`] holds.
+    pub(super) fn has_more_places(&self) -> bool {
+        self.places_full.load(Ordering::Relaxed)
+    }
+
+    /// Notes the end of a test run: the host's own sentence where every test passed, else nothing.
+    pub(super) fn note_test_run(&self, passed: Option<String>) {
+        *self.passed_tests.lock().unwrap_or_else(PoisonError::into_inner) = passed;
+    }
+
+    /// The sentence of [`Self::note_test_run`].
+    pub(super) fn passed_tests(&self) -> Option<String> {
+        self.passed_tests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What [`Self::note_place`] noted.
+    pub(super) fn places(&self) -> BTreeMap<String, Place> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes the ignore files that a list did not apply, for the answer.
+    pub(super) fn note_skipped_ignores(&self, skipped: &SkippedIgnores) {
+        if !skipped.is_empty() {
+            *self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner) = skipped.clone();
+        }
+    }
+
+    /// A sentence that names the ignore files which no list of this call applied.
+    pub(super) fn ignores_notice(&self) -> Option<String> {
+        let skipped = self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner);
+        skipped.notice()
+    }
+
+    /// Takes note of a file that the guest says its answer shows.
+    pub(super) fn claim(&self, path: String, sha256: String) {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if claims.len() < limits::CALL_PLACES_MAX {
+            claims.insert(path, sha256);
+        }
+    }
+
+    /// What [`Self::claim`] noted.
+    pub(super) fn claims(&self) -> BTreeMap<String, String> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// One tick of the epoch: ends the call when its time is up. False once it is over.
+    pub(super) fn tick(&self) -> bool {
+        if self.expired() {
+            self.token.cancel();
+        }
+        !self.token.is_cancelled()
+    }
+
+    /// Fails once the call must end. Every host call asks.
+    pub(super) fn check(&self) -> Result<(), Stop> {
+        match defence::on(Defence::DeadlineInHostCalls) {
+            true => self.ended(),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails once the call must end.
+    pub(super) fn ended(&self) -> Result<(), Stop> {
+        if !self.token.is_cancelled() {
+            return Ok(());
+        }
+        if !self.session.is_cancelled() && self.expired() {
+            return Err(Stop::limit(seconds(self.limits.wall), "timeout"));
+        }
+        Err(Stop::Cancelled)
+    }
+
+    fn expired(&self) -> bool {
+        let clock = self.clock();
+        clock.paused.is_none() && self.started.elapsed().saturating_sub(clock.excluded) >= clock.budget
+    }
+
+    fn clock(&self) -> std::sync::MutexGuard<'_, Clock> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs something that a human may have to answer first: it does not count.
+    pub(super) fn unclocked<R>(&self, work: impl FnOnce() -> R) -> R {
+        // Only one part of a call can be here: a skill that causes such effects is not sharded.
+        self.clock().paused = Some(Instant::now());
+        let result = work();
+        let mut clock = self.clock();
+        if let Some(since) = clock.paused.take() {
+            clock.excluded += since.elapsed();
+        }
+        result
+    }
+
+    /// Runs a recipe, which has a budget of its own. `work` gets what is left of it.
+    pub(super) fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
+        let left = self.clock().recipes;
+        if left.is_zero() {
+            return Err(Stop::limit(
+                format!("{} in recipes", seconds(self.limits.recipes)),
+                "timeout",
+            ));
+        }
+        let started = Instant::now();
+        let result = self.unclocked(|| work(left));
+        let mut clock = self.clock();
+        clock.recipes = clock.recipes.saturating_sub(started.elapsed());
+        Ok(result)
+    }
+
+    pub(super) fn memory_peak(&self) -> u64 {
+        self.memory_peak.load(Ordering::Relaxed)
+    }
+
+    /// Takes more linear memory, where the bound allows it.
+    fn grow_memory(&self, bytes: u64) -> bool {
+        let before = self.memory.fetch_add(bytes, Ordering::Relaxed);
+        let sum = before.saturating_add(bytes);
+        if sum > self.limits.memory_bytes && defence::on(Defence::Memory) {
+            self.memory.fetch_sub(bytes, Ordering::Relaxed);
+            self.memory_refused.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.memory_peak.fetch_max(sum, Ordering::Relaxed);
+        true
+    }
+
+    /// What ended a guest, as a typed error. `stderr` is what it last said.
+    pub(super) fn explain(&self, error: &wasmtime::Error, stderr: &str) -> CallError {
+        tracing::debug!(skill = %self.skill, error = ?error, "a skill ended early");
+        let skill = self.skill.clone();
+        if let Some(stop) = error.downcast_ref::<Stop>() {
+            return match stop.clone() {
+                Stop::Limit { limit, verdict } => CallError::Limit { skill, limit, verdict },
+                Stop::Cancelled => CallError::Cancelled { skill },
+                Stop::Busy => CallError::Busy {
+                    skill,
+                    crowd: Crowd::Runs,
+                },
+                Stop::Denied { effect, hint } => denied(&skill, effect, hint),
+                Stop::Exit(_) => CallError::Trap {
+                    skill,
+                    reason: reason(&stop.to_string(), stderr),
+                },
+            };
+        }
+        if let Some(ResourceTableError::Full) = error.downcast_ref() {
+            let (limit, verdict) = (format!("{} handles", self.limits.handles), "handles");
+            return CallError::Limit { skill, limit, verdict };
+        }
+        if error.is::<wasmtime::PoolConcurrencyLimitError>() {
+            let crowd = Crowd::Calls;
+            return CallError::Busy { skill, crowd };
+        }
+        // A guest that was refused memory nearly always ends itself with a trap; the refusal is the reason.
+        if self.memory_refused.load(Ordering::Relaxed) {
+            let (limit, verdict) = (format!("{} of memory", mebibytes(self.limits.memory_bytes)), "memory");
+            return CallError::Limit { skill, limit, verdict };
+        }
+        let words = error
+            .downcast_ref::<wasmtime::Trap>()
+            .map_or_else(|| error.root_cause().to_string(), ToString::to_string);
+        // wasmtime has no types for these two; tests hold its words to it.
+        if words.contains("fuel allocated for hostcalls") {
+            let bytes = mebibytes(self.limits.host_call_bytes as u64);
+            let (limit, verdict) = (format!("{bytes} in one answer or host call"), "output");
+            return CallError::Limit { skill, limit, verdict };
+        }
+        if words.starts_with("resource limit exceeded") {
+            let (limit, verdict) = (
+                format!("{} instances, memories or tables", self.limits.instances),
+                "instances",
+            );
+            return CallError::Limit { skill, limit, verdict };
+        }
+        CallError::Trap {
+            skill,
+            reason: reason(&words, stderr),
+        }
+    }
+}
+
+/// What helps where `--allow` cannot.
+const UNDECLARED: &str = "only what the skill's own description declares can be granted";
+
+/// The answer to an effect that is not granted.
+fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
+    CallError::Failure {
+        skill: skill.to_owned(),
+        code: "denied".to_owned(),
+        message: format!("`{skill}` needs the effect `{effect}`, which is not granted here."),
+        hint: Some(hint),
+    }
+}
+
+/// A trap in words: what the guest said last, and how it ended.
+fn reason(words: &str, stderr: &str) -> String {
+    let words = words.trim_start_matches("wasm trap: ");
+    let cleaned = clean(stderr);
+    // Advice about environment variables that a guest cannot have helps nobody.
+    let said: Vec<&str> = cleaned
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("note: "))
+        .collect();
+    match said.is_empty() {
+        true => beginning(words, 500).to_owned(),
+        false => format!("{} ({})", beginning(&said.join(" "), 1_000), beginning(words, 200)),
+    }
+}
+
+pub(super) fn seconds(duration: Duration) -> String {
+    match duration.as_millis() {
+        millis if millis % 60_000 == 0 && millis >= 120_000 => format!("{} min", millis / 60_000),
+        millis if millis % 1_000 == 0 => format!("{} s", millis / 1_000),
+        millis => format!("{millis} ms"),
+    }
+}
+
+pub(super) fn mebibytes(bytes: u64) -> String {
+    match bytes {
+        _ if bytes.is_multiple_of(1024 * 1024) && bytes > 0 => format!("{} MiB", bytes / (1024 * 1024)),
+        _ if bytes.is_multiple_of(1024) && bytes > 0 => format!("{} KiB", bytes / 1024),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+/// What a call may do: the session's context, and the effects that are declared and not denied.
+#[derive(Clone)]
+pub(super) struct Grants {
+    pub(super) context: Arc<CallContext>,
+    declared: Vec<Effect>,
+    /// Declared, and kept back by the repository's lock file or by what the user has pinned.
+    withheld: Vec<Effect>,
+    granted: Vec<Effect>,
+}
+
+impl Grants {
+    /// Of what a skill declares, no more than `within` counts.
+    pub(super) fn new(context: &Arc<CallContext>, declared: &[Effect], within: &[Effect]) -> Self {
+        let (counted, withheld): (Vec<_>, _) = declared.iter().partition(|effect| within.contains(effect));
+        let granted = counted
+            .into_iter()
+            .filter(|&effect| context.decide(effect) != Decision::Deny || !defence::on(Defence::Grants))
+            .collect();
+        Self {
+            context: Arc::clone(context),
+            declared: declared.to_vec(),
+            withheld,
+            granted,
+        }
+    }
+
+    /// Why an effect that is not granted is denied, and what the user can do about it.
+    pub(super) fn denial(&self, effect: Effect) -> (String, String) {
+        let message = || format!("The effect `{effect}` is not granted here.");
+        if !self.declares(effect) {
+            return (message(), UNDECLARED.to_owned());
+        }
+        match self.withheld.contains(&effect) {
+            true => (
+                message(),
+                "the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned(),
+            ),
+            false => self.context.denial(effect),
+        }
+    }
+
+    /// The same as what the call ends with.
+    pub(super) fn denied(&self, skill: &str, effect: Effect) -> CallError {
+        denied(skill, effect, self.denial(effect).1)
+    }
+
+    pub(super) fn declares(&self, effect: Effect) -> bool {
+        self.declared.contains(&effect)
+    }
+
+    pub(super) fn has(&self, effect: Effect) -> bool {
+        self.granted.contains(&effect)
+    }
+
+    pub(super) fn granted(&self) -> &[Effect] {
+        &self.granted
+    }
+
+    /// True where the effect may cause a question to a human.
+    pub(super) fn may_ask(&self, effect: Effect) -> bool {
+        self.context.decide(effect) == Decision::Ask
+    }
+}
+
+/// The data of one store.
+pub(super) struct State {
+    pub(super) call: Arc<Call>,
+    /// Absent while a component describes itself: every capability is denied, the clock and the random numbers included.
+    pub(super) grants: Option<Grants>,
+    pub(super) table: ResourceTable,
+    pub(super) sockets: WasiSocketsCtx,
+    pub(super) stage: Stage,
+    pub(super) stderr: Vec<u8>,
+    /// How far the clock has come of what describes itself.
+    pub(super) told: Duration,
+    /// How far its random numbers have.
+    pub(super) dealt: u64,
+    memory: u64,
+}
+
+impl State {
+    fn new(call: &Arc<Call>, grants: Option<Grants>) -> Self {
+        let mut table = ResourceTable::new();
+        if defence::on(Defence::Handles) {
+            table.set_max_capacity(call.limits.handles);
+        }
+        let repository = grants.as_ref().map(|grants| &grants.context.repository);
+        let stage = Stage::below(repository.and_then(|repository| repository.state_directory()));
+        Self {
+            call: Arc::clone(call),
+            grants,
+            table,
+            sockets: super::wasi::socket_rights(),
+            stage,
+            stderr: Vec::new(),
+            told: Duration::ZERO,
+            dealt: 0,
+            memory: 0,
+        }
+    }
+
+    /// Why an effect that is not granted is denied, and what the user can do about it.
+    pub(super) fn denial(&self, effect: Effect) -> (String, String) {
+        match &self.grants {
+            Some(grants) => grants.denial(effect),
+            None => (
+                format!("The effect `{effect}` is not granted here."),
+                "what describes itself has no effects".to_owned(),
+            ),
+        }
+    }
+
+    /// What ends a guest that caused it all the same.
+    pub(super) fn stop(&self, effect: Effect) -> Stop {
+        let (_, hint) = self.denial(effect);
+        Stop::Denied { effect, hint }
+    }
+
+    pub(super) fn granted(&self, effect: Effect) -> Option<&Arc<CallContext>> {
+        let grants = self.grants.as_ref()?;
+        grants.has(effect).then_some(&grants.context)
+    }
+
+    /// Puts something of ours behind a handle whose type the interface names.
+    ///
+    /// The interface's own types (`Descriptor`, `DynInputStream`, …) serve as names only: nothing of those types is
+    /// ever made, so every handle that the guest holds leads to something of ours.
+    pub(super) fn push<T: Send + 'static, R: 'static>(&mut self, entry: T) -> Result<Resource<R>, ResourceTableError> {
+        Ok(Resource::new_own(self.table.push(entry)?.rep()))
+    }
+
+    pub(super) fn entry<T: 'static, R: 'static>(&self, handle: &Resource<R>) -> Result<&T, ResourceTableError> {
+        self.table.get(&Resource::new_borrow(handle.rep()))
+    }
+
+    pub(super) fn entry_mut<T: 'static, R: 'static>(
+        &mut self,
+        handle: &Resource<R>,
+    ) -> Result<&mut T, ResourceTableError> {
+        self.table.get_mut(&Resource::new_borrow(handle.rep()))
+    }
+
+    pub(super) fn remove<T: 'static, R: 'static>(&mut self, handle: &Resource<R>) -> Result<T, ResourceTableError> {
+        self.table.delete(Resource::new_own(handle.rep()))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.call.memory.fetch_sub(self.memory, Ordering::Relaxed);
+    }
+}
+
+impl ResourceLimiter for State {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let more = desired.saturating_sub(current) as u64;
+        let granted = self.call.grow_memory(more);
+        if granted {
+            self.memory += more;
+        }
+        Ok(granted)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let max = bound(Defence::Tables, self.call.limits.table_elements);
+        let more = desired.saturating_sub(current) as u64;
+        self.call
+            .tables
+            .add(more, max, || Stop::limit(format!("{max} table elements"), "tables"))?;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        bound(Defence::Instances, self.call.limits.instances)
+    }
+
+    fn tables(&self) -> usize {
+        bound(Defence::Instances, self.call.limits.instances)
+    }
+
+    fn memories(&self) -> usize {
+        bound(Defence::Instances, self.call.limits.instances)
+    }
+}
+
+/// A fresh store for one instance of a call.
+pub(super) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
+    let mut store = Store::new(engine, State::new(call, grants));
+    store.limiter(|state| state);
+    store.set_hostcall_fuel(bound(Defence::HostCallBytes, call.limits.host_call_bytes));
+    store.set_max_component_handles(bound(Defence::Handles, call.limits.handles));
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|context| {
+        if defence::on(Defence::Deadline) {
+            context.data().call.ended()?;
+        }
+        Ok(UpdateDeadline::Continue(1))
+    });
+    store
+}
+
+/// What a guest last wrote to standard error, for the words of its end.
+pub(super) fn last_words(store: &Store<State>) -> String {
+    String::from_utf8_lossy(&store.data().stderr).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Cause, Policy};
+    use tool_core::api::PolicyRequest;
+    use tool_repository::{Options, Repository};
+
+    fn call(limits: Limits) -> Arc<Call> {
+        Call::new("demo", limits, &CancellationToken::new())
+    }
+
+    #[test]
+    fn a_denial_says_who_keeps_the_effect_back() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let repository = Repository::open(folder.path(), &Options::default()).expect("it is a folder");
+        let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid");
+        let context = Arc::new(CallContext::unattended(repository, policy));
+        let declared = [Effect::CommitGit, Effect::Install];
+        let grants = Grants::new(&context, &declared, &[Effect::CommitGit]);
+        for (effect, hint) in [
+            (Effect::CommitGit, "the user can grant it with `--allow commit-git`"),
+            (
+                Effect::Install,
+                "the repository's `skills.lock`, or what the user has pinned, withholds it",
+            ),
+            (Effect::ReadGit, UNDECLARED),
+        ] {
+            let message = format!("The effect `{effect}` is not granted here.");
+            assert_eq!(grants.denial(effect), (message, hint.to_owned()));
+        }
+        let (_, hint) = State::new(&call(Limits::default()), None).denial(Effect::ReadGit);
+        assert_eq!(hint, "what describes itself has no effects");
+    }
+
+    #[test]
+    fn waiting_for_a_human_does_not_count() {
+        let call = call(Limits {
+            wall: Duration::from_millis(200),
+            ..Limits::default()
+        });
+        call.unclocked(|| {
+            std::thread::sleep(Duration::from_millis(250));
+            assert!(call.tick(), "the clock stands still while it waits");
+        });
+        assert!(call.tick() && call.check().is_ok());
+        std::thread::sleep(Duration::from_millis(250));
+        assert!(!call.tick());
+        assert_eq!(call.check(), Err(Stop::limit("200 ms", "timeout")));
+    }
+
+    #[test]
+    fn recipes_have_a_budget_of_their_own() {
+        let call = call(Limits {
+            recipes: Duration::from_millis(20),
+            ..Limits::default()
+        });
+        let left = call.recipe(|left| {
+            std::thread::sleep(Duration::from_millis(30));
+            left
+        });
+        assert_eq!(left, Ok(Duration::from_millis(20)));
+        assert_eq!(
+            call.recipe(|left| left),
+            Err(Stop::limit("20 ms in recipes", "timeout"))
+        );
+        assert!(call.tick());
+    }
+
+    #[test]
+    fn a_cancelled_session_is_told_from_a_deadline() {
+        let session = CancellationToken::new();
+        let call = Call::new("demo", Limits::default(), &session);
+        session.cancel();
+        assert_eq!(call.check(), Err(Stop::Cancelled));
+    }
+
+    #[test]
+    fn limits_are_told_in_round_units() {
+        let told = [300, 1_000, 30_000, 90_000, 900_000].map(|millis| seconds(Duration::from_millis(millis)));
+        assert_eq!(told, ["300 ms", "1 s", "30 s", "90 s", "15 min"]);
+        assert_eq!([5, 2048, 256 << 20].map(mebibytes), ["5 bytes", "2 KiB", "256 MiB"]);
+    }
+
+    #[test]
+    fn of_what_a_guest_says_before_a_crash_the_end_is_kept() {
+        let mut state = State::new(&call(Limits::default()), None);
+        for _ in 0..100 {
+            state.say(&[b'x'; 1_000], true);
+        }
+        state.say(b"the end", true);
+        assert_eq!(state.stderr.len(), crate::limits::STDERR_TAIL_BYTES);
+        assert!(state.stderr.ends_with(b"the end"));
+    }
+
+    #[test]
+    fn places_that_a_guest_reads_are_noted_up_to_a_bound() {
+        let call = call(Limits::default());
+        for number in 0..2 * crate::limits::CALL_PLACES_MAX {
+            call.note_place(&format!("{number}.py"), false);
+        }
+        assert_eq!(call.places().len(), crate::limits::CALL_PLACES_MAX);
+        assert!(call.has_more_places(), "more of them count as one that is known");
+    }
+
+    #[test]
+    fn names_in_a_directory_of_packages_are_noted_and_others_are_not() {
+        let call = call(Limits::default());
+        for path in [
+            "src/main.py",
+            "vendor",
+            "server.log",
+            "Cargo.lock",
+            "vendor/lib/a.py",
+            "vendor/b.py",
+        ] {
+            call.note_listed(path);
+        }
+        let place = Place {
+            is_named: true,
+            is_listed: true,
+        };
+        assert_eq!(call.places(), BTreeMap::from([("vendor/".to_owned(), place)]));
+        assert!(!call.has_more_places());
+    }
+}

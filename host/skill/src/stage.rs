@@ -1,0 +1,588 @@
+//! Proposals: what a successful call left in its stage, checked as a whole and committed as a whole.
+//!
+//! The guest's files are read, never linked or moved: no inode of a guest enters the repository. Nothing is touched
+//! before every path is judged and the change, old contents included, is durable in the journal. How files are put
+//! in place is the business of `skill::changes`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::PoisonError;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::bindings::tool::skill::types::Failure;
+use super::changes::{self, Obstacle, ReadError, RolledBack};
+use super::imports;
+use super::policy::{Decision, Writes};
+use super::runner;
+use super::{CallContext, ChangeKind, ContentsFull, FileChange, FileState, PreparedChange, SessionFiles};
+use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
+use tool_core::api::Effect;
+use tool_core::defence::{self, Defence};
+use tool_repository::waiting;
+use tool_repository::{self, path};
+use tool_sandbox::room::Disk;
+
+/// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
+///
+/// All or nothing: where one path is refused, none is changed. An empty proposal is fine and changes nothing.
+pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Result<Vec<String>, Failure> {
+    let mut proposal = collect(stage)?;
+    for path in deletions {
+        proposal.delete(path)?;
+    }
+    if proposal.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = changes::write_lock(&context.repository);
+    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    for (path, content) in &proposal.files {
+        judge_path(context, path)?;
+        if content.is_some() {
+            judge_new_name(context, path)?;
+        }
+        judge_role(context, path)?;
+    }
+    judge_shape(context, &proposal)?;
+    let change = prepare(context, proposal)?;
+    if change.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    judge_effect(context)?;
+    if context.cancel.is_cancelled() {
+        return Err(cancelled());
+    }
+    imports::note(context, &change.files);
+    put_in_place(context, &change)?;
+    Ok(noted(context, change))
+}
+
+/// Commits what an installation has made of manifests and lock files, which the user's yes to it covers. `before` of
+/// each is what the installation began with: a file that has changed since is not replaced.
+pub fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, Failure> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = changes::write_lock(&context.repository);
+    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    for file in &files {
+        judge_path(context, &file.path)?;
+    }
+    let change = change_of(context, files);
+    put_in_place(context, &change)?;
+    Ok(noted(context, change))
+}
+
+/// Notes changes of manifests and lock files that an installation without a sandbox has made by itself, so that they
+/// can be undone.
+pub fn record_manifests(context: &CallContext, files: Vec<FileChange>) -> std::io::Result<Vec<String>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let change = change_of(context, files);
+    context.changes.prepare(&change)?;
+    context.changes.committed(&change.id)?;
+    Ok(noted(context, change))
+}
+
+fn cancelled() -> Failure {
+    failure("failed", "The session was cancelled; nothing was changed", None)
+}
+
+fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
+    PreparedChange {
+        id: uuid::Uuid::now_v7().simple().to_string(),
+        root: context.repository.root().to_owned(),
+        directories: changes::missing_directories(context.repository.handle(), &files),
+        files,
+    }
+}
+
+/// Takes note of a change that is in place; its paths, sorted.
+fn noted(context: &CallContext, change: PreparedChange) -> Vec<String> {
+    let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    change.files.iter().for_each(|file| files.note(file));
+    let mut paths: Vec<String> = change.files.into_iter().map(|file| file.path).collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// SHA-256 in lower-case hexadecimal: how [`SessionFiles::seen`] names a content.
+pub fn digest(content: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(content) {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+    }
+    text
+}
+
+/// What a call proposes: for each path its new content, or `None` for its removal.
+#[derive(Debug, Default)]
+struct Proposal {
+    files: BTreeMap<String, Option<Vec<u8>>>,
+    bytes: u64,
+}
+
+impl Proposal {
+    fn delete(&mut self, path: &str) -> Result<(), Failure> {
+        let normal = match path::normalise(path) {
+            Err(error) if defence::on(Defence::RepositoryPaths) => {
+                let message = format!("`{}` cannot be deleted: {error}", shown(path));
+                return Err(failure("denied", message, None));
+            }
+            normal => normal.unwrap_or_else(|_| path.to_owned()),
+        };
+        check_name(&normal)?;
+        if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
+            let message = format!("`{path}` is both written and deleted by the same proposal");
+            return Err(failure("invalid-arguments", message, None));
+        }
+        self.check_count()
+    }
+
+    fn write(&mut self, path: String, content: Vec<u8>) -> Result<(), Failure> {
+        self.bytes += content.len() as u64;
+        self.files.insert(path, Some(content));
+        self.check_count()
+    }
+
+    fn check_count(&self) -> Result<(), Failure> {
+        if self.files.len() as u64 > STAGED_ENTRIES_MAX {
+            let message = format!("The proposal has more than {STAGED_ENTRIES_MAX} files");
+            return Err(failure("limit", message, Some("propose fewer files in one call")));
+        }
+        Ok(())
+    }
+}
+
+/// The paths that a stage holds, sorted; what could not be proposed is refused as it would be.
+pub(super) fn staged(stage: &Path) -> Result<Vec<String>, Failure> {
+    Ok(collect(stage)?.files.into_keys().collect())
+}
+
+/// Reads the stage: regular files with exactly one name, and the directories above them.
+fn collect(stage: &Path) -> Result<Proposal, Failure> {
+    let failed = |errno: Errno| failure("failed", format!("The stage cannot be read: {errno}"), None);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = rustix::fs::open(stage, flags, Mode::empty()).map_err(failed)?;
+    let mut proposal = Proposal::default();
+    let mut todo = vec![String::new()];
+    while let Some(directory) = todo.pop() {
+        let relative = if directory.is_empty() { "." } else { &directory };
+        let handle = rustix::fs::openat(&root, relative, flags, Mode::empty()).map_err(failed)?;
+        for name in names(&handle).map_err(failed)? {
+            let name = name.map_err(|name| {
+                let message = format!("The proposal has a file name that is not UTF-8: `{}`", shown(&name));
+                failure("denied", message, None)
+            })?;
+            let path = path::join(&directory, &name);
+            check_name(&path)?;
+            let stat = rustix::fs::statat(&handle, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => todo.push(path),
+                FileType::RegularFile => {
+                    let left = STAGED_BYTES_MAX - proposal.bytes;
+                    let content = read_staged(&handle, &name, &path, left)?;
+                    proposal.write(path, content)?;
+                }
+                _ => return Err(not_regular(&path)),
+            }
+        }
+    }
+    Ok(proposal)
+}
+
+/// The entries of a directory; an error holds what can be shown of a name that is not UTF-8.
+fn names(handle: &OwnedFd) -> Result<Vec<Result<String, String>>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(handle)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            let text = name.to_str().map(str::to_owned);
+            names.push(text.map_err(|_| name.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(names)
+}
+
+fn read_staged(directory: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<Vec<u8>, Failure> {
+    let failed = |errno: Errno| failure("failed", format!("The proposed `{path}` cannot be read: {errno}"), None);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let handle = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(failed)?;
+    let stat = rustix::fs::fstat(&handle).map_err(failed)?;
+    // A second name would let something else change the file while it is read.
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
+        return Err(not_regular(path));
+    }
+    changes::read_bounded(handle, bytes_max).map_err(|error| match error {
+        ReadError::TooLarge { .. } => {
+            let megabytes = STAGED_BYTES_MAX / (1024 * 1024);
+            failure("limit", format!("The proposal has more than {megabytes} MiB"), None)
+        }
+        ReadError::Io(error) => failure("failed", format!("The proposed `{path}` cannot be read: {error}"), None),
+    })
+}
+
+fn not_regular(path: &str) -> Failure {
+    let message = format!("`{path}` is proposed as something else than a regular file with one name");
+    failure("denied", message, Some("write plain files into `/stage`"))
+}
+
+/// Refuses names that a terminal, a log or the system cannot bear.
+fn check_name(path: &str) -> Result<(), Failure> {
+    if path.is_empty() {
+        return Err(failure("invalid-arguments", "The repository root is no file", None));
+    }
+    if path.len() > PATH_BYTES_MAX {
+        let message = format!("A path of the proposal has more than {PATH_BYTES_MAX} bytes");
+        return Err(failure("limit", message, None));
+    }
+    if path.chars().any(is_unfit) && defence::on(Defence::VisibleNames) {
+        let message = format!("`{}` contains control characters", shown(path));
+        return Err(failure("denied", message, Some("use a name of visible characters")));
+    }
+    Ok(())
+}
+
+/// Control characters and those that reorder text.
+fn is_unfit(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}'..='\u{2029}')
+}
+
+fn shown(path: &str) -> String {
+    path.chars()
+        .map(|character| if is_unfit(character) { '\u{fffd}' } else { character })
+        .collect()
+}
+
+/// Refuses a change that the policy does not grant. No policy asks for one: every change can be undone.
+///
+/// A skill that was not granted `write-repository` has no stage, but may still answer with deletions.
+fn judge_effect(context: &CallContext) -> Result<(), Failure> {
+    let decision = context
+        .policy
+        .decide(Effect::WriteRepository, context.approver.can_ask());
+    match decision == Decision::Allow || !defence::on(Defence::GrantsAtCommit) {
+        true => Ok(()),
+        false => Err(failure(
+            "denied",
+            "Changing files is not allowed in this operation",
+            None,
+        )),
+    }
+}
+
+/// Refuses protected and hidden paths, unless the user allowed exactly this one.
+fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
+    let (word, reason) = match context.repository.hidden(path, false) {
+        Some(reason) => ("hidden", reason),
+        None => match context.repository.rules().protected(path) {
+            Some(reason) => ("protected", reason),
+            None => return Ok(()),
+        },
+    };
+    if reason != tool_repository::STATE && is_allowed(context, path) {
+        return Ok(());
+    }
+    let hint = format!("only the user can allow it, with `--allow-path {path}`");
+    Err(failure(
+        "denied",
+        format!("`{path}` is {word}: it {reason}"),
+        Some(&hint),
+    ))
+}
+
+/// Refuses a path that would create a dot file or a dot folder at the top level, unless the user allowed this path or
+/// this name, or the name is known to be harmless.
+fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
+    let Some(name) = context.repository.find_new_dot_name(path) else {
+        return Ok(());
+    };
+    if is_allowed(context, path) || is_allowed(context, name) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{path}` is protected: it would create `{name}`, and tools run code from new dot files and dot folders at the \
+         top level of a repository"
+    );
+    let hint = format!("only the user can allow it, with `--allow-path {name}`");
+    Err(failure("denied", message, Some(&hint)))
+}
+
+/// Refuses what would decide how tests run where only tests are to be written: they could pass by never running.
+fn judge_role(context: &CallContext, path: &str) -> Result<(), Failure> {
+    if context.policy.writes() != Writes::OnlyCreated || !runner::is_configuration(path) {
+        return Ok(());
+    }
+    let message = format!("`{path}` decides how tests run, and this operation only writes tests");
+    let hint = "use the runner as it is configured; fixtures go into a `conftest.py` in a folder of tests";
+    Err(failure("denied", message, Some(hint)))
+}
+
+fn is_allowed(context: &CallContext, path: &str) -> bool {
+    let allowed = context.policy.allow_paths().iter();
+    allowed
+        .filter_map(|allowed| path::normalise(allowed).ok())
+        .any(|allowed| allowed == path)
+}
+
+/// Refuses a proposal that would turn a directory into a git directory: git takes its configuration, which runs
+/// commands, from any directory of that shape.
+fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
+    // The second is that of a linked work tree, whose configuration may lie beside it.
+    const SHAPES: [&[&str]; 2] = [&["head", "objects", "refs"], &["head", "commondir"]];
+    let written: BTreeSet<String> = proposal
+        .files
+        .iter()
+        .filter(|(_, content)| content.is_some())
+        .flat_map(|(path, _)| path::ancestors(path).chain(std::iter::once(path.as_str())))
+        .map(|path| path.to_lowercase())
+        .collect();
+    for (path, _) in proposal.files.iter().filter(|(_, content)| content.is_some()) {
+        for part in path::ancestors(path).chain(std::iter::once(path.as_str())) {
+            let (directory, name) = path::split(part);
+            let folded = name.to_lowercase();
+            if SHAPES.iter().all(|shape| !shape.contains(&folded.as_str())) || is_allowed(context, path) {
+                continue;
+            }
+            let exists = |name: &&str| {
+                let folded = path::join(&directory.to_lowercase(), name);
+                let real = if *name == "head" { "HEAD" } else { name };
+                let real = path::join(directory, real);
+                let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
+                written.contains(&folded) || found.is_ok()
+            };
+            if SHAPES.iter().any(|shape| shape.iter().all(exists)) && defence::on(Defence::ProposedGitShape) {
+                let place = if directory.is_empty() {
+                    "the repository root"
+                } else {
+                    directory
+                };
+                let message = format!("`{path}` would turn `{place}` into a git directory");
+                return Err(failure("denied", message, None));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is there now and judges whether it may be replaced. Deletions come first, so that a directory may take
+/// the place of a file.
+fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, Failure> {
+    let (deleted, written): (Vec<_>, Vec<_>) = proposal.files.into_iter().partition(|(_, content)| content.is_none());
+    let deleted_paths: BTreeSet<String> = deleted.iter().map(|(path, _)| path.clone()).collect();
+    let mut files = Vec::new();
+    let mut left = REPLACED_BYTES_MAX;
+    for (path, content) in deleted.into_iter().chain(written) {
+        let before = match changes::current(context.repository.handle(), &path, left) {
+            // The file in the way goes first.
+            Err(Obstacle::NoDirectory { .. }) if path::ancestors(&path).any(|above| deleted_paths.contains(above)) => {
+                None
+            }
+            before => before.map_err(|obstacle| refused(context, &path, &obstacle))?,
+        };
+        left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
+        judge_content(context, &path, before.as_ref())?;
+        let content = match content {
+            Some(content) => Some(restored(context, &path, content, before.as_ref())?),
+            None => None,
+        };
+        let after = content.map(|content| FileState {
+            content,
+            mode: before
+                .as_ref()
+                .map_or_else(changes::new_file_mode, |before| before.mode & 0o777),
+        });
+        if before.is_none() && after.is_none() {
+            let message = format!("`{path}` cannot be deleted: it does not exist");
+            return Err(failure("not-found", message, None));
+        }
+        let is_same = |before: &FileState, after: &FileState| before.content == after.content;
+        if !before
+            .as_ref()
+            .zip(after.as_ref())
+            .is_some_and(|(before, after)| is_same(before, after))
+        {
+            files.push(FileChange { path, before, after });
+        }
+    }
+    Ok(change_of(context, files))
+}
+
+/// Refuses to replace or remove what the model has not seen as it is, and what the operation may not change.
+fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) -> Result<(), Failure> {
+    let Some(before) = before else { return Ok(()) };
+    let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_ours = files.changed.get(path) == Some(&ChangeKind::Created);
+    if context.policy.writes() == Writes::OnlyCreated && !is_ours {
+        let message = format!("`{path}` existed before this session, and this operation changes only what it created");
+        return Err(failure("denied", message, Some("write to a new file")));
+    }
+    match files.seen.get(path) {
+        _ if !defence::on(Defence::UnreadFiles) => Ok(()),
+        Some(seen) if *seen == digest(&before.content) => Ok(()),
+        Some(_) => Err(failure(
+            "denied",
+            format!("`{path}` has changed since it was read in this session: read it again"),
+            Some("read the file and base the change on what it holds now"),
+        )),
+        None => Err(failure(
+            "denied",
+            format!("`{path}` has not been read in this session: read it first"),
+            Some("read the whole file, then propose the change again"),
+        )),
+    }
+}
+
+/// The proposed content with the keys that the model knows as placeholders only. Its file must have held them.
+fn restored(
+    context: &CallContext,
+    path: &str,
+    content: Vec<u8>,
+    before: Option<&FileState>,
+) -> Result<Vec<u8>, Failure> {
+    let redactor = &context.conversation.redactor;
+    let old = before.map(|before| before.content.as_slice());
+    redactor.restore(content, old).map_err(|placeholder| {
+        failure(
+            "denied",
+            format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
+            Some(
+                "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
+                 anywhere else, refer to the secret by name, for example by an environment variable",
+            ),
+        )
+    })
+}
+
+/// Says why a path cannot be replaced, and what to propose instead.
+fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
+    let real = || {
+        let real = context.repository.open_within(path, &context.cancel).ok()?.path;
+        Some(format!("propose the real path `{real}`"))
+    };
+    match obstacle {
+        Obstacle::Link { .. } => failure("denied", obstacle.to_string(), real().as_deref()),
+        Obstacle::TooLarge { .. } => failure("limit", obstacle.to_string(), None),
+        Obstacle::Io { .. } => failure("failed", obstacle.to_string(), None),
+        _ => failure("denied", obstacle.to_string(), None),
+    }
+}
+
+/// Journals the change, puts it in place, and notes how that ended.
+fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
+    let unchanged = |error: &dyn std::fmt::Display, hint: Option<String>| {
+        failure("failed", format!("{error}; nothing was changed"), hint.as_deref())
+    };
+    let journal = &context.changes;
+    journal.prepare(change).map_err(|error| match is_full(&error) {
+        true => failure(
+            "limit",
+            format!("The change is too large: {error}; nothing was changed"),
+            Some("end this session; a new one has room of its own"),
+        ),
+        false => {
+            let why = format!("The change cannot be journalled: {error}");
+            unchanged(&why, Disk::Home.hint_for(&error))
+        }
+    })?;
+    let (obstacle, rolled_back) = match changes::apply(context.repository.handle(), change) {
+        Ok(late) => {
+            late.iter().for_each(|late| journal.written_late(late));
+            return journal.committed(&change.id).map_err(|error| {
+                let what = format!("The change cannot be journalled: {error}");
+                take_back(context, change, &what, Disk::Home.hint_for(&error))
+            });
+        }
+        Err(failed) => failed,
+    };
+    if rolled_back == RolledBack::InPart {
+        return Err(take_back(context, change, &obstacle.to_string(), obstacle.hint()));
+    }
+    abandon(context, change);
+    Err(match obstacle {
+        Obstacle::Changed { path } => {
+            let message = format!("`{path}` has changed since it was read in this session: read it again");
+            failure("denied", message, None)
+        }
+        obstacle => unchanged(&obstacle, obstacle.hint()),
+    })
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<ContentsFull>())
+}
+
+/// What is not in the journal as committed would be rolled back at the next start; better now, and said. What somebody
+/// else has changed meanwhile stays theirs and is named.
+fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Option<String>) -> Failure {
+    let recovery = changes::recover_locked(&context.repository, change);
+    let late = recovery.written_late.iter();
+    late.for_each(|late| context.changes.written_late(late));
+    let left = recovery.reasons();
+    if !recovery.is_settled() {
+        // It stays open.
+        let message = format!("{why}; it could not be taken back everywhere: {left}");
+        return failure("failed", message, Some("the next start of the backend tries again"));
+    }
+    abandon(context, change);
+    let message = match left.is_empty() {
+        true => format!("{why}; it was taken back"),
+        false => format!("{why}; it was taken back, but not everywhere: {left}"),
+    };
+    failure("failed", message, hint.as_deref())
+}
+
+/// A change that is not noted as abandoned is found open at the next start, and found to need nothing.
+fn abandon(context: &CallContext, change: &PreparedChange) {
+    if let Err(error) = context.changes.abandoned(&change.id) {
+        tracing::warn!(change = %change.id, %error, "a change that was taken back cannot be noted as such");
+    }
+}
+
+impl SessionFiles {
+    /// Takes note of a file that is in place: the model knows what it wrote.
+    fn note(&mut self, file: &FileChange) {
+        match &file.after {
+            Some(after) => self.seen.insert(file.path.clone(), digest(&after.content)),
+            None => self.seen.remove(&file.path),
+        };
+        let previous = self.changed.remove(&file.path);
+        if let Some(kind) = combined(previous, file.before.is_some(), file.after.is_some()) {
+            self.changed.insert(file.path.clone(), kind);
+        }
+    }
+}
+
+/// What a session did to a file, seen from its start, given what it did so far and whether the file was there before
+/// and is there after the newest change.
+fn combined(previous: Option<ChangeKind>, before: bool, after: bool) -> Option<ChangeKind> {
+    let existed_at_start = match previous {
+        Some(ChangeKind::Created) => false,
+        Some(ChangeKind::Modified | ChangeKind::Deleted) => true,
+        None => before,
+    };
+    match (existed_at_start, after) {
+        (false, true) => Some(ChangeKind::Created),
+        (true, true) => Some(ChangeKind::Modified),
+        (true, false) => Some(ChangeKind::Deleted),
+        (false, false) => None,
+    }
+}
+
+fn failure(code: &str, message: impl Into<String>, hint: Option<&str>) -> Failure {
+    Failure {
+        code: code.to_owned(),
+        message: message.into(),
+        hint: hint.map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests;

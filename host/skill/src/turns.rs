@@ -1,0 +1,653 @@
+//! Turns: how many calls are at work, how many wait, and how many have given theirs up while their user is asked or a
+//! program runs for them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Question};
+use tool_core::defence::{self, Defence};
+
+/// How many calls are at work, and how many wait.
+#[derive(Debug)]
+pub(super) struct Turns {
+    state: Mutex<TurnState>,
+    freed: Condvar,
+    /// A run is over, for which another call may wait.
+    ran: Condvar,
+    limits: Limits,
+}
+
+#[derive(Debug, Default)]
+struct TurnState {
+    working: usize,
+    waiting: usize,
+    /// Calls that have given up their turn while their user is asked.
+    asking: usize,
+    /// Calls that have given up their turn for a run, which is under way or waits for another one's end.
+    running: usize,
+    /// The runs under way.
+    runs: usize,
+    /// Calls that gave their turn up and want one again: they come before all that wait.
+    returning: usize,
+}
+
+/// What a call does without its turn.
+#[derive(Debug, Clone, Copy)]
+enum Aside {
+    /// Its user is asked.
+    Asking,
+    /// A program runs for it.
+    Running,
+}
+
+impl TurnState {
+    /// True where a call that has not begun may have a turn.
+    fn is_free(&self, max: usize) -> bool {
+        self.working + self.returning < max
+    }
+
+    /// How many calls do this.
+    fn aside(&mut self, what: Aside) -> &mut usize {
+        match what {
+            Aside::Asking => &mut self.asking,
+            Aside::Running => &mut self.running,
+        }
+    }
+}
+
+/// The right to run one store.
+pub(super) struct Turn<'a>(&'a Turns);
+
+/// How often a waiting call looks whether its session has ended. A hundred may wait, and each look costs a wake-up.
+const TURN_SLICE: Duration = Duration::from_millis(50);
+
+impl Turns {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            ran: Condvar::new(),
+            limits,
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, TurnState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn.
+    pub(super) fn take(&self, skill: &str, context: &CallContext) -> Result<Turn<'_>, CallError> {
+        let busy = || CallError::Busy {
+            skill: skill.to_owned(),
+            crowd: Crowd::Calls,
+        };
+        let cancelled = || CallError::Cancelled {
+            skill: skill.to_owned(),
+        };
+        if context.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        let since = Instant::now();
+        let mut state = self.state();
+        let max = self.limits.calls_concurrent;
+        if !state.is_free(max) && defence::on(Defence::Concurrency) {
+            if state.waiting >= self.limits.calls_waiting {
+                return Err(busy());
+            }
+            state.waiting += 1;
+            while !state.is_free(max) {
+                let is_cancelled = context.cancel.is_cancelled();
+                if is_cancelled || since.elapsed() >= self.limits.turn_wait {
+                    state.waiting -= 1;
+                    return Err(match is_cancelled {
+                        true => cancelled(),
+                        false => busy(),
+                    });
+                }
+                let woken = self.freed.wait_timeout(state, TURN_SLICE);
+                (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+            }
+            state.waiting -= 1;
+        }
+        state.working += 1;
+        Ok(Turn(self))
+    }
+
+    /// More turns for the parts of a call, as far as turns are free and no call waits for them. One turn always stays free,
+    /// so that a later call begins at once.
+    pub(super) fn more(&self, max: usize) -> Vec<Turn<'_>> {
+        let mut state = self.state();
+        let free = match state.waiting {
+            0 => self
+                .limits
+                .calls_concurrent
+                .saturating_sub(state.working + state.returning + 1),
+            _ => 0,
+        };
+        let count = free.min(max);
+        state.working += count;
+        (0..count).map(|_| Turn(self)).collect()
+    }
+
+    /// Does without the turn that this thread's call has while `wait` waits for a person, who may take minutes. Nothing
+    /// where too many do so, over all or in its session, which `ours` counts: each keeps its instance.
+    fn without<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, wait: impl FnOnce() -> R) -> Option<R> {
+        let max = self.limits.asking_of_session;
+        let _ours = Counted::below(ours, max)?;
+        let _again = self.aside(Aside::Asking, self.limits.calls_asking, cancel)?;
+        Some(wait())
+    }
+
+    /// Does without the turn that this thread's call has while `run` waits for a program, which may take a quarter of an
+    /// hour. The turn is given up before the run may begin: who waits for that keeps no other call waiting. `ours` counts
+    /// those of its session.
+    fn running<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
+        let _ours = Counted::below(ours, self.limits.runs_of_session).ok_or(NoRun::Busy)?;
+        let max = self.limits.runs_concurrent + self.limits.runs_waiting;
+        let _again = self.aside(Aside::Running, max, cancel).ok_or(NoRun::Busy)?;
+        let _run = self.begin(cancel)?;
+        Ok(run())
+    }
+
+    /// Waits until one run more may be under way.
+    fn begin(&self, cancel: &CancellationToken) -> Result<Run<'_>, NoRun> {
+        let since = Instant::now();
+        let mut state = self.state();
+        while state.runs >= self.limits.runs_concurrent {
+            if cancel.is_cancelled() {
+                return Err(NoRun::Cancelled);
+            }
+            if since.elapsed() >= self.limits.turn_wait {
+                return Err(NoRun::Busy);
+            }
+            let woken = self.ran.wait_timeout(state, TURN_SLICE);
+            (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.runs += 1;
+        Ok(Run(self))
+    }
+
+    /// Gives up the turn that this thread's call has, until what comes back is dropped: also where its owner panics, who
+    /// gives back the turn. Nothing where `max` do the same.
+    fn aside<'a>(&'a self, what: Aside, max: usize, cancel: &'a CancellationToken) -> Option<Again<'a>> {
+        let mut state = self.state();
+        let count = state.aside(what);
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        state.working -= 1;
+        self.wake(&state);
+        Some(Again {
+            turns: self,
+            what,
+            cancel,
+        })
+    }
+
+    /// Takes a turn again. The end of the session is not kept waiting: its call has only to end.
+    fn again(&self, what: Aside, cancel: &CancellationToken) {
+        let mut state = self.state();
+        *state.aside(what) -= 1;
+        state.returning += 1;
+        while state.working >= self.limits.calls_concurrent && !cancel.is_cancelled() {
+            let woken = self.freed.wait_timeout(state, TURN_SLICE);
+            (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.returning -= 1;
+        state.working += 1;
+    }
+
+    /// Tells who waits that a turn is free. Waking nobody costs a system call all the same.
+    fn wake(&self, state: &TurnState) {
+        match (state.returning, state.waiting) {
+            (0, 0) => {}
+            (0, _) => self.freed.notify_one(),
+            // One of those that come first may not be the one that is woken.
+            _ => self.freed.notify_all(),
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.working -= 1;
+        self.0.wake(&state);
+    }
+}
+
+/// One more, until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    /// Nothing where there are `max`.
+    fn below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
+        let more = |count| (count < max).then_some(count + 1);
+        let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.is_ok().then(|| Self(count))
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A run under way.
+struct Run<'a>(&'a Turns);
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.0.state().runs -= 1;
+        self.0.ran.notify_one();
+    }
+}
+
+/// Why a run did not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoRun {
+    /// Too many are under way, or wait.
+    Busy,
+    /// The session ended before.
+    Cancelled,
+}
+
+/// Takes a turn again when it is dropped.
+struct Again<'a> {
+    turns: &'a Turns,
+    what: Aside,
+    cancel: &'a CancellationToken,
+}
+
+impl Drop for Again<'_> {
+    fn drop(&mut self) {
+        self.turns.again(self.what, self.cancel);
+    }
+}
+
+/// The same context, for a call that holds one turn on each of its threads and does without while it waits for its user
+/// or for a program.
+pub(super) fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
+    let approver = AskingAside {
+        approver: Arc::clone(&context.approver),
+        conversation: Arc::clone(&context.conversation),
+        turns: Arc::clone(turns),
+        is_crowded: AtomicBool::new(false),
+        has_refused: AtomicBool::new(false),
+    };
+    let turn = Held {
+        turns: Arc::clone(turns),
+        conversation: Arc::clone(&context.conversation),
+        is_turned_away: AtomicBool::new(false),
+        has_run_program: AtomicBool::new(false),
+    };
+    Arc::new(CallContext {
+        approver: Arc::new(approver),
+        turn: HeldTurn(Some(Arc::new(turn))),
+        ..context.clone()
+    })
+}
+
+/// The turn that a call holds and gives up while a program runs for it. The default is none, as before a call has one.
+#[derive(Debug, Clone, Default)]
+pub struct HeldTurn(Option<Arc<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    turns: Arc<Turns>,
+    conversation: Arc<Conversation>,
+    is_turned_away: AtomicBool,
+    /// True once a recipe of the call has started a program, even if that program failed.
+    has_run_program: AtomicBool,
+}
+
+impl HeldTurn {
+    /// Runs what waits for a program: eight suites of tests would stop every call of every session.
+    pub(super) fn run<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
+        let Some(held) = &self.0 else { return Ok(run()) };
+        let run = || {
+            held.has_run_program.store(true, Ordering::Relaxed);
+            run()
+        };
+        let ran = held.turns.running(&held.conversation.running, cancel, run);
+        if matches!(ran, Err(NoRun::Busy)) {
+            held.is_turned_away.store(true, Ordering::Relaxed);
+        }
+        ran
+    }
+
+    /// True once a recipe of the call has started a program. The call's result may then hold words of that program.
+    pub(super) fn has_run_program(&self) -> bool {
+        let held = self.0.as_ref();
+        held.is_some_and(|held| held.has_run_program.load(Ordering::Relaxed))
+    }
+
+    /// True where too many others ran for the call to go on. No answer of a skill says so.
+    pub(super) fn is_turned_away(&self) -> bool {
+        let held = self.0.as_ref();
+        held.is_some_and(|held| held.is_turned_away.load(Ordering::Relaxed))
+    }
+}
+
+/// Asks without holding a turn: eight questions that nobody answers would stop every call of every session.
+struct AskingAside {
+    approver: Arc<dyn Approver>,
+    conversation: Arc<Conversation>,
+    turns: Arc<Turns>,
+    is_crowded: AtomicBool,
+    has_refused: AtomicBool,
+}
+
+impl Approver for AskingAside {
+    fn can_ask(&self) -> bool {
+        self.approver.can_ask()
+    }
+
+    fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool {
+        let ours = &self.conversation.asking;
+        let answer = self.turns.without(ours, cancel, || self.approver.ask(question, cancel));
+        self.is_crowded.store(answer.is_none(), Ordering::Relaxed);
+        if answer == Some(false) {
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        answer.unwrap_or_default()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.is_crowded.load(Ordering::Relaxed)
+    }
+
+    fn has_refused(&self) -> bool {
+        self.has_refused.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod unit {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::policy::{Cause, Policy};
+    use tool_core::api::Effect;
+    use tool_core::api::{Operation, PolicyRequest};
+    use tool_repository::{Options, Repository};
+
+    fn context(folder: &std::path::Path) -> CallContext {
+        CallContext::unattended(
+            Repository::open(folder, &Options::default()).expect("the folder is there"),
+            Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
+        )
+    }
+
+    /// Somebody who says yes once the test lets them.
+    struct Slow(Mutex<mpsc::Receiver<()>>);
+
+    impl Approver for Slow {
+        fn can_ask(&self) -> bool {
+            true
+        }
+
+        fn ask(&self, _: &Question, cancel: &CancellationToken) -> bool {
+            let receiver = self.0.lock().expect("not poisoned");
+            // A test that has failed meanwhile is not to wait for ever.
+            let patience = Instant::now() + Duration::from_secs(30);
+            loop {
+                match receiver.recv_timeout(Duration::from_millis(5)) {
+                    Ok(()) => return true,
+                    Err(_) if cancel.is_cancelled() || Instant::now() > patience => return false,
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn question() -> Question {
+        Question {
+            effect: Effect::CommitGit,
+            title: "Commit".to_owned(),
+            detail: "+x".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_calls_of_one_session_and_their_parts_leave_a_turn_to_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (context, limits) = (context(folder.path()), Limits::default());
+        let turns = Turns::new(limits);
+        let take = || turns.take("demo", &context).expect("there is a turn");
+        let calls: Vec<Turn<'_>> = (0..crate::limits::TOOL_CALLS_CONCURRENT_MAX).map(|_| take()).collect();
+        let parts = turns.more(limits.parts);
+        assert_eq!(calls.len() + parts.len(), limits.calls_concurrent - 1);
+        assert!(turns.state().is_free(limits.calls_concurrent));
+    }
+
+    #[test]
+    fn who_waits_for_a_person_holds_no_turn_and_few_may() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (say_yes, yes) = mpsc::channel();
+        let alone = Arc::new(context(folder.path()));
+        let asked = CallContext {
+            approver: Arc::new(Slow(Mutex::new(yes))),
+            ..(*alone).clone()
+        };
+        let limits = Limits {
+            calls_concurrent: 1,
+            calls_asking: 1,
+            turn_wait: Duration::from_secs(10),
+            ..Limits::default()
+        };
+        let turns = Arc::new(Turns::new(limits));
+        let soon = Instant::now() + Duration::from_secs(10);
+        let until = |what: &str, is: &dyn Fn(&TurnState) -> bool| {
+            while !is(&turns.state()) {
+                assert!(Instant::now() < soon, "{what}: {:?}", turns.state());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let _turn = turns.take("one", &asked).expect("it is free");
+                let context = holding(&asked, &turns);
+                let answer = context.approver.ask(&question(), &context.cancel);
+                (answer, turns.state().working)
+            });
+            until("it asks", &|state| state.asking == 1);
+            // Its turn is another's, who may not ask as well.
+            let turn = turns.take("another", &alone).expect("nobody is at work");
+            let context = holding(&asked, &turns);
+            assert!(!context.approver.ask(&question(), &context.cancel) && context.approver.is_crowded());
+            // The answer is there, and the turn is not: it is waited for, before all that have not begun.
+            say_yes.send(()).expect("somebody waits");
+            until("it comes back", &|state| state.returning == 1);
+            let late = scope.spawn(|| turns.take("late", &alone).map(drop).is_ok());
+            until("another one waits", &|state| state.waiting == 1);
+            assert!(!asking.is_finished());
+            drop(turn);
+            assert_eq!(asking.join().expect("no panic"), (true, 1));
+            assert!(late.join().expect("no panic"));
+        });
+        let state = turns.state();
+        assert_eq!((state.working, state.asking, state.returning), (0, 0, 0));
+    }
+
+    /// Few turns and few runs, and a wait that is longer than the tests are.
+    fn few() -> Limits {
+        Limits {
+            calls_concurrent: 1,
+            runs_concurrent: 1,
+            runs_waiting: 1,
+            turn_wait: Duration::from_secs(30),
+            ..Limits::default()
+        }
+    }
+
+    #[track_caller]
+    fn until(turns: &Turns, what: &str, is: impl Fn(&TurnState) -> bool) {
+        let begun = Instant::now();
+        while !is(&turns.state()) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{what}: {:?}", turns.state());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_program_holds_no_turn_and_few_may() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let context = context(folder.path());
+        let turns = Arc::new(Turns::new(few()));
+        let run = |program: mpsc::Receiver<()>| {
+            let _turn = turns.take("run", &context).expect("nobody is at work");
+            let held = &holding(&context, &turns).turn;
+            // A test that has failed meanwhile is not to wait for ever.
+            let patience = Duration::from_secs(30);
+            let ran = held.run(&context.cancel, || program.recv_timeout(patience).is_ok());
+            (ran, held.is_turned_away())
+        };
+        let (end_first, first) = mpsc::channel();
+        let (end_second, second) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| run(first));
+            until(&turns, "a program runs", |state| state.runs == 1);
+            let second = scope.spawn(|| run(second));
+            until(&turns, "another is to run", |state| state.running == 2);
+            // Neither has a turn, and a third may not do as they do.
+            let turn = turns.take("another", &context).expect("nobody is at work");
+            let held = &holding(&context, &turns).turn;
+            let ran = held.run(&context.cancel, || unreachable!("it may not run"));
+            assert_eq!((ran, held.is_turned_away()), (Err::<(), _>(NoRun::Busy), true));
+            // The first one's end is the second one's beginning, though its own turn is not there yet.
+            end_first.send(()).expect("it runs");
+            until(&turns, "the first comes back", |state| state.returning == 1);
+            until(&turns, "the second runs", |state| (state.runs, state.running) == (1, 1));
+            end_second.send(()).expect("it runs");
+            until(&turns, "both come back", |state| state.returning == 2);
+            drop(turn);
+            for thread in [first, second] {
+                assert_eq!(thread.join().expect("no panic"), (Ok(true), false));
+            }
+        });
+        let state = turns.state();
+        assert_eq!(
+            (state.working, state.running, state.runs, state.returning),
+            (0, 0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn a_run_is_waited_for_for_a_bounded_time_and_no_longer_than_its_session_lasts() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (one, other) = (context(folder.path()), context(folder.path()));
+        let wait = Duration::from_millis(50);
+        for (turn_wait, why) in [(wait, NoRun::Busy), (few().turn_wait, NoRun::Cancelled)] {
+            let limits = Limits {
+                calls_concurrent: 2,
+                turn_wait,
+                ..few()
+            };
+            let turns = Turns::new(limits);
+            let _turns = [&one, &other].map(|context| turns.take("run", context).expect("it is free"));
+            let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
+            let ran = turns.running(&counts[0], &one.cancel, || {
+                std::thread::scope(|scope| {
+                    let second =
+                        scope.spawn(|| turns.running(&counts[1], &other.cancel, || unreachable!("one runs already")));
+                    until(&turns, "it waits", |state| state.running == 2);
+                    if why == NoRun::Cancelled {
+                        other.cancel.cancel();
+                    }
+                    second.join().expect("no panic")
+                })
+            });
+            assert_eq!(ran, Ok(Err::<(), _>(why)));
+        }
+        // One that has ended begins nothing more.
+        let turns = Turns::new(few());
+        assert!(matches!(turns.take("late", &other), Err(CallError::Cancelled { .. })));
+    }
+
+    #[test]
+    fn who_leaves_its_questions_open_leaves_room_for_those_of_others() {
+        let turns = Turns::new(Limits {
+            calls_asking: 3,
+            asking_of_session: 2,
+            ..Limits::default()
+        });
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let context = context(folder.path());
+        let _turns = [(); 4].map(|()| turns.take("one", &context).expect("it is free"));
+        let (ours, others) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let ask = |whose: &AtomicUsize, then: &dyn Fn() -> bool| turns.without(whose, &context.cancel, then);
+        let told = ask(&ours, &|| {
+            ask(&ours, &|| {
+                assert_eq!(ask(&ours, &|| true), None, "it has two open");
+                assert_eq!(ask(&others, &|| true), Some(true), "another session has none");
+                let third = ask(&others, &|| ask(&others, &|| true).is_none());
+                third == Some(true)
+            }) == Some(true)
+        });
+        assert_eq!(told, Some(true));
+        assert_eq!((ours.into_inner(), others.into_inner()), (0, 0));
+    }
+
+    #[test]
+    fn who_runs_many_programs_leaves_room_for_those_of_others() {
+        let turns = Turns::new(Limits {
+            runs_of_session: 2,
+            ..Limits::default()
+        });
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let context = context(folder.path());
+        let _turns = [(); 3].map(|()| turns.take("one", &context).expect("it is free"));
+        let (ours, others) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let run = |whose: &AtomicUsize, then: &dyn Fn() -> bool| turns.running(whose, &context.cancel, then);
+        let told = run(&ours, &|| {
+            run(&ours, &|| {
+                assert_eq!(run(&ours, &|| true), Err(NoRun::Busy), "it has two under way");
+                run(&others, &|| true) == Ok(true)
+            }) == Ok(true)
+        });
+        assert_eq!(told, Ok(true));
+        assert_eq!((ours.into_inner(), others.into_inner()), (0, 0));
+    }
+
+    #[test]
+    fn the_end_of_a_session_ends_the_wait_for_a_turn_after_an_answer() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let asked = context(folder.path());
+        let turns = Turns::new(Limits {
+            calls_concurrent: 1,
+            ..Limits::default()
+        });
+        let first = turns.take("one", &asked).expect("it is free");
+        let (taken, is_taken) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let (turns, cancel) = (&turns, &asked.cancel);
+            let waiting = scope.spawn(move || {
+                turns.without(&AtomicUsize::new(0), cancel, || {
+                    is_taken.recv().expect("somebody says so");
+                })
+            });
+            let second = loop {
+                // Free once the other thread has given it up.
+                if turns.state().asking == 1 {
+                    break turns.take("two", &asked).expect("it is free");
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            taken.send(()).expect("it waits");
+            while turns.state().returning == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            asked.cancel.cancel();
+            assert!(waiting.join().expect("no panic").is_some());
+            drop(second);
+        });
+        drop(first);
+        assert_eq!(turns.state().working, 0);
+    }
+}

@@ -1,0 +1,241 @@
+//! The users that receive what is sent over a connection to a server on this machine.
+//!
+//! The kernel tells the owner of a connection's other end once the server has accepted it. Before that the end belongs to
+//! no process, and on older kernels to user 0: the server is then whichever process holds the listening socket. So both
+//! count, the accepted end and every listener that the connection could have reached. This module only reads the kernel's
+//! answers; `provider` decides which users may receive something.
+
+#![forbid(unsafe_code)]
+
+pub mod diag;
+pub mod table;
+
+use std::collections::BTreeSet;
+#[cfg(target_os = "linux")]
+use std::io;
+use std::net::SocketAddr;
+
+#[cfg(target_os = "linux")]
+use std::fs::read_to_string;
+
+/// The users behind the other end of a connection.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux lists sockets"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Receivers {
+    /// Users that can each read the bytes that are sent.
+    Users(BTreeSet<u32>),
+    /// No socket of this network namespace holds the other end, for example behind a container's published port.
+    NotHere,
+    /// The server has closed the connection.
+    Closed,
+}
+
+/// One socket as the kernel lists it.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ListedSocket {
+    local: SocketAddr,
+    remote: SocketAddr,
+    uid: u32,
+    /// False before the server accepts it, and after its process closes it.
+    is_held: bool,
+}
+
+/// Looks up the users that receive what is sent from `ours` to `server`.
+#[cfg(target_os = "linux")]
+pub fn receivers(server: SocketAddr, ours: SocketAddr) -> Receivers {
+    combine(server, || other_end(server, ours), || listeners(server))
+}
+
+/// Looks up the users that receive what is sent from `ours` to `server`. Only Linux tells them.
+#[cfg(not(target_os = "linux"))]
+pub fn receivers(_server: SocketAddr, _ours: SocketAddr) -> Receivers {
+    Receivers::NotHere
+}
+
+/// Combines the owner of the other end with the owners of the listeners.
+#[cfg(target_os = "linux")]
+fn combine(
+    server: SocketAddr,
+    mut other_end: impl FnMut() -> Option<ListedSocket>,
+    listeners: impl FnOnce() -> Vec<ListedSocket>,
+) -> Receivers {
+    let mut end = other_end();
+    let listeners = listeners();
+    if !end.is_some_and(|end| end.is_held) {
+        // The connection may have been accepted meanwhile, and its listener closed. An end that is still not accepted
+        // proves that its listener was open when the listeners were read.
+        end = other_end();
+    }
+    let accepted = end.filter(|end| end.is_held);
+    let sockets = accepted.into_iter().chain(reachable(&listeners, server));
+    let users: BTreeSet<u32> = sockets.map(|socket| socket.uid).collect();
+    match (users.is_empty(), end) {
+        (false, _) => Receivers::Users(users),
+        (true, None) => Receivers::NotHere,
+        (true, Some(_)) => Receivers::Closed,
+    }
+}
+
+/// The listeners that a connection to `server` can reach: those of its address and of all addresses. A listener of all
+/// IPv6 addresses takes IPv4 connections only where no IPv4 listener does.
+#[cfg(target_os = "linux")]
+fn reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket> {
+    let of_port = listeners.iter().filter(|socket| socket.local.port() == server.port());
+    let (direct, other): (Vec<ListedSocket>, Vec<ListedSocket>) = of_port
+        .filter(|socket| socket.local.ip() == server.ip().to_canonical() || socket.local.ip().is_unspecified())
+        .partition(|socket| socket.local.is_ipv4() == server.ip().to_canonical().is_ipv4());
+    match direct.is_empty() {
+        true => other,
+        false => direct,
+    }
+}
+
+/// The server's end of a connection.
+#[cfg(target_os = "linux")]
+fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
+    let (server, ours) = (diag::canonical(server), diag::canonical(ours));
+    let is_it = |socket: &ListedSocket| socket.local == server && socket.remote == ours;
+    // Without such a connection the kernel may answer with the listener.
+    let found = netlink::ask(&diag::question(server, ours)).unwrap_or_else(|_| in_tables());
+    found.into_iter().find(is_it)
+}
+
+/// All listeners of the server's port.
+#[cfg(target_os = "linux")]
+fn listeners(server: SocketAddr) -> Vec<ListedSocket> {
+    netlink::listeners(server.port()).unwrap_or_else(|_| {
+        let is_listener = |socket: &ListedSocket| socket.remote.port() == 0;
+        in_tables().into_iter().filter(is_listener).collect()
+    })
+}
+
+/// The sockets of `/proc/net/tcp` and `/proc/net/tcp6`, for kernels that refuse netlink. None where these cannot be read.
+#[cfg(target_os = "linux")]
+fn in_tables() -> Vec<ListedSocket> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|place| read_to_string(place).unwrap_or_default());
+    tables.iter().flat_map(|table| rows(table)).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn rows(table: &str) -> impl Iterator<Item = ListedSocket> {
+    table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, local, remote, _, _, _, _, uid, _, inode, ..] = fields[..] else {
+            return None;
+        };
+        Some(ListedSocket {
+            local: table::address(local)?,
+            remote: table::address(remote)?,
+            uid: uid.parse().ok()?,
+            is_held: inode != "0",
+        })
+    })
+}
+
+/// The questions to the kernel's socket monitor that `http::diag` does not ask.
+#[cfg(target_os = "linux")]
+mod netlink {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use rustix::net::netlink::{self, SocketAddrNetlink};
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto, socket_with};
+
+    use super::diag::{self, ANSWER, BY_FAMILY, HEAD};
+    use super::{ListedSocket, SocketAddr, io};
+
+    /// `NLM_F_REQUEST | NLM_F_DUMP`: a list, not one answer.
+    const DUMP: u16 = 0x301;
+
+    /// The bit of `TCP_LISTEN` in a set of states.
+    const LISTENING: u32 = 1 << 10;
+
+    /// `NLMSG_ERROR` and `NLMSG_DONE`.
+    const ERROR: u16 = 2;
+    const DONE: u16 = 3;
+
+    /// Datagrams that are read of one answer. One holds some hundred sockets, and a port has a handful.
+    const DATAGRAMS_MAX: usize = 64;
+
+    /// All listeners of a port, IPv4 and IPv6.
+    pub(super) fn listeners(port: u16) -> io::Result<Vec<ListedSocket>> {
+        let mut found = Vec::new();
+        for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
+            let mut message = diag::question(SocketAddr::new(any, port), SocketAddr::new(any, 0));
+            message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+            message[HEAD + 4..HEAD + 8].copy_from_slice(&LISTENING.to_ne_bytes());
+            found.extend(ask(&message)?);
+        }
+        Ok(found)
+    }
+
+    /// Sends one question and reads its answer. An error means that the kernel does not answer such questions.
+    pub(super) fn ask(message: &[u8]) -> io::Result<Vec<ListedSocket>> {
+        let kind = Some(netlink::SOCK_DIAG);
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, kind)?;
+        sendto(&socket, message, SendFlags::DONTWAIT, &SocketAddrNetlink::new(0, 0))?;
+        let mut found = Vec::new();
+        let mut buffer = vec![0; 32 * 1024];
+        for _ in 0..DATAGRAMS_MAX {
+            // The kernel answers within the system call that asks or reads.
+            let (count, _, from) = recvfrom(&socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+            let is_kernel =
+                from.is_some_and(|from| SocketAddrNetlink::try_from(from).is_ok_and(|from| from.pid() == 0));
+            let datagram = buffer.get(..count).filter(|_| is_kernel).ok_or_else(invalid)?;
+            if read(datagram, &mut found)? {
+                return Ok(found);
+            }
+        }
+        Err(invalid())
+    }
+
+    /// Reads the messages of a datagram. True where the answer ends with it.
+    pub(super) fn read(mut datagram: &[u8], found: &mut Vec<ListedSocket>) -> io::Result<bool> {
+        while !datagram.is_empty() {
+            let length = diag::bytes(datagram, 0).map(u32::from_ne_bytes).ok_or_else(invalid)? as usize;
+            let kind = diag::bytes(datagram, 4).map(u16::from_ne_bytes).ok_or_else(invalid)?;
+            let flags = diag::bytes(datagram, 6).map(u16::from_ne_bytes).ok_or_else(invalid)?;
+            let message = datagram.get(..length).filter(|message| message.len() >= HEAD);
+            let message = message.ok_or_else(invalid)?;
+            match kind {
+                DONE => return Ok(true),
+                ERROR => return refusal(message),
+                BY_FAMILY => found.push(socket(message).ok_or_else(invalid)?),
+                _ => return Err(invalid()),
+            }
+            // `NLM_F_MULTI`: more follows, at last `NLMSG_DONE`.
+            if flags & 2 == 0 {
+                return Ok(true);
+            }
+            datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+        Ok(false)
+    }
+
+    /// "No such socket" is an answer; every other refusal means that the tables must be read.
+    fn refusal(message: &[u8]) -> io::Result<bool> {
+        let code = diag::bytes(message, HEAD).map(i32::from_ne_bytes).ok_or_else(invalid)?;
+        let error = io::Error::from_raw_os_error(code.wrapping_neg());
+        match error.kind() {
+            io::ErrorKind::NotFound => Ok(true),
+            _ => Err(error),
+        }
+    }
+
+    fn socket(message: &[u8]) -> Option<ListedSocket> {
+        let body = message.get(HEAD..ANSWER)?;
+        Some(ListedSocket {
+            local: diag::address(body[0], diag::bytes(body, 4)?, diag::bytes(body, 8)?)?,
+            remote: diag::address(body[0], diag::bytes(body, 6)?, diag::bytes(body, 24)?)?,
+            uid: u32::from_ne_bytes(diag::bytes(body, 64)?),
+            is_held: u32::from_ne_bytes(diag::bytes(body, 68)?) != 0,
+        })
+    }
+
+    fn invalid() -> io::Error {
+        io::Error::from(io::ErrorKind::InvalidData)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -1,0 +1,125 @@
+//! Reading the kernel's tables of TCP sockets, `/proc/net/tcp` and `/proc/net/tcp6`: pure functions of their text.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::diag::canonical;
+
+/// The user id that owns the peer's end of a connection, in a table like `/proc/net/tcp`. Only an established socket
+/// that a process holds (its inode is not 0) has an owner.
+pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    let (peer, ours) = (canonical(peer), canonical(ours));
+    sockets(table)
+        .filter(|socket| socket.state == ESTABLISHED)
+        .find(|socket| address(socket.local) == Some(peer) && address(socket.remote) == Some(ours))
+        .map(|socket| socket.uid)
+}
+
+/// The user id that listens on a port, in such a table.
+pub fn find_listener(table: &str, port: u16) -> Option<u32> {
+    sockets(table)
+        .filter(|socket| socket.state == LISTENING)
+        .find(|socket| address(socket.local).is_some_and(|local| local.port() == port))
+        .map(|socket| socket.uid)
+}
+
+const ESTABLISHED: &str = "01";
+const LISTENING: &str = "0A";
+
+/// A line of a table.
+struct Socket<'a> {
+    local: &'a str,
+    remote: &'a str,
+    state: &'a str,
+    uid: u32,
+}
+
+/// The sockets that a process holds.
+fn sockets(table: &str) -> impl Iterator<Item = Socket<'_>> {
+    table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, local, remote, state, _, _, _, uid, _, inode, ..] = fields[..] else {
+            return None;
+        };
+        let uid = uid.parse().ok().filter(|_| inode != "0")?;
+        Some(Socket {
+            local,
+            remote,
+            state,
+            uid,
+        })
+    })
+}
+
+/// An address of the tables: hexadecimal words in the machine's byte order, and a port.
+pub fn address(text: &str) -> Option<SocketAddr> {
+    let (words, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let mut bytes = Vec::with_capacity(16);
+    for start in (0..words.len()).step_by(8) {
+        let word = u32::from_str_radix(words.get(start..start + 8)?, 16).ok()?;
+        bytes.extend(word.to_ne_bytes());
+    }
+    let ip = match bytes.len() {
+        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?),
+        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+        _ => return None,
+    };
+    Some(canonical(SocketAddr::new(ip, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const V4: &str = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 11111 1 0000000000000000
+   1: 0100007F:1F40 0100007F:A001 01 00000000:00000000 00:00000000 00000000  1000        0 22222 1 0000000000000000
+   2: 0100007F:A001 0100007F:1F40 01 00000000:00000000 00:00000000 00000000  1001        0 33333 1 0000000000000000
+   3: 0100007F:A002 0100007F:1F40 06 00000000:00000000 03:00000000 00000000  1002        0 0 3 0000000000000000
+   4: 0100007F:A003 0100007F:1F40 01 00000000:00000000 00:00000000 00000000  1003        0 0 1 0000000000000000
+";
+
+    const V6: &str = "\
+  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0000000000000000FFFF00000100007F:A004 0000000000000000FFFF00000100007F:1F40 01 00000000:00000000 00:00000000 00000000  1004        0 44444 1 0000000000000000
+   1: 00000000000000000000000001000000:A005 00000000000000000000000001000000:1F40 01 00000000:00000000 00:00000000 00000000  1005        0 55555 1 0000000000000000
+";
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_owner_is_that_of_the_peers_end() {
+        let ours = at("127.0.0.1:8000");
+        assert_eq!(find_owner(V4, at("127.0.0.1:40961"), ours), Some(1001));
+        assert_eq!(find_owner(V6, at("127.0.0.1:40964"), ours), Some(1004), "v4-mapped");
+        assert_eq!(find_owner(V6, at("[::1]:40965"), at("[::1]:8000")), Some(1005));
+    }
+
+    #[test]
+    fn a_socket_that_is_closing_or_held_by_nobody_has_no_owner() {
+        let ours = at("127.0.0.1:8000");
+        assert_eq!(find_owner(V4, at("127.0.0.1:40962"), ours), None);
+        assert_eq!(find_owner(V4, at("127.0.0.1:40963"), ours), None);
+        assert_eq!(find_owner(V4, at("127.0.0.1:40999"), ours), None);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_listener_is_no_connection() {
+        assert_eq!(find_listener(V4, 8000), Some(1000));
+        assert_eq!((find_listener(V4, 40961), find_listener(V6, 8000)), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_table_can_be_read(table in ".{0,300}") {
+            prop_assert_eq!(find_owner(&table, at("127.0.0.1:1"), at("127.0.0.1:2")), None);
+            prop_assert_eq!(find_listener(&table, 1), None);
+        }
+    }
+}
