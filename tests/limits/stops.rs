@@ -62,6 +62,7 @@ fn wasi() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // Packages for other platforms need not be on this machine.
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    #[expect(clippy::disallowed_methods, reason = "the test asks cargo")]
     let metadata = Command::new(env!("CARGO"))
         .args([
             "metadata",
