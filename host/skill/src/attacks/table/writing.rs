@@ -72,7 +72,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     propose(
         "propose_hook_case",
         "leave one under a name of another case",
-        &[Ask::at("write-deep", "/stage/.GIT/hooks/pre-commit")],
+        &[Ask::at("write-deep", "/stage/src/.GIT/hooks/update")],
     )
     .held_by(&[Defence::CaseFolding]),
     propose(
