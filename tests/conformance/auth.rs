@@ -266,7 +266,10 @@ fn auth_of_the_backend() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    readme_says(&["a process of the same user needs none", "`Authorization: Bearer TOKEN`"]);
+    readme_says(&[
+        "a process of the same user needs no token",
+        "`Authorization: Bearer TOKEN`",
+    ]);
 }
 
 #[test]
