@@ -1,9 +1,9 @@
 //! The check that a server on this machine belongs to a user that may see code and keys.
 //!
-//! Any user may listen on a well-known port while the server that belongs there does not run. So each connection within
-//! this machine is checked after it is made and before a byte of a request is sent over it. A check counts for its
-//! connection alone. A connection that no local socket receives, for example to a container's port, cannot be
-//! checked.
+//! Any user may listen on a well-known port while the server that belongs there does not run. So each connection is
+//! checked after it is made and before a byte of a request is sent over it. Addresses do not tell which server is on this
+//! machine, so the kernel is asked about every connection. A check counts for its connection alone. A connection that no
+//! local socket receives, for example to a container's port or to another machine, cannot be checked.
 
 use std::fmt;
 use std::fs::File;
@@ -97,7 +97,9 @@ impl ReceiverCheck {
                 .into()),
             },
             Receivers::NotHere => {
-                self.is_unknown.store(true, Ordering::Relaxed);
+                if server.ip().to_canonical().is_loopback() {
+                    self.is_unknown.store(true, Ordering::Relaxed);
+                }
                 Ok(())
             }
             // The request over this connection then fails with its own error.
@@ -185,9 +187,7 @@ where
         Box::pin(async move {
             let connection = connecting.await.map_err(Into::into)?;
             let (server, ours) = read_addresses(&connection).ok_or(BrokenConnection)?;
-            if is_within_machine(server, ours) {
-                tokio::task::spawn_blocking(move || check.check(server, ours)).await??;
-            }
+            tokio::task::spawn_blocking(move || check.check(server, ours)).await??;
             Ok(connection)
         })
     }
@@ -199,12 +199,6 @@ fn read_addresses(connection: &impl Connection) -> Option<(SocketAddr, SocketAdd
     connection.connected().get_extras(&mut extras);
     let info = extras.get::<HttpInfo>()?;
     Some((info.remote_addr(), info.local_addr()))
-}
-
-/// True for a server on loopback, or at another address of this machine.
-fn is_within_machine(server: SocketAddr, ours: SocketAddr) -> bool {
-    let (server, ours) = (server.ip().to_canonical(), ours.ip().to_canonical());
-    server.is_loopback() || server == ours
 }
 
 const USERS: &str = "/etc/passwd";
@@ -322,14 +316,24 @@ mod tests {
     }
 
     #[test]
-    fn own_addresses_of_this_machine_count_as_loopback() {
-        let is = |server: &str, ours: &str| {
-            is_within_machine(server.parse().expect("an address"), ours.parse().expect("an address"))
+    fn the_owner_of_a_server_at_any_address_is_checked() {
+        let check = |server: &str, lookup: ReceiverLookup| {
+            let check = ReceiverCheck {
+                users: ALLOWED,
+                lookup,
+                is_unknown: Arc::default(),
+            };
+            let ours = "10.9.0.1:4".parse().expect("an address");
+            let is_sent = check.check(server.parse().expect("an address"), ours).is_ok();
+            (is_sent, check.is_unknown())
         };
-        assert!(is("127.8.9.1:80", "127.0.0.1:4"));
-        assert!(is("[::1]:80", "[::1]:4"));
-        assert!(is("[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:4"));
-        assert!(is("192.168.1.4:80", "192.168.1.4:4"), "it is our own");
-        assert!(!is("192.168.1.5:80", "192.168.1.4:4"));
+        let stranger: ReceiverLookup = |_, _| Receivers::Users([1001].into());
+        let unknown: ReceiverLookup = |_, _| Receivers::NotHere;
+        for server in ["127.8.9.1:80", "[::1]:80", "10.9.0.1:80", "10.9.0.2:80"] {
+            assert_eq!(check(server, stranger), (false, false), "{server}");
+        }
+        assert_eq!(check("127.0.0.1:80", unknown), (true, true));
+        assert_eq!(check("[::ffff:127.0.0.1]:80", unknown), (true, true));
+        assert_eq!(check("10.9.0.2:80", unknown), (true, false), "another machine");
     }
 }

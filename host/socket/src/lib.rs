@@ -1,4 +1,4 @@
-//! The users that receive what is sent over a connection to a server on this machine.
+//! The users that receive what is sent over a connection, where its server is on this machine.
 //!
 //! The kernel tells the owner of a connection's other end once the server has accepted it. Before that the end belongs to
 //! no process, and on older kernels to user 0: the server is then whichever process holds the listening socket. So both
@@ -14,6 +14,8 @@ use std::collections::BTreeSet;
 #[cfg(target_os = "linux")]
 use std::io;
 use std::net::SocketAddr;
+#[cfg(target_os = "linux")]
+use std::net::UdpSocket;
 
 #[cfg(target_os = "linux")]
 use std::fs::read_to_string;
@@ -44,7 +46,23 @@ struct ListedSocket {
 /// Looks up the users that receive what is sent from `ours` to `server`.
 #[cfg(target_os = "linux")]
 pub fn receivers(server: SocketAddr, ours: SocketAddr) -> Receivers {
-    combine(server, || other_end(server, ours), || listeners(server))
+    let find_end = || other_end(server, ours);
+    if is_of_this_machine(server) {
+        return combine(server, find_end, || listed_end(server, ours), || listeners(server));
+    }
+    // A listener here has nothing to do with a server elsewhere that has the same port.
+    match find_end().filter(|end| end.is_held) {
+        Some(end) => Receivers::Users(BTreeSet::from([end.uid])),
+        None => Receivers::NotHere,
+    }
+}
+
+/// True for loopback and for every address that is assigned to this machine: a socket can be bound to no other.
+#[cfg(target_os = "linux")]
+fn is_of_this_machine(server: SocketAddr) -> bool {
+    let mut address = server;
+    address.set_port(0);
+    server.ip().to_canonical().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
 /// Looks up the users that receive what is sent from `ours` to `server`. Only Linux tells them.
@@ -54,21 +72,28 @@ pub fn receivers(_server: SocketAddr, _ours: SocketAddr) -> Receivers {
 }
 
 /// Combines the owner of the other end with the owners of the listeners.
+///
+/// `find_end` asks about one connection and does not see a socket that its process has bound to a device, which needs no
+/// right. `list_end` sees it, and costs more.
 #[cfg(target_os = "linux")]
 fn combine(
     server: SocketAddr,
-    mut other_end: impl FnMut() -> Option<ListedSocket>,
+    mut find_end: impl FnMut() -> Option<ListedSocket>,
+    list_end: impl FnOnce() -> Option<ListedSocket>,
     listeners: impl FnOnce() -> Vec<ListedSocket>,
 ) -> Receivers {
-    let mut end = other_end();
-    let listeners = listeners();
+    let mut end = find_end();
+    let listeners = reachable(&listeners(), server);
     if !end.is_some_and(|end| end.is_held) {
         // The connection may have been accepted meanwhile, and its listener closed. An end that is still not accepted
         // proves that its listener was open when the listeners were read.
-        end = other_end();
+        end = find_end();
+        if end.is_none() || listeners.is_empty() {
+            end = list_end().or(end);
+        }
     }
     let accepted = end.filter(|end| end.is_held);
-    let sockets = accepted.into_iter().chain(reachable(&listeners, server));
+    let sockets = accepted.into_iter().chain(listeners);
     let users: BTreeSet<u32> = sockets.map(|socket| socket.uid).collect();
     match (users.is_empty(), end) {
         (false, _) => Receivers::Users(users),
@@ -99,6 +124,18 @@ fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
     // Without such a connection the kernel may answer with the listener.
     let found = netlink::ask(&diag::question(server, ours)).unwrap_or_else(|_| in_tables());
     found.into_iter().find(is_it)
+}
+
+/// The server's end of a connection, from a list of all connections between the two ports. One that a process holds
+/// comes first.
+#[cfg(target_os = "linux")]
+fn listed_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
+    let (server, ours) = (diag::canonical(server), diag::canonical(ours));
+    let found = netlink::connections(server.port(), ours.port()).unwrap_or_else(|_| in_tables());
+    let ends = found
+        .into_iter()
+        .filter(|socket| socket.local == server && socket.remote == ours);
+    ends.max_by_key(|end| end.is_held)
 }
 
 /// All listeners of the server's port.
@@ -150,6 +187,9 @@ mod netlink {
     /// The bit of `TCP_LISTEN` in a set of states.
     const LISTENING: u32 = 1 << 10;
 
+    /// The bits of all states from `TCP_ESTABLISHED` (1) to `TCP_NEW_SYN_RECV` (12) but `TCP_LISTEN`.
+    const CONNECTED: u32 = 0x1FFE & !LISTENING;
+
     /// `NLMSG_ERROR` and `NLMSG_DONE`.
     const ERROR: u16 = 2;
     const DONE: u16 = 3;
@@ -159,11 +199,21 @@ mod netlink {
 
     /// All listeners of a port, IPv4 and IPv6.
     pub(super) fn listeners(port: u16) -> io::Result<Vec<ListedSocket>> {
+        list(port, 0, LISTENING)
+    }
+
+    /// All connections from a local port to a remote one, IPv4 and IPv6, whatever device they are bound to.
+    pub(super) fn connections(local_port: u16, remote_port: u16) -> io::Result<Vec<ListedSocket>> {
+        list(local_port, remote_port, CONNECTED)
+    }
+
+    /// The sockets of these ports in these states. The kernel looks at no address, and at a remote port other than 0.
+    fn list(local_port: u16, remote_port: u16, states: u32) -> io::Result<Vec<ListedSocket>> {
         let mut found = Vec::new();
         for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
-            let mut message = diag::question(SocketAddr::new(any, port), SocketAddr::new(any, 0));
+            let mut message = diag::question(SocketAddr::new(any, local_port), SocketAddr::new(any, remote_port));
             message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
-            message[HEAD + 4..HEAD + 8].copy_from_slice(&LISTENING.to_ne_bytes());
+            message[HEAD + 4..HEAD + 8].copy_from_slice(&states.to_ne_bytes());
             found.extend(ask(&message)?);
         }
         Ok(found)
@@ -198,6 +248,10 @@ mod netlink {
             let message = datagram.get(..length).filter(|message| message.len() >= HEAD);
             let message = message.ok_or_else(invalid)?;
             match kind {
+                // The end of a list has an error number where the kernel cannot list such sockets.
+                DONE if diag::bytes(message, HEAD).is_some_and(|code| i32::from_ne_bytes(code) < 0) => {
+                    return Err(invalid());
+                }
                 DONE => return Ok(true),
                 ERROR => return refusal(message),
                 BY_FAMILY => found.push(socket(message).ok_or_else(invalid)?),

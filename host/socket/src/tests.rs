@@ -35,7 +35,12 @@ fn users(users: &[u32]) -> Receivers {
 /// The answers of the kernel before and after the listeners are read.
 fn combined(first: Option<ListedSocket>, listeners: &[ListedSocket], second: Option<ListedSocket>) -> Receivers {
     let mut ends = [first, second].into_iter();
-    combine(at("127.0.0.1:1234"), || ends.next().flatten(), || listeners.to_vec())
+    combine(
+        at("127.0.0.1:1234"),
+        || ends.next().flatten(),
+        || None,
+        || listeners.to_vec(),
+    )
 }
 
 #[test]
@@ -70,6 +75,73 @@ fn a_server_that_is_not_of_this_machine_has_no_known_receivers() {
     assert_eq!(combined(end(0, false), &[], end(0, false)), Receivers::Closed);
 }
 
+/// A stranger's socket is bound to a device, and its listener is closed. Another listener may have opened since.
+#[test]
+fn an_end_that_only_the_list_of_connections_shows_counts() {
+    let server = at("127.0.0.1:1234");
+    let stranger = || end(1001, true);
+    assert_eq!(combine(server, || None, stranger, Vec::new), users(&[1001]));
+    assert_eq!(combine(server, || end(0, false), stranger, Vec::new), users(&[1001]));
+    let mine = listener("127.0.0.1:1234", 1000);
+    assert_eq!(combine(server, || None, stranger, || vec![mine]), users(&[1000, 1001]));
+    let closed = combine(server, || None, || end(0, false), Vec::new);
+    assert_eq!(closed, Receivers::Closed);
+}
+
+#[test]
+fn a_server_that_is_bound_to_a_device_is_found() {
+    use socket2::{Domain, Socket, Type};
+    let us = rustix::process::geteuid().as_raw();
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    if listener.bind_device(Some(b"lo")).is_err() {
+        // Kernels before 5.7 let root alone do this.
+        return;
+    }
+    listener.bind(&at("127.0.0.1:0").into()).expect("a port is free");
+    listener.listen(1).expect("it is bound");
+    let server = listener
+        .local_addr()
+        .expect("it is bound")
+        .as_socket()
+        .expect("it is IPv4");
+    let client = TcpStream::connect(server).expect("it listens");
+    let ours = client.local_addr().expect("it is connected");
+    let accepted = listener.accept().expect("it is there");
+    drop(listener);
+    assert_eq!(receivers(server, ours), users(&[us]));
+    drop(accepted);
+    assert!(matches!(
+        receivers(server, ours),
+        Receivers::Closed | Receivers::NotHere
+    ));
+}
+
+#[test]
+fn a_listener_here_says_nothing_about_a_server_elsewhere() {
+    let listener = TcpListener::bind("0.0.0.0:0").expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    // An address of documentation, which no machine has.
+    let elsewhere = SocketAddr::new(at("192.0.2.1:0").ip(), port);
+    assert!(!is_of_this_machine(elsewhere) && is_of_this_machine(at("127.9.9.9:80")));
+    assert_eq!(receivers(elsewhere, at("192.0.2.2:40000")), Receivers::NotHere);
+    let us = rustix::process::geteuid().as_raw();
+    let here = SocketAddr::new(at("127.0.0.1:0").ip(), port);
+    assert_eq!(receivers(here, at("127.0.0.1:1")), users(&[us]));
+}
+
+#[test]
+fn a_list_that_ends_with_an_error_is_no_empty_list() {
+    let done = |code: i32| {
+        let mut message = 20_u32.to_ne_bytes().to_vec();
+        message.extend(3_u16.to_ne_bytes());
+        message.extend(2_u16.to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend(code.to_ne_bytes());
+        netlink::read(&message, &mut Vec::new()).ok()
+    };
+    assert_eq!((done(0), done(-2)), (Some(true), None));
+}
+
 #[test]
 fn a_listener_of_all_addresses_counts() {
     let of = |listeners: &[ListedSocket]| combined(None, listeners, None);
@@ -81,7 +153,7 @@ fn a_listener_of_all_addresses_counts() {
         users(&[1001]),
         "one that takes IPv6 alone blocks nothing"
     );
-    let over_v6 = combine(at("[::1]:1234"), || None, || vec![v4, v6]);
+    let over_v6 = combine(at("[::1]:1234"), || None, || None, || vec![v4, v6]);
     assert_eq!(over_v6, users(&[1002]));
 }
 
