@@ -205,7 +205,7 @@ while True:
     print(connection.recv(4096), flush=True)
 ";
 
-/// Another user may write to the home, and listens at the path of the backend's socket.
+/// Another user could write to the home for a while, and listens at the path of the backend's socket.
 #[test]
 fn commands_send_nothing_to_a_socket_of_another_user() {
     let (home, repository) = (Home::offline(), folder(&[("app.py", "x = 1\n")]));
@@ -221,6 +221,19 @@ fn commands_send_nothing_to_a_socket_of_another_user() {
     let mut stranger = command.stdout(Stdio::piped()).spawn().expect("there is Python");
     let mut heard = BufReader::new(stranger.stdout.take().expect("it is piped")).lines();
     assert_eq!(heard.next().expect("it speaks").expect("text"), "ready");
+    let said = format!(
+        "[error] Other users may write to `{0}` (mode 777)\nhint: run `chmod go-w {0}`",
+        home.path().display()
+    );
+    for arguments in [
+        &["history"][..],
+        &["service", "start"],
+        &["service", "status"],
+        &["explain", "."],
+    ] {
+        holds(&home.run(repository.path(), arguments).expect(3).stderr, &[&said]);
+    }
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     let commands = [
         &["history"][..],
         &["service", "status"],

@@ -62,7 +62,9 @@ impl From<Problem> for Error {
 /// was begun and did not work out.
 pub(crate) fn code(problem: &str) -> u8 {
     match problem {
-        "backend-down" | "start-failed" | "port-in-use" | "stop-failed" | "stranger" | "foreign-home" => BACKEND,
+        "backend-down" | "start-failed" | "port-in-use" | "stop-failed" | "stranger" | "foreign-home" | "open-home" => {
+            BACKEND
+        }
         "usage" | "provider-mismatch" | "invalid-policy" | "invalid-request" | "refused-repository" => USAGE,
         "file-not-found" | "invalid-target" | "invalid-arguments" => USAGE,
         problem if problem.starts_with("config-") => USAGE,

@@ -626,8 +626,8 @@ pub const BODY_SECONDS_MAX: u64 = 30;
 pub const CONNECTIONS_MAX: usize = 1_024;
 
 /// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
-/// the user out by holding all of them.
-pub const STRANGERS_CONNECTIONS_MAX: usize = 512;
+/// the user out by holding all of them. Clients with the token on other machines count, too: some dozen browsers.
+pub const STRANGERS_CONNECTIONS_MAX: usize = 64;
 
 /// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
 pub const LOGGED_TARGET_BYTES_MAX: usize = 512;

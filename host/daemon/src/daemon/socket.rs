@@ -7,7 +7,6 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +20,10 @@ const NAME: &str = "backend.sock";
 
 /// Bytes of a path that the address of a Unix socket holds, with the zero at its end.
 const ADDRESS_BYTES_MAX: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
+
+/// Connections that the kernel keeps until they are accepted. It lowers the number to `net.core.somaxconn`.
+#[cfg(target_os = "linux")]
+const CONNECTION_QUEUE_MAX: i32 = 1024;
 
 /// Pause before another attempt to connect, where the server's queue of connections is full.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
@@ -64,9 +67,30 @@ pub(super) fn listen(home: &Path) -> io::Result<UnixListener> {
     {
         return Err(error);
     }
-    let listener = UnixListener::bind(&address.path)?;
-    // A client that connects before the mode is set has its user checked, too.
-    fs::set_permissions(&address.path, fs::Permissions::from_mode(0o600))?;
+    let listener = bind_private(&address.path)?;
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
+}
+
+/// Binds a socket whose file has mode 0600 from the start. Linux takes the mode from the socket itself, so no path is
+/// followed a second time.
+#[cfg(target_os = "linux")]
+fn bind_private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, CONNECTION_QUEUE_MAX)?;
+    Ok(socket.into())
+}
+
+/// Binds a socket, and sets the mode of its file. Only the owner may write to the home, so the path still leads to the
+/// socket; a client that connects before has its user checked, too.
+#[cfg(not(target_os = "linux"))]
+fn bind_private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
@@ -160,7 +184,7 @@ fn check_server(stream: &UnixStream, home: &Path, record: &Record) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
     use super::super::state::tests::record;
     use super::*;

@@ -97,9 +97,10 @@ pub fn has_left(home: &Path, record: &Record) -> bool {
     }
 }
 
-/// Refuses a home that belongs to another user, or that test runs can see.
+/// Refuses a home that belongs to another user, that other users may write to, or that test runs can see.
 pub fn check_home(home: &Path) -> Result<(), Problem> {
     check_owner(home)?;
+    check_mode(home)?;
     // A run sees the system's directories as they are, and could connect to the socket there.
     match contain::shows_to_runs(&real_path(home)) {
         false => Ok(()),
@@ -128,6 +129,23 @@ fn check_owner(home: &Path) -> Result<(), Problem> {
             format!("`{}` belongs to another user (uid {})", home.display(), metadata.uid()),
         )
         .with_hint("set TOOL_HOME to a folder of yours; with sudo, `sudo -H` gives root a home of its own")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a home to which group or others may write: they could replace its socket and its configuration. A home that
+/// does not exist yet is made with mode 0700.
+fn check_mode(home: &Path) -> Result<(), Problem> {
+    match fs::metadata(home) {
+        Ok(metadata) if metadata.mode() & 0o022 != 0 => Err(Problem::new(
+            "open-home",
+            format!(
+                "Other users may write to `{}` (mode {:o})",
+                home.display(),
+                metadata.mode() & 0o7777
+            ),
+        )
+        .with_hint(format!("run `chmod go-w {}`", home.display()))),
         _ => Ok(()),
     }
 }
@@ -280,6 +298,27 @@ pub(super) mod tests {
             let hint = check_home(home).expect_err("runs see it").hint.unwrap_or_default();
             assert!(hint.contains("lies in a directory of the system"), "{hint}");
         }
+    }
+
+    #[test]
+    fn a_home_that_other_users_may_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().expect("a temporary folder");
+        for (mode, is_allowed) in [
+            (0o700, true),
+            (0o755, true),
+            (0o775, false),
+            (0o1777, false),
+            (0o702, false),
+        ] {
+            fs::set_permissions(home.path(), fs::Permissions::from_mode(mode)).expect("it is ours");
+            assert_eq!(check_home(home.path()).is_ok(), is_allowed, "{mode:o}");
+        }
+        let problem = check_home(home.path()).expect_err("others may write to it");
+        let path = home.path().display();
+        let said = format!("Other users may write to `{path}` (mode 702)");
+        assert_eq!((problem.code.as_str(), problem.message), ("open-home", said));
+        assert_eq!(problem.hint, Some(format!("run `chmod go-w {path}`")));
     }
 
     #[test]

@@ -37,16 +37,17 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
         server: &common.server,
         peer: peer.as_ref(),
     };
+    let keep_alive = door.keep_alive(&request);
     let origin = match door.admit(&request) {
         Ok(origin) => origin,
         Err(problem) => {
             let (method, path) = (request.method(), request.uri().path());
             tracing::warn!(%method, ?path, code = problem.code, "refused");
-            return entry.follow(finish(ApiError(problem).into_response(), None));
+            return entry.follow(finish(ApiError(problem).into_response(), None, keep_alive));
         }
     };
     if let Some(origin) = origin.as_ref().filter(|_| is_preflight(&request)) {
-        return entry.follow(finish(preflight(request.headers()), Some(origin)));
+        return entry.follow(finish(preflight(request.headers()), Some(origin), keep_alive));
     }
     let caller = door.identify(&request).and_then(|caller| {
         check_form(&request)?;
@@ -62,7 +63,15 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
         }
         Err(problem) => ApiError(problem).into_response(),
     };
-    entry.follow(finish(response, origin.as_ref()))
+    entry.follow(finish(response, origin.as_ref(), keep_alive))
+}
+
+/// The fate of a connection after its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeepAlive {
+    Yes,
+    /// The connection is closed, and nothing more is read from it.
+    No,
 }
 
 /// What holds for the form of every request, whatever it asks.
@@ -132,6 +141,15 @@ impl Door<'_> {
             return Err(refused_origin("A page of another site may not use this server"));
         }
         Ok(listed.cloned())
+    }
+
+    /// A connection is kept for a process of our user and for the holder of the token. Another user gets one answer: a
+    /// few hundred connections with many requests each would keep the owner waiting.
+    fn keep_alive(&self, request: &Request) -> KeepAlive {
+        let is_known = self.peer.is_none_or(Peer::is_same_user)
+            || self.is_over_unix()
+            || auth::has_token(request.headers(), self.state.token());
+        if is_known { KeepAlive::Yes } else { KeepAlive::No }
     }
 
     fn is_over_unix(&self) -> bool {
@@ -288,8 +306,11 @@ fn preflight(asked: &HeaderMap) -> Response {
     response
 }
 
-fn finish(mut response: Response, origin: Option<&HeaderValue>) -> Response {
+fn finish(mut response: Response, origin: Option<&HeaderValue>, keep_alive: KeepAlive) -> Response {
     let headers = response.headers_mut();
+    if keep_alive == KeepAlive::No {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.append(header::VARY, HeaderValue::from_static("origin"));

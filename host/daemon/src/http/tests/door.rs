@@ -531,3 +531,51 @@ async fn a_connection_over_unix_counts_as_one_with_the_token() {
         assert_eq!(ask(head).await, expected, "{head}");
     }
 }
+
+/// Sends three requests at once and gives the answers until the server closes, or none comes for a while.
+#[cfg(target_os = "linux")]
+async fn answers_to_three_requests(served: &SocketServer, headers: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut client = tokio::net::TcpStream::connect(served.address)
+        .await
+        .expect("it listens");
+    let request = format!("GET /tasks HTTP/1.1\r\n{headers}\r\n");
+    client
+        .write_all(request.repeat(3).as_bytes())
+        .await
+        .expect("it is open");
+    let (mut answers, mut buffer) = (String::new(), [0; 4096]);
+    while let Ok(Ok(count @ 1..)) = tokio::time::timeout(Duration::from_secs(2), client.read(&mut buffer)).await {
+        answers.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    answers
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn another_user_gets_one_answer_for_each_connection() {
+    let served = SocketServer::new(Server::new(vec![]), OwnerLookup::with(|_, _| None)).await;
+    let host = format!("host: {}\r\n", served.address);
+    let token = format!("{host}authorization: Bearer {TOKEN}\r\n");
+    let page = format!("{host}origin: http://evil.example\r\n");
+    for (headers, status, count) in [
+        (host.as_str(), "401", 1),
+        ("host: evil.example\r\n", "403", 1),
+        (page.as_str(), "403", 1),
+        (token.as_str(), "200", 3),
+    ] {
+        let answers = answers_to_three_requests(&served, headers).await;
+        assert_eq!(answers.matches("HTTP/1.1 ").count(), count, "{answers}");
+        assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{answers}");
+        assert_eq!(answers.contains("connection: close"), count == 1, "{answers}");
+    }
+    let owners = OwnerLookup::with(|_, _| Some(rustix::process::geteuid().as_raw()));
+    let served = SocketServer::new(Server::with(vec![], "auth = \"token\""), owners).await;
+    let host = format!("host: {}\r\n", served.address);
+    let answers = answers_to_three_requests(&served, &host).await;
+    assert_eq!(
+        answers.matches("HTTP/1.1 401 ").count(),
+        3,
+        "the owner's own: {answers}"
+    );
+}
