@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream;
+use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use reqwest::{Client, Method, NoProxy, Proxy, RequestBuilder, Response, Url};
 use tokio::sync::OnceCell;
@@ -498,7 +499,12 @@ fn client(
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .no_proxy()
-        .connector_layer(ReceiverLayer(check.clone()))
+        .connector_layer(ReceiverLayer {
+            check: check.clone(),
+            proxy: (!is_loopback(&url))
+                .then(|| loopback_proxy(&url, environment))
+                .flatten(),
+        })
         .connect_timeout(limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX));
     if is_loopback(&url) && url.scheme() == "http" {
         // A new connection costs 0.1 ms here. On a kept one many a small server lets each answer wait for 40 ms: it
@@ -520,7 +526,10 @@ fn client(
 }
 
 fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    is_loopback_host(url.host_str().unwrap_or_default().trim_matches(['[', ']']))
+}
+
+fn is_loopback_host(host: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>();
     host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
 }
@@ -550,6 +559,24 @@ fn proxies(environment: &BTreeMap<String, String>) -> Result<Vec<Proxy>, String>
             Err(_) => Err("a proxy of the environment is not a valid address".to_owned()),
         })
         .collect()
+}
+
+/// Host and port of the proxy on loopback through which a URL is reached.
+fn loopback_proxy(url: &Url, environment: &BTreeMap<String, String>) -> Option<(String, u16)> {
+    let value = |names: &[&str]| environment_proxy(environment, names).unwrap_or_default().to_owned();
+    let matcher = Matcher::builder()
+        .http(value(&["http_proxy", "all_proxy"]))
+        .https(value(&["https_proxy", "all_proxy"]))
+        .no(value(&["no_proxy"]))
+        .build();
+    let proxy = matcher.intercept(&url.as_str().parse().ok()?)?;
+    let host = proxy.uri().host()?.trim_matches(['[', ']']).to_owned();
+    let default_port = match proxy.uri().scheme_str() {
+        Some("https") => 443,
+        Some("http") | None => 80,
+        Some(_) => 1080,
+    };
+    is_loopback_host(&host).then(|| (host, proxy.uri().port_u16().unwrap_or(default_port)))
 }
 
 /// Sends a request that is answered at once and whole, within `bound`.
@@ -600,6 +627,25 @@ mod tests {
                 "{url}"
             );
         }
+    }
+
+    #[test]
+    fn a_proxy_on_loopback_is_found_where_it_is_used() {
+        let found = |url: &str, pairs: &[(&str, &str)]| {
+            let url = Url::parse(url).expect("the URL is valid");
+            loopback_proxy(&url, &environment(pairs)).map(|(host, port)| format!("{host} {port}"))
+        };
+        let url = "https://models.example/v1";
+        let local = ("https_proxy", "http://me:secret@127.0.0.1:3128");
+        assert_eq!(found(url, &[local]).as_deref(), Some("127.0.0.1 3128"));
+        assert_eq!(
+            found(url, &[("ALL_PROXY", "socks5h://localhost")]).as_deref(),
+            Some("localhost 1080")
+        );
+        assert_eq!(found(url, &[("all_proxy", "http://[::1]")]).as_deref(), Some("::1 80"));
+        assert_eq!(found(url, &[local, ("no_proxy", "example")]), None);
+        assert_eq!(found(url, &[("https_proxy", "http://proxy.example:3128")]), None);
+        assert_eq!(found("http://models.example/v1", &[local]), None);
     }
 
     #[test]

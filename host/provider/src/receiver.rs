@@ -16,9 +16,12 @@ use std::task::{Context, Poll};
 
 use axum::http::Extensions;
 use hyper_util::client::legacy::connect::{Connection, HttpInfo};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tower::{BoxError, Layer, Service};
 
 use super::failure::codes;
+use crate::limits;
 use tool_config::ProviderSettings;
 use tool_core::api::Problem;
 use tool_socket::{Receivers, receivers};
@@ -81,6 +84,18 @@ impl ReceiverCheck {
     /// True once something was sent to a server on this machine without knowing which user receives it.
     pub(super) fn is_unknown(&self) -> bool {
         self.is_unknown.load(Ordering::Relaxed)
+    }
+
+    /// Fails where another user may receive what is sent to a proxy. A connection that sends nothing shows the user.
+    async fn check_proxy(&self, (host, port): &(String, u16)) -> Result<(), BoxError> {
+        let patience = limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX);
+        // A proxy that cannot be reached gets nothing. The connection of the request then fails with its own error.
+        let Ok(Ok(stream)) = timeout(patience, TcpStream::connect((host.as_str(), *port))).await else {
+            return Ok(());
+        };
+        let (server, ours) = (stream.peer_addr()?, stream.local_addr()?);
+        let check = self.clone();
+        tokio::task::spawn_blocking(move || check.check(server, ours)).await?
     }
 
     /// Fails where another user may receive bytes that are sent from `ours` to `server`.
@@ -147,7 +162,12 @@ impl std::error::Error for BrokenConnection {}
 
 /// Lets a client check each of its connections.
 #[derive(Clone)]
-pub(super) struct ReceiverLayer(pub(super) ReceiverCheck);
+pub(super) struct ReceiverLayer {
+    pub(super) check: ReceiverCheck,
+    /// Host and port of a proxy on loopback. It is checked before the connection is made: the client tells a proxy the
+    /// server's name and the proxy's credentials while it connects.
+    pub(super) proxy: Option<(String, u16)>,
+}
 
 impl<S> Layer<S> for ReceiverLayer {
     type Service = CheckedConnector<S>;
@@ -155,7 +175,7 @@ impl<S> Layer<S> for ReceiverLayer {
     fn layer(&self, connector: S) -> Self::Service {
         CheckedConnector {
             connector,
-            check: self.0.clone(),
+            layer: self.clone(),
         }
     }
 }
@@ -164,7 +184,7 @@ impl<S> Layer<S> for ReceiverLayer {
 #[derive(Clone)]
 pub(super) struct CheckedConnector<S> {
     connector: S,
-    check: ReceiverCheck,
+    layer: ReceiverLayer,
 }
 
 impl<S, R> Service<R> for CheckedConnector<S>
@@ -183,8 +203,13 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let (connecting, check) = (self.connector.call(request), self.check.clone());
+        // Nothing is connected before this is polled.
+        let connecting = self.connector.call(request);
+        let ReceiverLayer { check, proxy } = self.layer.clone();
         Box::pin(async move {
+            if let Some(proxy) = proxy {
+                check.check_proxy(&proxy).await?;
+            }
             let connection = connecting.await.map_err(Into::into)?;
             let (server, ours) = read_addresses(&connection).ok_or(BrokenConnection)?;
             tokio::task::spawn_blocking(move || check.check(server, ours)).await??;

@@ -96,3 +96,28 @@ async fn a_user_without_an_id_in_the_namespace_gets_nothing() {
     assert!(answer.problem().message.ends_with(said), "{}", answer.problem());
     assert!(server.requests().is_empty());
 }
+
+#[tokio::test]
+async fn a_proxy_of_another_user_gets_neither_its_credentials_nor_the_servers_name() {
+    use tokio::io::AsyncReadExt;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let heard = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("it is asked");
+        let mut bytes = [0; 1024];
+        stream.read(&mut bytes).await.unwrap_or_default()
+    });
+    let through = Options {
+        environment: [("https_proxy".to_owned(), format!("http://me:secret@127.0.0.1:{port}"))].into(),
+        ..options()
+    };
+    let settings = settings("https://models.example/v1");
+    let check = ReceiverCheck::with_lookup(&settings, |_, _| users(&[STRANGER])).expect("the user exists");
+    let wire = Box::new(chat::ChatWire::new(&settings));
+    let provider = http::HttpProvider::new(&settings, &through, wire, check).expect("the settings are valid");
+    let answer = answer_to(&provider, &messages(), CancellationToken::new()).await;
+    assert_eq!(answer.problem().code, codes::OTHER_USER);
+    assert_eq!(heard.await.expect("no panic"), 0, "bytes that the proxy has read");
+}
