@@ -2,7 +2,8 @@
 //! model printed instead of making it.
 //!
 //! Text flows through as it comes. Held back is only what could still turn out to be a mark (`<think>`, `<tool_call>`)
-//! and, after the mark of a call or in a message that starts like one, the rest up to a bound.
+//! and, after the mark of a call or in a message that starts like one, the rest up to a bound. Held text is looked at
+//! once: a server that sends it in tiny pieces must not cost the square of its length.
 
 use serde_json::Value;
 
@@ -22,6 +23,10 @@ pub(super) enum Sorted {
 pub(super) struct TextSorter {
     stage: Stage,
     held: String,
+    /// Bytes of white space at the beginning of the held text, as far as they are known. Used by `Stage::Start`.
+    blank: usize,
+    /// Scans the held text for the beginning of a call. Used by `Stage::Opening` and `Stage::Holding`.
+    scanner: CallScanner,
     /// True where the request offers tools, so that a printed call is possible.
     watches_calls: bool,
     /// True once anything but white space was let through as answer.
@@ -46,6 +51,11 @@ enum Stage {
     Open,
 }
 
+/// White space at the beginning of an answer that is held until it is clear whether thinking follows. Models write a
+/// few line feeds there; longer white space is let through as answer.
+const BLANK_BYTES_MAX: usize = 4096;
+
+const FENCE: &str = "```";
 const THINK: &str = "<think>";
 const THINK_END: &str = "</think>";
 const CALL_MARKS: [&str; 3] = ["<tool_call>", "<|python_tag|>", "[TOOL_CALLS]"];
@@ -57,6 +67,8 @@ impl TextSorter {
         Self {
             stage: Stage::Start,
             held: String::new(),
+            blank: 0,
+            scanner: CallScanner::default(),
             watches_calls,
             answered: false,
             skips_blank: false,
@@ -117,11 +129,12 @@ impl TextSorter {
     }
 
     fn start(&mut self) -> bool {
-        let text = self.held.trim_start();
+        let text = self.held[self.blank..].trim_start();
+        self.blank = self.held.len() - text.len();
         if let Some(rest) = text.strip_prefix(THINK) {
             self.held = rest.to_owned();
             self.stage = Stage::Thinking;
-        } else if THINK.starts_with(text) {
+        } else if THINK.starts_with(text) && self.blank < BLANK_BYTES_MAX {
             return false;
         } else {
             self.stage = if self.watches_calls {
@@ -155,7 +168,7 @@ impl TextSorter {
 
     /// At the first text: a bare or fenced JSON object that starts like a call is held.
     fn open(&mut self) -> bool {
-        match starts_like_call(&self.held) {
+        match self.scanner.scan(&self.held) {
             Likeness::Unclear if self.held.len() < TEXT_CALL_BYTES_MAX => false,
             Likeness::Call => {
                 self.stage = Stage::Holding;
@@ -175,6 +188,7 @@ impl TextSorter {
         let text = std::mem::replace(&mut self.held, rest);
         self.answer(text, sorted);
         if mark.is_some() {
+            self.scanner = CallScanner::default();
             self.stage = Stage::Holding;
         }
         mark.is_some()
@@ -182,7 +196,7 @@ impl TextSorter {
 
     /// Lets go of what is no call after all.
     fn hold(&mut self) -> bool {
-        let impossible = self.held.len() > TEXT_CALL_BYTES_MAX || starts_like_call(&self.held) == Likeness::Text;
+        let impossible = self.held.len() > TEXT_CALL_BYTES_MAX || self.scanner.scan(&self.held) == Likeness::Text;
         if impossible {
             self.stage = Stage::Open;
         }
@@ -205,50 +219,110 @@ fn partial_mark(text: &str, marks: &[&str]) -> usize {
         .unwrap_or(0)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Likeness {
     Call,
     Text,
+    #[default]
     Unclear,
 }
 
-/// Whether a text starts like a printed call: a mark, a fence, or nothing, and then a JSON object whose first key is
-/// one that calls have.
-fn starts_like_call(text: &str) -> Likeness {
-    let text = text.trim_start();
-    let mut rest = text;
-    if let Some(mark) = CALL_MARKS.iter().find(|mark| text.starts_with(**mark)) {
-        rest = text[mark.len()..].trim_start();
-    } else if CALL_MARKS.iter().any(|mark| mark.starts_with(text)) {
-        return Likeness::Unclear;
-    } else if text.starts_with("```") {
-        let Some((_, body)) = text.split_once('\n') else {
-            return Likeness::Unclear;
-        };
-        rest = body.trim_start();
-    } else if "```".starts_with(text) {
-        return Likeness::Unclear;
+/// Tells whether a text starts like a printed call: a mark, a fence, or nothing, and then a JSON object whose first key
+/// is one that calls have.
+///
+/// The text may grow between two scans. A scan goes on where the last one stopped.
+#[derive(Debug, Default)]
+struct CallScanner {
+    likeness: Likeness,
+    expected: ExpectedPart,
+    /// Bytes of the text before the expected part.
+    at: usize,
+}
+
+/// The part of a printed call that comes next.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum ExpectedPart {
+    #[default]
+    MarkOrFence,
+    FenceLine,
+    Bracket,
+    Brace,
+    Quote,
+    Key,
+}
+
+/// The longest first key of a JSON object that is worth waiting for; the keys of calls are shorter.
+const KEY_BYTES_MAX: usize = 16;
+
+impl CallScanner {
+    fn scan(&mut self, text: &str) -> Likeness {
+        while self.likeness == Likeness::Unclear && self.advance(text) {}
+        self.likeness
     }
-    let rest = rest.strip_prefix('[').unwrap_or(rest).trim_start();
-    let Some(inside) = rest.strip_prefix('{') else {
-        return if rest.is_empty() {
-            Likeness::Unclear
+
+    /// Reads the expected part. False where more text is needed.
+    fn advance(&mut self, text: &str) -> bool {
+        let mut rest = &text[self.at..];
+        if !matches!(self.expected, ExpectedPart::FenceLine | ExpectedPart::Key) {
+            rest = rest.trim_start();
+            self.at = text.len() - rest.len();
+        }
+        match self.expected {
+            ExpectedPart::MarkOrFence => self.read_mark(rest),
+            ExpectedPart::FenceLine => {
+                let end = memchr::memchr(b'\n', rest.as_bytes());
+                match end {
+                    Some(end) => self.expect(ExpectedPart::Bracket, end + 1),
+                    None => self.at = text.len(),
+                }
+                end.is_some()
+            }
+            // One call, or a list of calls.
+            ExpectedPart::Bracket if rest.is_empty() => false,
+            ExpectedPart::Bracket => {
+                self.expect(ExpectedPart::Brace, usize::from(rest.starts_with('[')));
+                true
+            }
+            ExpectedPart::Brace => self.read_character(rest, '{', ExpectedPart::Quote),
+            ExpectedPart::Quote => self.read_character(rest, '"', ExpectedPart::Key),
+            ExpectedPart::Key => {
+                self.likeness = match rest.split_once('"') {
+                    None if rest.len() < KEY_BYTES_MAX => Likeness::Unclear,
+                    Some(("name" | "function" | "tool" | "type" | "id" | "arguments" | "parameters", _)) => {
+                        Likeness::Call
+                    }
+                    _ => Likeness::Text,
+                };
+                false
+            }
+        }
+    }
+
+    fn read_mark(&mut self, rest: &str) -> bool {
+        if let Some(mark) = CALL_MARKS.iter().find(|mark| rest.starts_with(**mark)) {
+            self.expect(ExpectedPart::Bracket, mark.len());
+        } else if rest.starts_with(FENCE) {
+            self.expect(ExpectedPart::FenceLine, FENCE.len());
+        } else if FENCE.starts_with(rest) || CALL_MARKS.iter().any(|mark| mark.starts_with(rest)) {
+            return false;
         } else {
-            Likeness::Text
-        };
-    };
-    let inside = inside.trim_start();
-    let Some(key) = inside.strip_prefix('"') else {
-        return if inside.is_empty() {
-            Likeness::Unclear
-        } else {
-            Likeness::Text
-        };
-    };
-    match key.split_once('"') {
-        None if key.len() < 16 => Likeness::Unclear,
-        Some(("name" | "function" | "tool" | "type" | "id" | "arguments" | "parameters", _)) => Likeness::Call,
-        _ => Likeness::Text,
+            self.expect(ExpectedPart::Bracket, 0);
+        }
+        true
+    }
+
+    fn read_character(&mut self, rest: &str, character: char, next: ExpectedPart) -> bool {
+        if rest.starts_with(character) {
+            self.expect(next, character.len_utf8());
+        } else if !rest.is_empty() {
+            self.likeness = Likeness::Text;
+        }
+        !rest.is_empty()
+    }
+
+    fn expect(&mut self, next: ExpectedPart, read_bytes: usize) {
+        self.expected = next;
+        self.at += read_bytes;
     }
 }
 
@@ -377,6 +451,66 @@ mod tests {
     fn chat_16_held_text_is_bounded() {
         let long = format!("{{\"name\": \"{}", "x".repeat(TEXT_CALL_BYTES_MAX));
         assert_eq!(sorted(&[&long]), (long.clone(), String::new(), String::new()));
+    }
+
+    #[test]
+    fn chat_16_white_space_in_front_is_let_through_and_not_held() {
+        let (mut sorter, mut sorted) = (TextSorter::new(true), Vec::new());
+        let piece = " ".repeat(45);
+        let mut passed = 0;
+        // 9 MB: scanned anew with each piece, it would take minutes.
+        for _ in 0..200_000 {
+            sorter.take(&piece, &mut sorted);
+            assert!(sorter.held.len() <= TEXT_CALL_BYTES_MAX);
+            for sorted in sorted.drain(..) {
+                let Sorted::Answer(text) = sorted else {
+                    panic!("{sorted:?} is no answer")
+                };
+                passed += text.len();
+            }
+        }
+        assert!(passed >= 200_000 * 45 - TEXT_CALL_BYTES_MAX, "{passed} bytes");
+    }
+
+    #[test]
+    fn chat_16_held_text_is_scanned_once() {
+        const BEGINNINGS: [&str; 9] = [
+            "",
+            "```json\n",
+            "```",
+            "<tool_call>",
+            "x <tool_call>",
+            "[",
+            "{",
+            "[{",
+            "{\"name\":",
+        ];
+        for begins in BEGINNINGS {
+            for filler in [" ", "\n", "\u{3000}", "x"] {
+                let (mut sorter, mut sorted) = (TextSorter::new(true), Vec::new());
+                sorter.take(begins, &mut sorted);
+                for _ in 0..TEXT_CALL_BYTES_MAX {
+                    sorter.take(filler, &mut sorted);
+                    // Only the bytes behind this position are looked at again when the next piece comes.
+                    let scanned_to = match sorter.stage {
+                        Stage::Start => sorter.blank,
+                        Stage::Opening | Stage::Holding if sorter.scanner.likeness == Likeness::Unclear => {
+                            sorter.scanner.at
+                        }
+                        _ => sorter.held.len(),
+                    };
+                    assert!(sorter.held.len() - scanned_to <= KEY_BYTES_MAX, "{begins:?} {filler:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chat_17_thinking_behind_more_white_space_than_a_model_writes_is_answer_text() {
+        let blank = "\n".repeat(BLANK_BYTES_MAX - 1);
+        expect(&format!("{blank}<think>x</think>y"), "y", "x", "");
+        let text = format!("{blank}\n<think>x</think>y");
+        assert_eq!(sorted(&[&text[..BLANK_BYTES_MAX], &text[BLANK_BYTES_MAX..]]).0, text);
     }
 
     #[test]
