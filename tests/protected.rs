@@ -60,6 +60,31 @@ const PROTECTED: &[&str] = &[
     "wercker.yml",
     "screwdriver.yaml",
     ".scrutinizer.yml",
+    "rust-analyzer.toml",
+    ".rust-analyzer.toml",
+    "omnisharp.json",
+    "pylintrc",
+    ".pylintrc",
+    "nx.json",
+    "shell.nix",
+    "devshell.toml",
+    "crush.local.md",
+    "codebuff.json",
+    "IFLOW.md",
+    "kilo.json",
+    "kilo.jsonc",
+    "buildspec.yml",
+    "buildspec.yaml",
+    "bitrise.yaml",
+    "appveyor.yaml",
+    "codemagic.yml",
+    "cloudbuild.json",
+    "netlify.toml",
+    "vercel.json",
+    "render.yaml",
+    "amplify.yml",
+    "bin/activate.fish",
+    "Scripts/Activate.ps1",
 ];
 
 /// Dot names at the top level that no table knows.
@@ -138,6 +163,39 @@ fn allow_path_takes_a_dot_folder_by_name_and_harmless_dot_files_need_no_flag() {
         &outside,
         &["`.vscode/tasks.json` is protected", "--allow-path .vscode/tasks.json"],
     );
+}
+
+#[test]
+fn environments_of_any_name_need_allow_path() {
+    let home = Home::offline();
+    let repository = folder(&[
+        ("a.py", "x = 1\n"),
+        (".gitignore", "venv/\nmyenv/\n"),
+        ("venv/pyvenv.cfg", "home = /usr/bin\n"),
+        ("myenv/pyvenv.cfg", "home = /usr/bin\n"),
+        ("services/api/env39/pyvenv.cfg", "home = /usr/bin\n"),
+        ("conda/conda-meta/history", ""),
+        ("environments/plain.py", "x = 1\n"),
+    ]);
+    home.serve();
+    let root = repository.path();
+    for path in [
+        "venv/bin/python",
+        "venv/lib/python3.12/x.py",
+        "myenv/bin/pylint",
+        "services/api/env39/bin/python3.12",
+        "services/api/env39/new/folder/x",
+        "conda/etc/conda/activate.d/a.sh",
+    ] {
+        let refused = write_file(&home, root, path, None).expect(1).stderr;
+        assert!(!root.join(path).exists(), "{path}");
+        let said = format!("`{path}` is protected: it holds what is installed");
+        holds(&refused, &[&said, &format!("--allow-path {path}")]);
+        write_file(&home, root, path, Some(path)).expect(0);
+    }
+    for path in ["environments/bin/python", "services/api/a.py", "venv.py"] {
+        write_file(&home, root, path, None).expect(0);
+    }
 }
 
 #[test]

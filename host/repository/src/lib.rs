@@ -383,6 +383,27 @@ impl Repository {
         &self.rules
     }
 
+    /// Why `path` may not be proposed, or `None` where it may: by its name, or because it lies in an environment. The
+    /// answer completes "it …".
+    pub fn protected(&self, path: &str) -> Option<&'static str> {
+        let is_installed = || self.find_environment(path).is_some() && defence::on(Defence::ProtectedNames);
+        let by_name = self.rules.protected(path);
+        by_name.or_else(|| is_installed().then_some(rules::INSTALLED))
+    }
+
+    /// The outermost environment of Python or conda that `path` lies in, whatever its name. The root itself does not
+    /// count: then nothing of the repository could be changed.
+    fn find_environment<'a>(&self, path: &'a str) -> Option<&'a str> {
+        const MARKS: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
+        let holds = |directory: &str, mark: &str| {
+            let mark = path::join(directory, mark);
+            rustix::fs::statat(self.directory(), mark, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        };
+        path::ancestors(path)
+            .filter(|directory| !directory.is_empty())
+            .find(|directory| MARKS.iter().any(|mark| holds(directory, mark)))
+    }
+
     /// The dot name at the top level that writing to `path` would create, unless it is on the list of harmless ones.
     ///
     /// Tools take their settings from such names, often without a question, and no table can know them all. A folder

@@ -17,7 +17,7 @@ use tool_core::defence::{self, Defence};
 /// One line of a table.
 ///
 /// A pattern is compared with the name of a file or directory; one with `/` is compared with as many last parts of
-/// the path. `*` stands at the beginning or at the end.
+/// the path. One `*` may stand in a pattern without `/`.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Lower case.
@@ -163,7 +163,7 @@ const BOT: &str = "configures a robot that changes the repository";
 const PACKAGES: &str = "can make a package manager or a build tool run code";
 const SETTINGS: &str = "configures an editor or an agent, which can make it run code";
 const ENTERING: &str = "configures a tool that runs code when a shell enters the folder";
-const INSTALLED: &str = "holds what is installed, which editors, shells and interpreters run";
+pub(super) const INSTALLED: &str = "holds what is installed, which editors, shells and interpreters run";
 const STARTING: &str = "is run by a shell, an interpreter or a debugger when it starts";
 
 /// Protected beside everything hidden: never proposed without an exact path in `--allow-path`.
@@ -226,10 +226,13 @@ pub const PROTECTED: &[Rule] = &[
     all(".build.yml", CI),
     all(".builds", CI),
     all("appveyor.yml", CI),
+    all("appveyor.yaml", CI),
     all(".appveyor.yml", CI),
     all("buildspec.yml", CI),
+    all("buildspec.yaml", CI),
     all("cloudbuild.yaml", CI),
     all("cloudbuild.yml", CI),
+    all("cloudbuild.json", CI),
     all("codefresh.yml", CI),
     all("wercker.yml", CI),
     all("screwdriver.yaml", CI),
@@ -239,7 +242,14 @@ pub const PROTECTED: &[Rule] = &[
     all("codeship-steps.*", CI),
     all("codeship-services.*", CI),
     all("bitrise.yml", CI),
+    all("bitrise.yaml", CI),
     all("codemagic.yaml", CI),
+    all("codemagic.yml", CI),
+    // Services that build and publish each push.
+    all("netlify.toml", CI),
+    all("vercel.json", CI),
+    all("render.yaml", CI),
+    all("amplify.yml", CI),
     all(".buddy", CI),
     all("buddy.yml", CI),
     all(".vela.*", CI),
@@ -337,8 +347,23 @@ pub const PROTECTED: &[Rule] = &[
     all(".swiftpm", PACKAGES),
     // Packages and environments, which `install_package` writes. A new file there runs with the next start of Python, of
     // an editor's linter or of a shell, and no diff of git shows it. The rest of `node_modules` is not here: test suites
-    // keep packages of that name as fixtures.
+    // keep packages of that name as fixtures. Environments of other names are found by what they hold, see
+    // `Repository::protected`.
     all(".venv", INSTALLED),
+    file("bin/activate", INSTALLED),
+    file("bin/activate.fish", INSTALLED),
+    file("bin/activate.csh", INSTALLED),
+    file("bin/activate.nu", INSTALLED),
+    file("bin/activate.ps1", INSTALLED),
+    file("bin/activate.xsh", INSTALLED),
+    file("bin/activate_this.py", INSTALLED),
+    file("scripts/activate", INSTALLED),
+    file("scripts/activate.bat", INSTALLED),
+    file("scripts/activate.fish", INSTALLED),
+    file("scripts/activate.nu", INSTALLED),
+    file("scripts/activate.ps1", INSTALLED),
+    file("scripts/activate.xsh", INSTALLED),
+    file("scripts/activate_this.py", INSTALLED),
     all("pyvenv.cfg", INSTALLED),
     all("site-packages", INSTALLED),
     all("dist-packages", INSTALLED),
@@ -365,6 +390,9 @@ pub const PROTECTED: &[Rule] = &[
     all("devenv.local.nix", ENTERING),
     all("devenv.yaml", ENTERING),
     all("devenv.local.yaml", ENTERING),
+    all("devshell.toml", ENTERING),
+    // `flake.nix` is not here: it is ordinary source of many repositories.
+    all("shell.nix", ENTERING),
     all(".devenv*", ENTERING),
     all(".flox", ENTERING),
     all(".pkgx*", ENTERING),
@@ -468,6 +496,13 @@ pub const PROTECTED: &[Rule] = &[
     all(".ropeproject", SETTINGS),
     all(".jedi", SETTINGS),
     all(".pyre_configuration*", SETTINGS),
+    // `init-hook` is code, which editors run when a file is opened.
+    all("pylintrc", SETTINGS),
+    all(".pylintrc", SETTINGS),
+    all("rust-analyzer.toml", SETTINGS),
+    all(".rust-analyzer.toml", SETTINGS),
+    all("omnisharp.json", SETTINGS),
+    all("nx.json", SETTINGS),
     // Development containers and hosted editors.
     all(".devcontainer", SETTINGS),
     all(".devcontainer.json", SETTINGS),
@@ -515,6 +550,10 @@ pub const PROTECTED: &[Rule] = &[
     all(".crush*", SETTINGS),
     all("crush.json", SETTINGS),
     all("crush.md", SETTINGS),
+    all("crush.local.md", SETTINGS),
+    all("codebuff.json", SETTINGS),
+    all("iflow.md", SETTINGS),
+    all("kilo.json*", SETTINGS),
     all(".warp", SETTINGS),
     all("warp.md", SETTINGS),
     all("replit.md", SETTINGS),
@@ -530,8 +569,8 @@ pub const PROTECTED: &[Rule] = &[
 ///
 /// Every other new dot name there needs `--allow-path`, because tools that this program does not know take their settings
 /// from such names. These names are left out on purpose: `.prettierrc*`, `.eslintrc*`, `.stylelintrc*`, `.babelrc` and
-/// `.markdownlint-cli2.*` load plug-ins, also in their data forms, and editors run them when a file is saved; `.flake8`,
-/// `.pylintrc` and `.coveragerc` load modules; `.nvmrc` and `.python-version` choose the program that a shell runs next.
+/// `.markdownlint-cli2.*` load plug-ins, also in their data forms, and editors run them when a file is saved; `.flake8`
+/// and `.coveragerc` load modules; `.nvmrc` and `.python-version` choose the program that a shell runs next.
 const HARMLESS_DOT_FILES: [&str; 19] = [
     ".clang-format",
     ".dockerignore",
@@ -1274,6 +1313,8 @@ mod tests {
             ".venv/lib/python3.12/site-packages/a.pth",
             "web/node_modules/.bin/a",
             "env/lib/site-packages/a.py",
+            "env/bin/activate_this.py",
+            "env/Scripts/Activate.ps1",
         ] {
             assert_eq!(rules.protected(path), Some(INSTALLED), "{path}");
         }
@@ -1306,6 +1347,8 @@ mod tests {
     fn patterns_are_written_in_the_form_that_is_compared() {
         for rule in HIDDEN.iter().chain(PROTECTED) {
             assert_eq!(fold(rule.pattern), rule.pattern);
+            let is_tail_and_open = rule.pattern.contains('/') && rule.pattern.contains('*');
+            assert!(!is_tail_and_open, "the table compares parts as they are: {rule:?}");
             assert!(
                 rule.pattern.matches('*').count() <= 1 && !rule.reason.ends_with('.'),
                 "{rule:?}"

@@ -282,7 +282,7 @@ fn judge_effect(context: &CallContext) -> Result<(), Failure> {
 fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
     let (word, reason) = match context.repository.hidden(path, false) {
         Some(reason) => ("hidden", reason),
-        None => match context.repository.rules().protected(path) {
+        None => match context.repository.protected(path) {
             Some(reason) => ("protected", reason),
             None => return Ok(()),
         },

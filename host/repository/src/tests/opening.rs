@@ -422,3 +422,25 @@ fn a_link_swapped_in_during_the_opening_is_never_followed_out() {
         stop.store(true, Relaxed);
     });
 }
+
+#[test]
+fn an_environment_of_any_name_is_protected_below_the_root() {
+    let folder = tree(&[
+        ("pyvenv.cfg", ""),
+        ("env39/pyvenv.cfg", ""),
+        ("a/Conda/conda-meta/history", ""),
+        ("plain/bin/python", ""),
+    ]);
+    let repository = Repository::open(folder.path(), &Options::default()).expect("the root is accepted");
+    for path in [
+        "env39/bin/python",
+        "env39/new/x/y",
+        "a/Conda/etc/x.sh",
+        "plain/bin/activate",
+    ] {
+        assert_eq!(repository.protected(path), Some(rules::INSTALLED), "{path}");
+    }
+    for path in ["main.py", "a/x.py", "plain/bin/python", "env39"] {
+        assert_eq!(repository.protected(path), None, "{path}");
+    }
+}

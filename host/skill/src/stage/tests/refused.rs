@@ -157,6 +157,46 @@ fn allow_path_permits_a_new_dot_name_but_no_protected_path_in_it() {
 }
 
 #[test]
+fn environments_are_found_by_what_they_hold() {
+    let bench = Bench::with(
+        &[
+            ("venv/pyvenv.cfg", ""),
+            ("venv/bin/python", "old"),
+            ("a/env39/pyvenv.cfg", ""),
+            ("c/conda-meta/history", ""),
+            ("plain/bin/python", "old"),
+        ],
+        Operation::Refactor,
+        &allowing(&["venv/bin/allowed"]),
+    );
+    let message = |path: &str| {
+        format!("`{path}` is protected: it holds what is installed, which editors, shells and interpreters run")
+    };
+    for path in ["venv/lib/python3.12/x.py", "a/env39/x/y/z", "c/etc/x.sh"] {
+        bench.refused(&[("fine.txt", "f"), (path, "x")], &[], "denied", &message(path));
+    }
+    bench.see("venv/bin/python");
+    bench.refused(&[], &["venv/bin/python"], "denied", &message("venv/bin/python"));
+    bench.see("plain/bin/python");
+    let files = [("a/x.py", "x"), ("plain/bin/python", "new"), ("venv/bin/allowed", "x")];
+    assert_eq!(
+        bench.propose(&files, &[]).expect("committed"),
+        files.map(|(path, _)| path)
+    );
+}
+
+#[test]
+fn an_environment_at_the_root_protects_nothing_but_the_names_of_the_table() {
+    let bench = Bench::new(&[("pyvenv.cfg", "")]);
+    assert_eq!(
+        bench.propose(&[("src/a.py", "x")], &[]).expect("committed"),
+        ["src/a.py"]
+    );
+    let message = "`bin/activate` is protected: it holds what is installed, which editors, shells and interpreters run";
+    bench.refused(&[("bin/activate", "x")], &[], "denied", message);
+}
+
+#[test]
 fn a_directory_is_not_made_a_git_directory() {
     let bench = Bench::new(&[("x/objects/a", ""), ("x/refs/a", ""), ("y/HEAD", "ref")]);
     let message = "`x/HEAD` would turn `x` into a git directory";
