@@ -63,6 +63,8 @@ pub struct Packet {
     pub digests: Vec<(String, String)>,
     /// Notes of the vault that went along, as paths below it.
     pub notes: Vec<String>,
+    /// True where the choice may hold files that the user ignores, because an ignore file is over the limits.
+    pub may_reveal_ignored: bool,
 }
 
 /// What a packet is built for.
@@ -191,7 +193,6 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
         selection.notices.insert(0, notice);
     }
     selection.notices.extend(unnamed(list));
-    selection.notices.extend(list.skipped_ignores.notice());
     selection.notices.extend(empty_target(request.target, list));
     if let Target::Task(task) = request.target
         && looks_like_path(task)
@@ -214,7 +215,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or("");
-    Ok(packet::build(
+    let mut packet = packet::build(
         &tree,
         name,
         selection,
@@ -222,7 +223,11 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
         &words,
         request.redactor,
         request.budget_tokens,
-    ))
+    );
+    // For the user alone: the text for the model quotes no path of such a file.
+    packet.notices.extend(list.skipped_ignores.notice());
+    packet.may_reveal_ignored = list.skipped_ignores.may_reveal();
+    Ok(packet)
 }
 
 /// What is said of files that no answer can name.

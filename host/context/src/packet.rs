@@ -101,6 +101,7 @@ pub(super) fn build(
         notices,
         digests,
         notes: note_paths,
+        may_reveal_ignored: false,
     }
 }
 

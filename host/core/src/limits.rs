@@ -401,12 +401,22 @@ pub const IGNORE_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Patterns of one ignore file that counts. Compiling one takes up to 70 µs and 4 KB; real files have some dozens.
 pub const IGNORE_FILE_PATTERNS_MAX: usize = 4_000;
 
-/// Bytes of all ignore files that count in one walk. The ignore files of the Linux kernel's tree have 30 KB together.
+/// Longest pattern of an ignore file that counts. The longest path that Linux opens has as many bytes.
+pub const IGNORE_PATTERN_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes of the user's own ignore files that count in one walk. The ignore files of the Linux kernel's tree have 30 KB together.
 pub const IGNORE_WALK_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Patterns of all ignore files that count in one walk, and of all that the cache keeps compiled. A short pattern costs
-/// as much as a long one, so [`IGNORE_WALK_BYTES_MAX`] alone would allow half a million.
+/// Patterns of the user's own ignore files that count in one walk. A short pattern costs as much as a long one, so
+/// [`IGNORE_WALK_BYTES_MAX`] alone would allow half a million.
 pub const IGNORE_WALK_PATTERNS_MAX: usize = 8_000;
+
+/// The budget of a walk for ignore files of other people: in directories of packages and in nested work trees. It is
+/// separate, so that these files cannot use up the budget of the user's own.
+pub const IGNORE_FOREIGN_BYTES_MAX: u64 = 512 * 1024;
+
+/// See [`IGNORE_FOREIGN_BYTES_MAX`].
+pub const IGNORE_FOREIGN_PATTERNS_MAX: usize = 4_000;
 
 /// Nested directories whose ignore files count. Each entry is matched against the rules of all directories above it.
 pub const IGNORE_LEVELS_MAX: usize = 64;

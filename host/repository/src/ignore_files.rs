@@ -1,8 +1,9 @@
 //! Reading ignore files: within a budget, only as long as the caller waits, and through a cache.
 //!
 //! Ignore files come from the repository, and a compiled pattern costs kilobytes of memory and tens of microseconds. So
-//! one file and one walk may hold only so many bytes and patterns. A file over the budget counts as absent, and the
-//! reader notes its path for the answer. The rules that the files state are `ignores`.
+//! one file and one walk may hold only so many bytes and patterns. Ignore files of other people have a budget of their
+//! own. The reader notes the path of a file over a budget for the answer, and `ignores` leaves its folder out. The rules
+//! that the files state are `ignores`.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,59 +15,135 @@ use tokio_util::sync::CancellationToken;
 
 use super::fresh::Stamp;
 use tool_core::limits::{
-    IGNORE_FILE_BYTES_MAX, IGNORE_FILE_PATTERNS_MAX, IGNORE_FILES_KEPT_MAX, IGNORE_LEVELS_MAX, IGNORE_NAMED_MAX,
-    IGNORE_WALK_BYTES_MAX, IGNORE_WALK_PATTERNS_MAX, SCAN_SETTLING_MS,
+    IGNORE_FILE_BYTES_MAX, IGNORE_FILE_PATTERNS_MAX, IGNORE_FILES_KEPT_MAX, IGNORE_FOREIGN_BYTES_MAX,
+    IGNORE_FOREIGN_PATTERNS_MAX, IGNORE_LEVELS_MAX, IGNORE_NAMED_MAX, IGNORE_PATTERN_BYTES_MAX, IGNORE_WALK_BYTES_MAX,
+    IGNORE_WALK_PATTERNS_MAX, SCAN_SETTLING_MS,
 };
-use tool_core::text::{beginning, clean_line};
 
-/// Ignore files that counted as absent, because they are over a budget.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SkippedIgnores {
-    count: usize,
-    /// The first of their paths, sorted, as they may be shown.
-    paths: Vec<String>,
+/// The people to whom an ignore file belongs, as far as its directory tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IgnoreOwner {
+    /// The root, a directory above it, or the user's global file: it cannot be left out with its directory.
+    Root,
+    /// Another directory of the user.
+    User,
+    /// A directory of packages or a nested work tree.
+    Foreign,
 }
 
-/// Longest part of a skipped file's path that an answer shows.
-const SHOWN_PATH_BYTES: usize = 200;
+/// Ignore files that are over a budget.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SkippedIgnores {
+    /// Files that hold at the root, of which only a part was applied.
+    at_root: NamedFiles,
+    /// Files of the user whose directories were left out.
+    left_out: NamedFiles,
+    /// Files in directories of packages and nested work trees, which were left out. Their names are text from outside
+    /// the user's own files, so no answer shows them.
+    foreign: usize,
+}
 
-impl SkippedIgnores {
+/// Files, of which an answer names a few.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct NamedFiles {
+    count: usize,
+    /// The first of their paths, sorted, as an answer shows them.
+    shown: Vec<String>,
+}
+
+/// Longest part of a skipped file's path that an answer shows, in characters.
+const SHOWN_PATH_MAX: usize = 100;
+
+impl NamedFiles {
     fn add(&mut self, path: &str) {
         self.count += 1;
-        let cleaned = clean_line(path);
-        let shown = match beginning(&cleaned, SHOWN_PATH_BYTES) {
-            shown if shown.len() < cleaned.len() => format!("{shown}…"),
-            shown => shown.to_owned(),
-        };
-        let at = self.paths.partition_point(|known| *known < shown);
-        self.paths.insert(at, shown);
-        self.paths.truncate(IGNORE_NAMED_MAX);
+        let shown = shown_path(path);
+        let at = self.shown.partition_point(|known| *known < shown);
+        self.shown.insert(at, shown);
+        self.shown.truncate(IGNORE_NAMED_MAX);
+    }
+
+    /// The names, for the middle of a sentence.
+    fn names(&self) -> Vec<String> {
+        let named = self.shown.iter().map(|path| format!("`{path}`"));
+        let more = self.count - self.shown.len();
+        named.chain((more > 0).then(|| format!("{more} more"))).collect()
+    }
+}
+
+/// A path as the host quotes it in a sentence of its own: it cannot end the quotation, and it holds no words.
+fn shown_path(path: &str) -> String {
+    let is_plain = |character: char| character.is_alphanumeric() || "/._-+@".contains(character);
+    let mut characters = path.chars();
+    let shown = characters.by_ref().take(SHOWN_PATH_MAX);
+    let mut shown: String = shown
+        .map(|character| if is_plain(character) { character } else { '?' })
+        .collect();
+    if characters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+impl SkippedIgnores {
+    fn add(&mut self, path: &str, owner: IgnoreOwner) {
+        match owner {
+            IgnoreOwner::Root => self.at_root.add(path),
+            IgnoreOwner::User => self.left_out.add(path),
+            IgnoreOwner::Foreign => self.foreign += 1,
+        }
     }
 
     /// True where every ignore file was applied.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        *self == Self::default()
     }
 
-    /// A sentence that names the files; nothing where every ignore file was applied.
+    /// True where the list may hold files that the user ignores.
+    pub fn may_reveal(&self) -> bool {
+        self.at_root.count > 0
+    }
+
+    /// The paths that [`Self::notice`] shows.
+    pub fn shown_paths(&self) -> impl Iterator<Item = &str> {
+        let paths = self.at_root.shown.iter().chain(&self.left_out.shown);
+        paths.map(String::as_str)
+    }
+
+    /// Sentences that name the files, without the last full stop; nothing where every ignore file was applied.
     pub fn notice(&self) -> Option<String> {
-        let named: Vec<String> = self.paths.iter().map(|path| format!("`{path}`")).collect();
-        let more = match self.count - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let files = match self.count {
-            0 => return None,
-            1 => "1 ignore file was not applied: it is".to_owned(),
-            count => format!("{count} ignore files were not applied: they are"),
-        };
-        Some(format!(
-            "{files} over the limits ({} KiB and {IGNORE_FILE_PATTERNS_MAX} patterns a file, {} MiB and \
-             {IGNORE_WALK_PATTERNS_MAX} patterns in all, {IGNORE_LEVELS_MAX} levels): {}{more}",
+        let mut sentences = Vec::new();
+        if self.at_root.count > 0 {
+            sentences.push(format!(
+                "Only a part of these ignore files was applied, so that ignored files may be listed: {}",
+                self.at_root.names().join(", ")
+            ));
+        }
+        let mut left_out = self.left_out.names();
+        if self.foreign > 0 {
+            left_out.push(format!(
+                "{} in directories of packages or nested work trees",
+                self.foreign
+            ));
+        }
+        if !left_out.is_empty() {
+            sentences.push(format!(
+                "The folders of these ignore files were left out, because the files could not be applied: {}",
+                left_out.join(", ")
+            ));
+        }
+        if sentences.is_empty() {
+            return None;
+        }
+        sentences.push(format!(
+            "An ignore file may have {} KiB, {IGNORE_FILE_PATTERNS_MAX} patterns and {} KiB a pattern, all together {} \
+             MiB, {IGNORE_WALK_PATTERNS_MAX} patterns and {IGNORE_LEVELS_MAX} levels: shorten them, or name a file of \
+             such a folder to read it",
             IGNORE_FILE_BYTES_MAX / 1024,
+            IGNORE_PATTERN_BYTES_MAX / 1024,
             IGNORE_WALK_BYTES_MAX / (1024 * 1024),
-            named.join(", ")
-        ))
+        ));
+        Some(sentences.join(". "))
     }
 }
 
@@ -74,6 +151,8 @@ impl SkippedIgnores {
 #[derive(Debug, Clone)]
 struct CompiledIgnores {
     patterns: usize,
+    /// False where a limit left out a part of the file.
+    is_whole: bool,
     rules: Gitignore,
 }
 
@@ -107,7 +186,8 @@ impl IgnoreCache {
         files.push((stamp, Arc::clone(compiled)));
         let patterns =
             |files: &[(Stamp, Arc<CompiledIgnores>)]| files.iter().map(|(_, file)| file.patterns).sum::<usize>();
-        while files.len() > IGNORE_FILES_KEPT_MAX || patterns(&files) > IGNORE_WALK_PATTERNS_MAX {
+        let patterns_max = IGNORE_WALK_PATTERNS_MAX + IGNORE_FOREIGN_PATTERNS_MAX;
+        while files.len() > IGNORE_FILES_KEPT_MAX || patterns(&files) > patterns_max {
             files.remove(0);
         }
     }
@@ -121,14 +201,46 @@ pub(super) struct IgnoreReader<'a> {
     spent: Mutex<SpentBudget>,
 }
 
-/// The part of a walk's budget that is used up.
+/// The parts of a walk's budgets that are used up.
 #[derive(Debug, Default)]
 struct SpentBudget {
-    bytes: u64,
-    patterns: usize,
+    user: SpentAmount,
+    foreign: SpentAmount,
     /// Files that were compiled and not found in the cache.
     compiled: usize,
     skipped: SkippedIgnores,
+}
+
+#[derive(Debug, Default)]
+struct SpentAmount {
+    bytes: u64,
+    patterns: usize,
+}
+
+impl SpentBudget {
+    /// The amount that a file of this owner adds to, and its bounds.
+    fn of(&mut self, owner: IgnoreOwner) -> (&mut SpentAmount, u64, usize) {
+        match owner {
+            IgnoreOwner::Root | IgnoreOwner::User => (&mut self.user, IGNORE_WALK_BYTES_MAX, IGNORE_WALK_PATTERNS_MAX),
+            IgnoreOwner::Foreign => (&mut self.foreign, IGNORE_FOREIGN_BYTES_MAX, IGNORE_FOREIGN_PATTERNS_MAX),
+        }
+    }
+}
+
+/// The rules of an ignore file.
+pub(super) struct ReadIgnores {
+    pub(super) rules: Gitignore,
+    /// False where a budget left out the file or a part of it.
+    pub(super) is_whole: bool,
+}
+
+impl ReadIgnores {
+    pub(super) fn none() -> Self {
+        Self {
+            rules: Gitignore::empty(),
+            is_whole: true,
+        }
+    }
 }
 
 impl<'a> IgnoreReader<'a> {
@@ -162,79 +274,182 @@ impl<'a> IgnoreReader<'a> {
     }
 
     /// The rules of an open file at `level`, counted from the outermost file in force. `path` names it in an answer.
-    pub(super) fn read(&self, file: impl AsFd, level: usize, path: impl Fn() -> String) -> Gitignore {
+    pub(super) fn read(
+        &self,
+        file: impl AsFd,
+        level: usize,
+        owner: IgnoreOwner,
+        path: impl Fn() -> String,
+    ) -> ReadIgnores {
         // Rules are read after the deadline, too: the walk must not list entries that they leave out.
         if self.cancel.is_cancelled() {
-            return Gitignore::empty();
+            return ReadIgnores::none();
         }
-        let rules = match rustix::fs::fstat(file.as_fd()) {
+        let compiled = match rustix::fs::fstat(file.as_fd()) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
                 let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
-                match level < IGNORE_LEVELS_MAX && self.take_bytes(size) {
-                    true => self.compiled_of(file, &Stamp::of(&stat), size),
-                    false => None,
-                }
+                let is_in_bounds = level < IGNORE_LEVELS_MAX && self.take_bytes(size, owner);
+                is_in_bounds
+                    .then(|| self.compiled_of(file, &Stamp::of(&stat), size, owner))
+                    .flatten()
             }
             // A device or a directory states no rules.
-            _ => return Gitignore::empty(),
+            _ => return ReadIgnores::none(),
         };
-        rules.unwrap_or_else(|| {
-            self.spent().skipped.add(&path());
-            Gitignore::empty()
-        })
-    }
-
-    fn take_bytes(&self, size: u64) -> bool {
-        let mut spent = self.spent();
-        let fits = size <= IGNORE_FILE_BYTES_MAX && spent.bytes + size <= IGNORE_WALK_BYTES_MAX;
-        if fits {
-            spent.bytes += size;
+        let is_whole = compiled.as_ref().is_some_and(|compiled| compiled.is_whole);
+        if !is_whole {
+            self.spent().skipped.add(&path(), owner);
         }
-        fits
-    }
-
-    fn take_patterns(&self, patterns: usize) -> bool {
-        let mut spent = self.spent();
-        let fits = patterns <= IGNORE_FILE_PATTERNS_MAX && spent.patterns + patterns <= IGNORE_WALK_PATTERNS_MAX;
-        if fits {
-            spent.patterns += patterns;
-        }
-        fits
-    }
-
-    /// The rules of a file, from the cache or from its text; nothing where it has too many patterns.
-    fn compiled_of(&self, file: impl AsFd, stamp: &Stamp, size: u64) -> Option<Gitignore> {
-        if let Some(known) = self.cache.get(stamp) {
+        ReadIgnores {
             // A clone has its own scratch memory for matching, which goes with the walk.
-            return self.take_patterns(known.patterns).then(|| known.rules.clone());
+            rules: compiled.map_or_else(Gitignore::empty, |compiled| compiled.rules.clone()),
+            is_whole,
         }
-        let mut buffer = vec![0; usize::try_from(size).ok()?];
+    }
+
+    fn take_bytes(&self, size: u64, owner: IgnoreOwner) -> bool {
+        let mut spent = self.spent();
+        let (amount, bytes_max, _) = spent.of(owner);
+        let bytes = amount.bytes + size.min(IGNORE_FILE_BYTES_MAX);
+        // Of a file that holds at the root, the beginning counts.
+        let fits = bytes <= bytes_max && (size <= IGNORE_FILE_BYTES_MAX || owner == IgnoreOwner::Root);
+        if fits {
+            amount.bytes = bytes;
+        }
+        fits
+    }
+
+    fn take_patterns(&self, patterns: usize, owner: IgnoreOwner) -> bool {
+        let mut spent = self.spent();
+        let (amount, _, patterns_max) = spent.of(owner);
+        let fits = amount.patterns + patterns <= patterns_max;
+        if fits {
+            amount.patterns += patterns;
+        }
+        fits
+    }
+
+    /// A file as compiled, from the cache or from its text; nothing where the budget has no room for it.
+    fn compiled_of(
+        &self,
+        file: impl AsFd,
+        stamp: &Stamp,
+        size: u64,
+        owner: IgnoreOwner,
+    ) -> Option<Arc<CompiledIgnores>> {
+        if let Some(known) = self.cache.get(stamp) {
+            return self.take_patterns(known.patterns, owner).then_some(known);
+        }
+        let mut buffer = vec![0; usize::try_from(size.min(IGNORE_FILE_BYTES_MAX)).ok()?];
         let text = String::from_utf8_lossy(super::open::read_head(file, &mut buffer));
-        let patterns: Vec<&str> = patterns_of(&text).collect();
-        if !self.take_patterns(patterns.len()) {
+        let (patterns, mut is_whole) = patterns_of(&text, size > IGNORE_FILE_BYTES_MAX);
+        let is_wanted = is_whole || owner == IgnoreOwner::Root;
+        if !is_wanted || !self.take_patterns(patterns.len(), owner) {
             return None;
         }
         self.spent().compiled += 1;
+        let rules = compile(&patterns);
+        is_whole &= rules.is_some();
         let compiled = Arc::new(CompiledIgnores {
             patterns: patterns.len(),
-            rules: compile(&patterns),
+            is_whole,
+            rules: rules.unwrap_or_else(Gitignore::empty),
         });
         self.cache.put(*stamp, &compiled);
-        Some(compiled.rules.clone())
+        Some(compiled)
     }
 }
 
-/// The lines of an ignore file that may hold a pattern.
-fn patterns_of(text: &str) -> impl Iterator<Item = &str> {
-    let lines = text.trim_start_matches('\u{feff}').lines();
-    lines.filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+/// The lines of an ignore file that may hold a pattern, within the bounds of one file, and whether these are all. The
+/// last line of a text that `is_cut` may be a part of a pattern, and counts as none.
+fn patterns_of(text: &str, is_cut: bool) -> (Vec<&str>, bool) {
+    let text = text.trim_start_matches('\u{feff}');
+    let text = match text.rfind('\n') {
+        Some(end) if is_cut => &text[..end],
+        _ => text,
+    };
+    let lines = text.lines();
+    let mut patterns: Vec<&str> = lines
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .collect();
+    let count = patterns.len();
+    patterns.retain(|pattern| pattern.len() <= IGNORE_PATTERN_BYTES_MAX);
+    patterns.truncate(IGNORE_FILE_PATTERNS_MAX);
+    let is_whole = !is_cut && patterns.len() == count;
+    (patterns, is_whole)
 }
 
-fn compile(patterns: &[&str]) -> Gitignore {
+/// Nothing where the patterns together are too costly for the library.
+fn compile(patterns: &[&str]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new("");
     for pattern in patterns {
         // A line that is no pattern is skipped, as git does.
-        drop(builder.add_line(None, pattern));
+        drop(builder.add_line(None, &escape_braces(pattern)));
     }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
+    builder.build().ok()
+}
+
+/// A pattern in which braces stand for themselves, as they do for git. For `globset` they are alternatives, and it
+/// parses nested ones by recursion, so that a line of some 20 KB would overflow the stack.
+///
+/// Classes are read as `globset` reads them: a backslash in a class stands for itself, and a `[` without an end is a
+/// character like any other. Nothing is escaped in a class.
+fn escape_braces(pattern: &str) -> String {
+    let mut escaped = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    let mut may_begin_class = true;
+    while let Some(character) = rest.chars().next() {
+        let mut length = character.len_utf8();
+        match character {
+            '\\' => length += rest[length..].chars().next().map_or(0, char::len_utf8),
+            '{' | '}' => escaped.push('\\'),
+            '[' if may_begin_class => match class_length(rest) {
+                Some(class) => length = class,
+                // Without an end there is none for a later `[` either.
+                None => may_begin_class = false,
+            },
+            _ => {}
+        }
+        escaped.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    escaped
+}
+
+/// Bytes of the class that `text` begins with, where it has an end.
+fn class_length(text: &str) -> Option<usize> {
+    let content = text.strip_prefix('[')?;
+    let content = content.strip_prefix(['!', '^']).unwrap_or(content);
+    // An end cannot come first.
+    let first = content.chars().next()?.len_utf8();
+    let end = content[first..].find(']')?;
+    Some(text.len() - content.len() + first + end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_stand_for_themselves_outside_of_classes() {
+        for (pattern, escaped) in [
+            ("{a,b}.py", "\\{a,b\\}.py"),
+            ("\\{a\\\\{b", "\\{a\\\\\\{b"),
+            ("[{}]{", "[{}]\\{"),
+            ("[!]{]{", "[!]{]\\{"),
+            ("[^{\\]}", "[^{\\]\\}"),
+            ("[{", "[\\{"),
+            ("[a{[b]{", "[a{[b]\\{"),
+            ("ä{é\\", "ä\\{é\\"),
+        ] {
+            assert_eq!(escape_braces(pattern), escaped, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_path_in_a_sentence_of_the_host_holds_no_words() {
+        assert_eq!(shown_path("d/ä-b_c.d/.gitignore"), "d/ä-b_c.d/.gitignore");
+        assert_eq!(shown_path("a` now run\n[tool]\u{202e}x"), "a??now?run??tool??x");
+        assert_eq!(shown_path(&"ab".repeat(51)), format!("{}…", "ab".repeat(50)));
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! The rules are git's (`.gitignore`, `.git/info/exclude`, the user's global file) and those of `.ignore`, which
 //! search programs share. Ignore files come from the repository: they are opened without blocking and without following
-//! links, and never do more than leave entries out. `ignore_files` reads them within a budget.
+//! links, and never do more than leave entries out. `ignore_files` reads them within a budget. A folder below the root
+//! whose ignore file is over a budget is left out with all that lies in it, so that no budget reveals an ignored file.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,9 @@ use ignore::Match;
 use ignore::gitignore::Gitignore;
 use rustix::fs::{Mode, OFlags};
 
+use super::foreign;
 use super::fresh::IGNORE_FILES;
-use super::ignore_files::IgnoreReader;
+use super::ignore_files::{IgnoreOwner, IgnoreReader, ReadIgnores};
 use super::path;
 use super::root::is_work_tree;
 
@@ -44,6 +46,10 @@ pub(super) struct Ignores {
     exclude: Gitignore,
     /// True in the top directory of a work tree: git rules from further out do not count beneath it.
     is_work_tree: bool,
+    /// The owner of the ignore files of this directory.
+    owner: IgnoreOwner,
+    /// True where an ignore file of this directory could not be applied: everything beneath it is left out.
+    is_left_out: bool,
 }
 
 impl Ignores {
@@ -77,6 +83,8 @@ impl Ignores {
             git: Gitignore::empty(),
             exclude: Gitignore::empty(),
             is_work_tree: false,
+            owner: IgnoreOwner::Root,
+            is_left_out: false,
         }
     }
 
@@ -84,10 +92,10 @@ impl Ignores {
     fn global(reader: &IgnoreReader<'_>) -> Self {
         let exclude = ignore::gitignore::gitconfig_excludes_path().and_then(|path| {
             let file = rustix::fs::open(&path, READ, Mode::empty()).ok()?;
-            Some(reader.read(file, 0, || path.to_string_lossy().into_owned()))
+            Some(reader.read(file, 0, IgnoreOwner::Root, || path.to_string_lossy().into_owned()))
         });
         Self {
-            exclude: exclude.unwrap_or_else(Gitignore::empty),
+            exclude: exclude.unwrap_or_else(ReadIgnores::none).rules,
             ..Self::empty()
         }
     }
@@ -103,7 +111,10 @@ impl Ignores {
         let place = vec![".."; rest.split('/').count()].join("/");
         let files = opened.map_or_else(
             |_| Self::empty(),
-            |handle| Self::of(handle, is_work_tree(directory), &outer, &place, reader),
+            |handle| {
+                let owner = IgnoreOwner::Root;
+                Self::of(handle, is_work_tree(directory), owner, outer.levels, &place, reader)
+            },
         );
         Self {
             levels: outer.levels + usize::from(files.has_rules()),
@@ -123,11 +134,12 @@ impl Ignores {
         reader: &IgnoreReader<'_>,
     ) -> Arc<Self> {
         let is_work_tree = has(".git");
-        if !is_work_tree && !has(".gitignore") && !has(".ignore") {
+        if outer.is_left_out || (!is_work_tree && !has(".gitignore") && !has(".ignore")) {
             return Arc::clone(outer);
         }
-        let files = Self::of(handle, is_work_tree, outer, path, reader);
-        if !is_work_tree && !files.has_rules() {
+        let owner = outer.owner_of(path, is_work_tree);
+        let files = Self::of(handle, is_work_tree, owner, outer.levels, path, reader);
+        if !is_work_tree && !files.is_left_out && !files.has_rules() {
             return Arc::clone(outer);
         }
         Arc::new(Self {
@@ -138,22 +150,46 @@ impl Ignores {
         })
     }
 
-    /// The ignore files of the directory `path`.
-    fn of(handle: impl AsFd, is_work_tree: bool, outer: &Self, path: &str, reader: &IgnoreReader<'_>) -> Self {
+    /// The owner of the ignore files in the directory `path`, which lies in the directory of these rules.
+    fn owner_of(&self, path: &str, is_work_tree: bool) -> IgnoreOwner {
+        let is_foreign = || {
+            let is_in_packages = foreign::find_directory(&format!("{path}/")).is_some();
+            self.owner == IgnoreOwner::Foreign || is_work_tree || is_in_packages
+        };
+        match path.is_empty() {
+            true => IgnoreOwner::Root,
+            false if is_foreign() => IgnoreOwner::Foreign,
+            false => IgnoreOwner::User,
+        }
+    }
+
+    /// The ignore files of the directory `path`, beneath so many levels.
+    fn of(
+        handle: impl AsFd,
+        is_work_tree: bool,
+        owner: IgnoreOwner,
+        levels: usize,
+        path: &str,
+        reader: &IgnoreReader<'_>,
+    ) -> Self {
         let read = |name: &str| {
             let file = rustix::fs::openat(handle.as_fd(), name, READ | OFlags::NOFOLLOW, Mode::empty());
-            let rules = file.map(|file| reader.read(file, outer.levels, || path::join(path, name)));
-            rules.unwrap_or_else(|_| Gitignore::empty())
+            let read = file.map(|file| reader.read(file, levels, owner, || path::join(path, name)));
+            read.unwrap_or_else(|_| ReadIgnores::none())
         };
+        let (search, git) = (read(".ignore"), read(".gitignore"));
+        let exclude = match is_work_tree {
+            true => read(".git/info/exclude"),
+            false => ReadIgnores::none(),
+        };
+        let is_whole = search.is_whole && git.is_whole && exclude.is_whole;
         Self {
-            search: read(".ignore"),
-            git: read(".gitignore"),
-            exclude: if is_work_tree {
-                read(".git/info/exclude")
-            } else {
-                Gitignore::empty()
-            },
+            search: search.rules,
+            git: git.rules,
+            exclude: exclude.rules,
             is_work_tree,
+            owner,
+            is_left_out: !is_whole && owner != IgnoreOwner::Root,
             ..Self::empty()
         }
     }
@@ -199,6 +235,9 @@ impl Ignores {
 
     /// True where an entry is left out. `path` is normal, and no directory above it is left out.
     pub(super) fn ignores(&self, path: &str, is_directory: bool) -> bool {
+        if self.is_left_out {
+            return true;
+        }
         let mut git = None;
         let mut exclude = None;
         let mut beyond_work_tree = false;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 
 use super::path::{self, PathError};
 use super::root_file::Narrowing;
@@ -918,7 +918,7 @@ impl Rule {
 /// A glob of the user's configuration.
 #[derive(Debug)]
 struct UserGlob {
-    matcher: GlobMatcher,
+    matcher: GlobSet,
     whole_path: bool,
     /// Where the root lies in what whole paths begin at, after [`fold`]; empty where they begin at the root.
     below: String,
@@ -945,8 +945,10 @@ impl UserGlob {
             .case_insensitive(true)
             .build()
             .map_err(|source| error(source.kind().to_string()))?;
+        // `Glob::compile_matcher` panics where the alternatives are nested too deeply.
+        let matcher = GlobSet::builder().add(glob).build();
         Ok(Self {
-            matcher: glob.compile_matcher(),
+            matcher: matcher.map_err(|source| error(source.kind().to_string()))?,
             whole_path,
             below: String::new(),
             reason: why,
@@ -971,6 +973,16 @@ impl UserGlob {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_pattern_with_deeply_nested_braces_is_an_error_and_no_panic() {
+        let nested = format!("{}a{}", "{".repeat(255), "}".repeat(255));
+        let narrowing = Narrowing {
+            hide: vec![nested],
+            ..Narrowing::default()
+        };
+        assert!(Rules::default().narrow(&narrowing, "").is_err());
+    }
 
     fn hidden(path: &str) -> bool {
         Rules::default().hidden(path, false).is_some()

@@ -257,9 +257,15 @@ impl Call {
         }
     }
 
-    /// A sentence that names the ignore files which no list of this call applied.
+    /// Sentences that name the ignore files which no list of this call applied. The paths in it are text of the
+    /// repository in a sentence of the host, so each taints the conversation.
     pub(super) fn ignores_notice(&self) -> Option<String> {
         let skipped = self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner);
+        let unlisted = Place {
+            is_named: true,
+            is_listed: false,
+        };
+        skipped.shown_paths().for_each(|path| self.keep_place(path, unlisted));
         skipped.notice()
     }
 

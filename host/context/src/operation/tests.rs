@@ -214,6 +214,7 @@ fn packet() -> Packet {
         notices: Vec::new(),
         digests: Vec::new(),
         notes: Vec::new(),
+        may_reveal_ignored: false,
     }
 }
 

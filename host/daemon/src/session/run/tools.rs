@@ -169,7 +169,10 @@ impl<'a> SessionTools<'a> {
             .selected
             .iter()
             .filter_map(|file| foreign::find_place(&file.path));
-        let chosen: Vec<String> = chosen.map(|place| format!("`{}`", clean_line(place))).collect();
+        let mut chosen: Vec<String> = chosen.map(|place| format!("`{}`", clean_line(place))).collect();
+        if packet.may_reveal_ignored {
+            chosen.push("files that an ignore file over the limits may name".to_owned());
+        }
         tools.context.conversation.taint.note(&chosen);
         tools
     }
