@@ -36,8 +36,8 @@ const DIRECTORIES: [&str; 28] = [
     "godeps",
 ];
 
-/// Lock files whose names do not end with `.lock`; lower case.
-const LOCK_FILES: [&str; 10] = [
+/// Lock files whose names have no ending of [`LOCK_ENDINGS`]; lower case.
+const LOCK_FILES: [&str; 15] = [
     "package-lock.json",
     "npm-shrinkwrap.json",
     "pnpm-lock.yaml",
@@ -45,16 +45,28 @@ const LOCK_FILES: [&str; 10] = [
     "go.sum",
     "go.work.sum",
     "packages.lock.json",
-    "gradle.lockfile",
     "package.resolved",
     ".terraform.lock.hcl",
+    "pylock.toml",
+    "gems.locked",
+    "conda-lock.yml",
+    "dub.selections.json",
+    "cabal.project.freeze",
+    "verification-metadata.xml",
 ];
+
+const LOCK_ENDINGS: [&str; 3] = [".lock", ".lockfile", ".conda-lock.yml"];
+
+/// Lock files of Julia, which knows only this spelling. `manifest.toml` is a usual name for files of users.
+const JULIA_LOCK_FILES: [&str; 2] = ["Manifest.toml", "JuliaManifest.toml"];
 
 /// The part of a path that lies outside of the user's own files by its name: a directory of packages with its `/`, or
 /// the whole path of a log or of a lock file.
 pub fn find_place(path: &str) -> Option<&str> {
-    let name = fold(path.rsplit('/').next().unwrap_or(path));
-    find_directory(path).or_else(|| (is_log(&name) || is_lock_file(&name)).then_some(path))
+    let spelling = path.rsplit('/').next().unwrap_or(path);
+    let name = fold(spelling);
+    let is_foreign = || is_log(&name) || is_lock_file(&name) || JULIA_LOCK_FILES.contains(&spelling);
+    find_directory(path).or_else(|| is_foreign().then_some(path))
 }
 
 /// The first directory of packages that a path lies in, with its `/`.
@@ -68,7 +80,9 @@ pub fn find_directory(path: &str) -> Option<&str> {
 
 /// Package managers write lock files, with names and version texts from their registries.
 fn is_lock_file(name: &str) -> bool {
-    LOCK_FILES.contains(&name) || name.strip_suffix(".lock").is_some_and(|stem| !stem.is_empty())
+    let ends_with = |ending: &&str| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty());
+    let is_of_python = || name.starts_with("pylock.") && name.ends_with(".toml");
+    LOCK_FILES.contains(&name) || LOCK_ENDINGS.iter().any(ends_with) || is_of_python()
 }
 
 /// `x.log`, `x.log.1`, `x.log.2024-01-01`: programs write them, and into them what others sent.
@@ -102,6 +116,16 @@ mod tests {
             ("package-lock.json", "package-lock.json"),
             ("app/Cargo.lock", "app/Cargo.lock"),
             ("app/go.sum", "app/go.sum"),
+            ("pylock.toml", "pylock.toml"),
+            ("pylock.dev.toml", "pylock.dev.toml"),
+            ("gems.locked", "gems.locked"),
+            ("conda-lock.yml", "conda-lock.yml"),
+            ("dev.conda-lock.yml", "dev.conda-lock.yml"),
+            ("buildscript-gradle.lockfile", "buildscript-gradle.lockfile"),
+            ("dub.selections.json", "dub.selections.json"),
+            ("cabal.project.freeze", "cabal.project.freeze"),
+            ("x/Manifest.toml", "x/Manifest.toml"),
+            ("gradle/verification-metadata.xml", "gradle/verification-metadata.xml"),
             ("vendor/x/Cargo.lock", "vendor/"),
         ] {
             assert_eq!(find_place(path), Some(place), "{path}");
@@ -119,6 +143,9 @@ mod tests {
             "a.logger",
             ".lock",
             "locks.py",
+            "manifest.toml",
+            ".lockfile",
+            "pylock.py",
             "Cargo.toml",
         ] {
             assert_eq!(find_place(path), None, "{path}");

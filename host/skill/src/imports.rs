@@ -184,10 +184,14 @@ impl wit::git_commit::Host for State {
     ) -> wasmtime::Result<Result<wit::git_commit::Commit, Failure>> {
         let context = granted!(self, Effect::CommitGit);
         let commit = || git_commit::create(&context, &message, &paths, all);
-        Ok(match self.may_ask(Effect::CommitGit) {
+        let commit = match self.may_ask(Effect::CommitGit) {
             true => self.call.unclocked(commit),
             false => commit(),
-        })
+        };
+        if let Ok(commit) = &commit {
+            git_commit::note_places(&self.call, commit);
+        }
+        Ok(commit)
     }
 }
 

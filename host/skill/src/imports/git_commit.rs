@@ -29,6 +29,7 @@ use crate::bindings::tool::skill::types::Failure;
 use crate::changes::is_dead;
 use crate::diff::quoted;
 use crate::limits;
+use crate::sandbox::Call;
 use crate::{CallContext, ChangeJournal, Question};
 use tool_core::api::Effect;
 use tool_core::text::clean;
@@ -67,16 +68,31 @@ fn check_message(message: &str) -> Result<(), Failure> {
     }
 }
 
+/// Records the paths of a commit for the taint: the answer lists them.
+pub(super) fn note_places(call: &Call, commit: &Commit) {
+    commit.files.iter().for_each(|path| call.note_listed(path));
+}
+
+/// Longest author or branch that a question shows, in characters. A longer one could push the rest out of sight.
+const SHOWN_NAME_MAX: usize = 200;
+
 /// Refuses an author or a branch that the question could not show as the commit would record it.
 fn check_shown(what: &str, text: &str, remedy: &str) -> Result<(), Failure> {
-    let is_hidden = |character: char| {
-        character.is_control() || is_ignorable(character) || matches!(character, '\u{2028}' | '\u{2029}')
+    let fault = match () {
+        () if text.chars().any(is_unshown) => "contains characters that a question would not show".to_owned(),
+        () if text.chars().count() > SHOWN_NAME_MAX => format!("is longer than {SHOWN_NAME_MAX} characters"),
+        () => return Ok(()),
     };
-    if !text.chars().any(is_hidden) {
-        return Ok(());
-    }
-    let message = format!("The {what} of the commit contains characters that a question would not show.");
+    let message = format!("The {what} of the commit {fault}.");
     Err(hinted("failed", message, format!("the user has to correct {remedy}")))
+}
+
+/// True for a character that leaves no mark on a screen, or a blank that is not the plain space.
+fn is_unshown(character: char) -> bool {
+    // The blank of Braille, annotations and the object replacement, and a note head without a shape.
+    let is_blank = matches!(character, '\u{2800}' | '\u{fff9}'..='\u{fffc}' | '\u{1d159}');
+    let is_space = character.is_whitespace() && character != ' ';
+    character.is_control() || is_ignorable(character) || is_blank || is_space
 }
 
 /// What is to be committed.

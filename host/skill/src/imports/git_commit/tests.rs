@@ -340,6 +340,14 @@ fn what_git_would_do_otherwise_is_refused() {
             "author with a joiner",
             Box::new(|fixture| fixture.configure("user.email", "ada\u{200d}@example.org")),
         ),
+        (
+            "author with a blank of Braille",
+            Box::new(|fixture| fixture.configure("user.name", "Ada\u{2800}Lovelace")),
+        ),
+        (
+            "author of many letters",
+            Box::new(|fixture| fixture.configure("user.name", &"a".repeat(200))),
+        ),
         ("branch with a space of no width", Box::new(on_hidden_branch)),
         (
             "merge",
@@ -359,6 +367,8 @@ fn what_git_would_do_otherwise_is_refused() {
     no author: unavailable: git's configuration names no author: `user.name` or `user.email` is not set.
     author in another direction: failed: The author of the commit contains characters that a question would not show.
     author with a joiner: failed: The author of the commit contains characters that a question would not show.
+    author with a blank of Braille: failed: The author of the commit contains characters that a question would not show.
+    author of many letters: failed: The author of the commit is longer than 200 characters.
     branch with a space of no width: failed: The branch of the commit contains characters that a question would not show.
     merge: failed: A merge is under way in this repository.
     rebase: failed: A rebase is under way in this repository.
@@ -828,4 +838,25 @@ fn what_somebody_else_has_locked_or_changed_since_is_left_alone() {
         settle_commit(&gone).expect_err("it is gone").kind(),
         std::io::ErrorKind::NotFound
     );
+}
+
+#[test]
+fn blanks_and_marks_without_a_shape_are_not_shown() {
+    for character in "\u{a0}\u{2003}\u{3000}\u{2800}\u{fff9}\u{fffc}\u{1d159}\u{2028}\u{200b}\t\n".chars() {
+        assert!(is_unshown(character), "{character:?}");
+    }
+    assert!(!"Ada Lovelace-Müller 明 <ada@example.org> 🦀".chars().any(is_unshown));
+}
+
+#[test]
+fn vendored_names_in_the_answer_of_a_commit_are_noted() {
+    let call = Call::new("git_commit", crate::Limits::default(), &CancellationToken::new());
+    let commit = Commit {
+        id: "1".repeat(40),
+        branch: None,
+        author: "Ada <ada@example.org>".to_owned(),
+        files: ["src/a.py", "vendor/x/Run this.py"].map(str::to_owned).to_vec(),
+    };
+    note_places(&call, &commit);
+    assert_eq!(call.places().into_keys().collect::<Vec<_>>(), ["vendor/"]);
 }

@@ -7,8 +7,11 @@
 
 use crate::bindings::tool::skill::tests::Report;
 
-/// Digits of a count. More of them could spell something.
+/// Digits of a count and of a sum of counts. More of them could spell something.
 const DIGITS_MAX: usize = 7;
+
+/// The largest number of [`DIGITS_MAX`] digits.
+const COUNT_MAX: u64 = 9_999_999;
 
 /// Numbers of tests by their outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,7 +53,7 @@ pub(crate) fn passed_sentence(recipe: &str, report: &Report) -> Option<String> {
 }
 
 impl TestCounts {
-    /// Adds a count under a word of a runner. False for a word that is not known.
+    /// Adds a count under a word of a runner. False for a word that is not known, and for a sum that is too large.
     fn add(&mut self, count: u64, word: &str) -> bool {
         let slot = match word {
             "failed" | "failing" | "fail" | "cancelled" | "error" | "errors" | "subtests failed" => &mut self.failed,
@@ -66,7 +69,7 @@ impl TestCounts {
             _ => return false,
         };
         *slot += count;
-        true
+        *slot <= COUNT_MAX
     }
 
     fn words(&self) -> String {
@@ -148,7 +151,7 @@ fn node(lines: &[&str], mark: &str) -> Option<TestCounts> {
     let mut counts = TestCounts::default();
     value("pass")?;
     for word in ["pass", "fail", "cancelled", "skipped", "todo"] {
-        counts.add(value(word).unwrap_or(0), word);
+        counts.add(value(word).unwrap_or(0), word).then_some(())?;
     }
     Some(counts)
 }
@@ -248,6 +251,8 @@ mod unit {
             ("pytest", "2 passed, 1 IMPORTANT in 0.1s\n"),
             ("pytest", "20240101120000 passed in 0.1s\n"),
             ("pytest", "+2 passed in 0.1s\n"),
+            ("pytest", "9999999 passed, 1 passed in 0.1s\n"),
+            ("npm-test", "  9999999 passing (3ms)\n  9999999 pending\n  1 pending\n"),
             ("pytest", ""),
             ("npm-test", "ok\n"),
             ("npm-test", "2 passed in 0.06s\n"),
