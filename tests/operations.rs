@@ -351,7 +351,14 @@ fn a_running_session_is_not_undone() {
     };
     let child = start();
     wait_for("new.py");
-    let refused = home.run(root, &["undo"]).expect(1);
+    // The file is in place a moment before the session is listed with it.
+    let clock = std::time::Instant::now();
+    let refused = loop {
+        let refused = home.run(root, &["undo"]).expect(1);
+        if !refused.stderr.contains("No session has changed files") || clock.elapsed().as_secs() > 60 {
+            break refused;
+        }
+    };
     holds(
         &refused.stderr,
         &["is still running and cannot be undone\n", "hint: wait for its end"],
