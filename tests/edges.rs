@@ -378,7 +378,7 @@ fn a_backend_without_a_network_serves_the_command_line() {
 #[test]
 fn on_a_read_only_system_the_answer_comes_without_its_report() {
     let finished = Scene::new().run(
-        "mount -t tmpfs none \"$MOUNT\"; mount -o remount,bind,ro /; export TOOL_HOME=\"$MOUNT\"
+        "mount -t tmpfs -o mode=700 none \"$MOUNT\"; mount -o remount,bind,ro /; export TOOL_HOME=\"$MOUNT\"
          cd \"$REPOSITORY\"; ! touch x 2>/dev/null
          $TOOL init --offline; $TOOL explain .; $TOOL history; $TOOL service stop",
     );
@@ -410,7 +410,7 @@ fn where_not_even_the_home_can_be_written_it_is_said_which_and_what_to_do() {
 #[test]
 fn a_full_disk_fails_what_cannot_be_kept_and_nothing_else() {
     let finished = Scene::new().run(
-        "mount -t tmpfs -o size=1m none \"$MOUNT\"; export TOOL_HOME=\"$MOUNT\"; cd \"$REPOSITORY\"
+        "mount -t tmpfs -o size=1m,mode=700 none \"$MOUNT\"; export TOOL_HOME=\"$MOUNT\"; cd \"$REPOSITORY\"
          $TOOL init --offline; $TOOL service start
          fill() { dd if=/dev/zero of=\"$MOUNT/filler\" bs=4k 2>/dev/null || true; }
          fill; for session in 1 2 3 4 5; do

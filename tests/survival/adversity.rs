@@ -65,7 +65,7 @@ fn pausing() -> Value {
 #[test]
 fn a_disk_that_fills_during_a_session_costs_neither_the_answer_nor_the_journal() {
     let finished = Scene::new(&pausing()).run(
-        r#"mount -t tmpfs -o size=1m none "$MOUNT"; export TOOL_HOME="$MOUNT"; serve; cd "$REPOSITORY"
+        r#"mount -t tmpfs -o size=1m,mode=700 none "$MOUNT"; export TOOL_HOME="$MOUNT"; serve; cd "$REPOSITORY"
         "$TOOL" explain . > "$NOTES/answer" & session=$!
         while ! grep -qs 'Before\.' "$MOUNT"/sessions/*/journal.jsonl; do sleep 0.02; done
         fill "$MOUNT"; code=0; wait $session || code=$?
@@ -91,7 +91,7 @@ fn a_full_disk_under_the_repository_changes_nothing_and_the_report_comes_later()
     let write = json!({"tool_calls": [{"name": "write_file", "arguments": {"path": "big.py", "content": content}}]});
     let finished = Scene::new(&json!([{"steps": [write]}, {"steps": [{"text": "It does not fit."}]}])).run(
         r#"export TOOL_HOME="$NOTES/home"; mkdir "$TOOL_HOME"
-        mount -t tmpfs -o size=256k none "$MOUNT"; cp "$REPOSITORY/app.py" "$MOUNT"; cd "$MOUNT"; serve
+        mount -t tmpfs -o size=256k,mode=700 none "$MOUNT"; cp "$REPOSITORY/app.py" "$MOUNT"; cd "$MOUNT"; serve
         fill "$MOUNT"; code=0; "$TOOL" refactor "Make it big" || code=$?; echo "refactor $code"
         ls -A; rm filler; "$TOOL" results --json || true; ls session-reports"#,
     );
@@ -124,7 +124,7 @@ fn a_full_disk_is_named_with_what_helps_wherever_it_stops_a_change() {
     ]);
     let finished = Scene::new(&rounds).run(
         r#"export TOOL_HOME="$NOTES/home"; mkdir "$TOOL_HOME" "$NOTES/empty"
-        mount -t tmpfs -o size=2m none "$TOOL_HOME"; mount -t tmpfs -o size=256k none "$MOUNT"
+        mount -t tmpfs -o size=2m,mode=700 none "$TOOL_HOME"; mount -t tmpfs -o size=256k none "$MOUNT"
         cp "$REPOSITORY/app.py" "$MOUNT"; cd "$MOUNT"; serve
         try() { code=0; echo "--- $*" >&2; "$TOOL" "$@" > /dev/null || code=$?; echo "$1 $code"; }
         try refactor "Make it"
