@@ -1,11 +1,11 @@
 //! The target of an operation.
 
-/// What an operation works on. Paths are relative to the root and in normal form.
+/// The part of a repository that an operation works on, and its task. Paths are relative to the root and normalised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The whole repository.
     Root,
-    /// What lies below a directory.
+    /// Everything below a directory.
     Directory(String),
     /// One file.
     File(String),
@@ -13,9 +13,9 @@ pub enum Target {
     Task(String),
     /// A task for a file or a directory.
     TaskIn {
-        /// What is to be done.
+        /// Task in the user's words.
         task: String,
-        /// Where.
+        /// Path of the file or directory.
         path: String,
     },
 }

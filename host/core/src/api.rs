@@ -174,7 +174,7 @@ impl Problem {
 pub struct ToolSpec {
     /// Name that calls it.
     pub name: String,
-    /// What it does.
+    /// Description for the model.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,

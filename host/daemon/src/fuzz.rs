@@ -1,4 +1,4 @@
-//! Where the fuzz targets of `tests/fuzz` come in: hostile bytes to what reads them, with the invariants that must hold.
+//! Entry points of the fuzz targets in `tests/fuzz`: they feed hostile bytes to parsers and check invariants.
 //!
 //! Each entry lies beside what it drives, because that is private to its module. It takes any bytes, panics where an
 //! invariant does not hold, and returns where nothing is wrong. The product never calls one; an ordinary test replays
@@ -18,7 +18,7 @@ pub const TARGETS: [Target; 3] = [
 ///
 /// # Panics
 ///
-/// Where there is none, and where an invariant does not hold.
+/// Panics if the target does not exist or an invariant does not hold.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|(known, _)| *known == name);
     let (_, entry) = target.expect("the name of a target");
