@@ -327,6 +327,7 @@ mod switches {
 
     static OFF: [AtomicBool; Defence::ALL.len()] = [const { AtomicBool::new(false) }; Defence::ALL.len()];
 
+    /// False once a test has switched this defence off.
     pub fn on(defence: Defence) -> bool {
         !OFF[defence as usize].load(Ordering::Relaxed)
     }
