@@ -151,26 +151,24 @@ fn listeners(server: SocketAddr) -> Vec<ListedSocket> {
 #[cfg(target_os = "linux")]
 fn in_tables() -> Vec<ListedSocket> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|place| read_to_string(place).unwrap_or_default());
-    tables.iter().flat_map(|table| rows(table)).collect()
+    tables
+        .iter()
+        .flat_map(|table| table::rows(table))
+        .filter_map(listed)
+        .collect()
 }
 
 #[cfg(target_os = "linux")]
-fn rows(table: &str) -> impl Iterator<Item = ListedSocket> {
-    table.lines().skip(1).filter_map(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, local, remote, _, _, _, _, uid, _, inode, ..] = fields[..] else {
-            return None;
-        };
-        Some(ListedSocket {
-            local: table::address(local)?,
-            remote: table::address(remote)?,
-            uid: uid.parse().ok()?,
-            is_held: inode != "0",
-        })
+fn listed(row: table::TableRow<'_>) -> Option<ListedSocket> {
+    Some(ListedSocket {
+        local: table::address(row.local)?,
+        remote: table::address(row.remote)?,
+        uid: row.uid,
+        is_held: row.is_held,
     })
 }
 
-/// The questions to the kernel's socket monitor that `http::diag` does not ask.
+/// The questions to the kernel's socket monitor that `diag` does not ask.
 #[cfg(target_os = "linux")]
 mod netlink {
     use std::net::{Ipv4Addr, Ipv6Addr};

@@ -8,7 +8,7 @@ use crate::diag::canonical;
 /// that a process holds (its inode is not 0) has an owner.
 pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
     let (peer, ours) = (canonical(peer), canonical(ours));
-    sockets(table)
+    held_rows(table)
         .filter(|socket| socket.state == ESTABLISHED)
         .find(|socket| address(socket.local) == Some(peer) && address(socket.remote) == Some(ours))
         .map(|socket| socket.uid)
@@ -16,7 +16,7 @@ pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32
 
 /// The user id that listens on a port, in such a table.
 pub fn find_listener(table: &str, port: u16) -> Option<u32> {
-    sockets(table)
+    held_rows(table)
         .filter(|socket| socket.state == LISTENING)
         .find(|socket| address(socket.local).is_some_and(|local| local.port() == port))
         .map(|socket| socket.uid)
@@ -25,33 +25,40 @@ pub fn find_listener(table: &str, port: u16) -> Option<u32> {
 const ESTABLISHED: &str = "01";
 const LISTENING: &str = "0A";
 
-/// A line of a table.
-struct Socket<'a> {
-    local: &'a str,
-    remote: &'a str,
+/// A row of a table. Its addresses are parsed on demand, because a reader mostly passes over a row.
+pub(crate) struct TableRow<'a> {
+    pub(crate) local: &'a str,
+    pub(crate) remote: &'a str,
     state: &'a str,
-    uid: u32,
+    pub(crate) uid: u32,
+    /// False before the server accepts it, and after its process closes it: its inode is 0.
+    pub(crate) is_held: bool,
 }
 
-/// The sockets that a process holds.
-fn sockets(table: &str) -> impl Iterator<Item = Socket<'_>> {
+/// The rows of sockets that a process holds.
+fn held_rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
+    rows(table).filter(|row| row.is_held)
+}
+
+/// All rows of a table that can be read.
+pub(crate) fn rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
     table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, local, remote, state, _, _, _, uid, _, inode, ..] = fields[..] else {
             return None;
         };
-        let uid = uid.parse().ok().filter(|_| inode != "0")?;
-        Some(Socket {
+        Some(TableRow {
             local,
             remote,
             state,
-            uid,
+            uid: uid.parse().ok()?,
+            is_held: inode != "0",
         })
     })
 }
 
 /// An address of the tables: hexadecimal words in the machine's byte order, and a port.
-pub fn address(text: &str) -> Option<SocketAddr> {
+pub(crate) fn address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     let mut bytes = Vec::with_capacity(16);

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, header};
 
 use crate::session::same_secret;
 
-/// How a request proved who it is from.
+/// The proof of a request's origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
     /// The request carried the token, or came over `backend.sock`, which is for the owner alone.

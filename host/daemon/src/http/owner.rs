@@ -127,7 +127,7 @@ fn read_tables() -> String {
 /// A text that takes long to read, read once for all threads that wait for it.
 #[derive(Default)]
 struct SharedReading {
-    /// How many readings have begun.
+    /// Number of readings that have begun.
     begun: AtomicU64,
     /// The last reading and its number.
     last: Mutex<(u64, Arc<String>)>,

@@ -20,7 +20,7 @@ pub(super) enum PeerStream {
     Unix(UnixStream),
 }
 
-/// What the kernel says of our own end of a connection.
+/// The state of our own end of a connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionState {
     /// Neither end has closed anything.
