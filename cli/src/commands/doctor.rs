@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use host::api::{BackendStatus, Problem};
 use host::config::{self, Api, ProviderSettings};
 use host::daemon;
+use host::disk::{self, Disk};
 use host::process::confine;
 use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
 use host::provider::{self, ProbeReport, ProbeVerdict, ServerReport};
 use host::repository::Narrowing;
-use host::room::{self, Disk, Room};
+use host::room::{self, Room};
 use host::session::preflight::preflight;
 use host::skill::SkillHost;
 use serde::Serialize;
@@ -288,7 +289,7 @@ fn files(home: &Path) -> Vec<Check> {
         return vec![Check::failed(NAME, problem)];
     }
     // A full disk is said where disks are looked at.
-    if writable(home).is_err_and(|error| !room::is_gone(&error)) {
+    if writable(home).is_err_and(|error| !disk::is_full(&error)) {
         let problem = Problem::new("home", format!("`{shown}` cannot be written (mode {mode:o})"))
             .with_hint(format!("chmod u+rwx '{shown}', or set TOOL_HOME to a folder of yours"));
         return vec![Check::failed(NAME, problem)];

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod defence;
+pub mod disk;
 pub mod limits;
 pub mod redaction;
 pub mod text;

@@ -1,12 +1,13 @@
 //! The repository as everything else sees it: one root, one rule set, one way to open a file.
 //!
 //! Hidden and protected names, the ignore-aware list of files and the non-blocking, symlink-free opening of a file
-//! live here, so that skills, context engine, git diff and search obey the same table. Nothing here writes: that is
-//! the business of `skill::stage`.
+//! live here, so that skills, context engine, git diff and search obey the same table. Only [`changes`] writes: it puts
+//! prepared changes in place and takes them back. The boundary of skills judges which changes may be made.
 
 #![forbid(unsafe_code)]
 
 pub mod bulk;
+pub mod changes;
 mod concealed;
 pub mod file_role;
 pub mod foreign;

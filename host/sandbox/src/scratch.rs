@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
-use crate::room::Disk;
+use tool_core::disk::Disk;
 
 /// Name of the folder in the program's own directory.
 const NAME: &str = "tmp";

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use similar::{Algorithm, DiffOp};
 
-use super::{FileChange, FileState};
 use crate::limits;
+use tool_repository::changes::{FileChange, FileState};
 
 /// Unchanged lines around a change, as git shows.
 const CONTEXT_LINES: usize = 3;

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::imports;
-use super::{Arguments, FileChange, FileState, arguments, component, diff};
+use super::{Arguments, arguments, component, diff};
 use input::Input;
+use tool_repository::changes::{FileChange, FileState};
 
 #[path = "../../../tests/fuzz/input.rs"]
 mod input;

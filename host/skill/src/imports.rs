@@ -30,7 +30,7 @@ use super::bindings::tool::skill as wit;
 use super::bindings::tool::skill::types::Failure;
 use super::sandbox::{State, Stop};
 pub use consent::DISAGREED;
-pub use git::recover::{Publishing, settle_commit};
+pub use git::recover::settle_commit;
 pub(crate) use git::talk::GitTask;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
 pub use git_commit::NOTHING_TO_COMMIT;

@@ -11,7 +11,6 @@ pub mod bindings;
 mod cache;
 mod call;
 pub mod cases;
-pub mod changes;
 mod compile;
 mod component;
 pub mod diff;
@@ -47,7 +46,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use changes::WrittenLate;
 use policy::{Decision, Policy};
 use taint::Taint;
 use tool_core::api::Receipt;
@@ -55,10 +53,11 @@ use tool_core::api::{Effect, Grant};
 use tool_core::defence::{self, Defence};
 use tool_core::redaction::Redactor;
 use tool_repository::Repository;
+use tool_repository::changes::ChangeJournal;
 
 pub use component::{Look, look};
 pub use imports::{DISAGREED, NOTHING_TO_COMMIT};
-pub use imports::{Publishing, installs, settle_commit};
+pub use imports::{installs, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{
     Change, Embedded, Held, Inspection, Origin, PinSource, Pinned, SkillHost, Terms, Trial, compiler_fingerprint,
@@ -388,98 +387,6 @@ pub struct Question {
     pub title: String,
     /// The exact diff or argument vector.
     pub detail: String,
-}
-
-/// Where changes are recorded durably before they are made, so that they can be finished or undone.
-pub trait ChangeJournal: Send + Sync {
-    /// Makes a change durable before anything is touched. Old contents are stored whole; where that is more than a
-    /// session keeps, the error holds a [`ContentsFull`].
-    fn prepare(&self, change: &PreparedChange) -> std::io::Result<()>;
-
-    /// Notes that the change `id` is wholly in place.
-    fn committed(&self, id: &str) -> std::io::Result<()>;
-
-    /// Notes that the change `id` was wholly rolled back.
-    fn abandoned(&self, id: &str) -> std::io::Result<()>;
-
-    /// Tells the user of an old file that is kept beside the new one. Where nobody listens, it is not told.
-    fn written_late(&self, _late: &WrittenLate) {}
-
-    /// Begins something that the session's end waits for as for an open change. Refused once the session is ending; where
-    /// there is no session that ends, there is nothing to do.
-    fn enter(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    /// Ends what [`Self::enter`] began.
-    fn leave(&self) {}
-
-    /// Makes durable what a commit is about to put into the git directory, before anything of it is there. The session's
-    /// end waits for it. Refused once the session is ending; what does not survive its process notes nothing.
-    fn publishing(&self, _publication: &Publishing) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    /// Notes that of the publication `id` nothing is left to be finished or removed.
-    fn published(&self, _id: &str) {}
-}
-
-/// Something that the session's end waits for, while this value lives.
-pub struct Entered<'a>(&'a dyn ChangeJournal);
-
-impl<'a> Entered<'a> {
-    /// Tells the journal that this work has begun. Fails where the session has ended.
-    pub fn new(journal: &'a dyn ChangeJournal) -> std::io::Result<Self> {
-        journal.enter()?;
-        Ok(Self(journal))
-    }
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        self.0.leave();
-    }
-}
-
-/// A session keeps no more contents of changed files than it has.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the session would keep more than {} MiB of old and new contents for `tool undo`",
-    crate::limits::SESSION_CONTENTS_BYTES_MAX / (1024 * 1024)
-)]
-pub struct ContentsFull;
-
-/// One proposal, about to be committed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PreparedChange {
-    /// Unique.
-    pub id: String,
-    /// Absolute path of the repository root.
-    pub root: std::path::PathBuf,
-    /// Every file of it.
-    pub files: Vec<FileChange>,
-    /// Directories that it makes, relative to the root, outermost first.
-    pub directories: Vec<String>,
-}
-
-/// One file of a change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileChange {
-    /// Relative to the root.
-    pub path: String,
-    /// Before; absent where the file did not exist.
-    pub before: Option<FileState>,
-    /// After; absent where the file is removed.
-    pub after: Option<FileState>,
-}
-
-/// A file's content and mode.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileState {
-    /// Whole content.
-    pub content: Vec<u8>,
-    /// Permission bits.
-    pub mode: u32,
 }
 
 /// What a call that worked answers.

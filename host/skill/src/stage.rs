@@ -2,7 +2,7 @@
 //!
 //! The guest's files are read, never linked or moved: no inode of a guest enters the repository. Nothing is touched
 //! before every path is judged and the change, old contents included, is durable in the journal. How files are put
-//! in place is the business of `skill::changes`.
+//! in place is the business of `tool_repository::changes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -14,17 +14,19 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::bindings::tool::skill::types::Failure;
-use super::changes::{self, Obstacle, ReadError, RolledBack};
 use super::imports;
 use super::policy::{Decision, Writes};
 use super::runner;
-use super::{CallContext, ChangeKind, ContentsFull, FileChange, FileState, PreparedChange, SessionFiles};
+use super::{CallContext, ChangeKind, SessionFiles};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use tool_core::api::Effect;
 use tool_core::defence::{self, Defence};
+use tool_core::disk::Disk;
+use tool_repository::changes::{
+    self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
+};
 use tool_repository::waiting;
 use tool_repository::{self, path};
-use tool_sandbox::room::Disk;
 
 /// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
 ///

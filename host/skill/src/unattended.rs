@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::policy::Policy;
-use super::{Approver, CallContext, ChangeJournal, HeldTurn, PreparedChange, Question};
+use super::{Approver, CallContext, HeldTurn, Question};
 use tool_repository::Repository;
+use tool_repository::changes::{ChangeJournal, PreparedChange};
 
 /// Nobody to ask.
 #[derive(Debug, Clone, Copy)]

@@ -18,10 +18,9 @@ use super::history::{self, Summary, UnderWay, output_of};
 use super::journal::{self, Answer, End, Entry, Extent, Line, Lines, SessionFolder, Start, ToolEntry, Work, cut_text};
 use crate::api::{self, Event, Problem, Timestamp};
 use crate::limits;
-use crate::skill::changes::{WrittenLate, moment};
-use crate::skill::{ChangeJournal, PreparedChange, Publishing};
 pub use events::Events;
 use events::Tail;
+use tool_repository::changes::{ChangeJournal, PreparedChange, Publishing, WrittenLate, moment};
 
 /// An event with its sequence number.
 pub type Numbered = (u64, Arc<Event>);

@@ -21,7 +21,7 @@ use super::journal::{Change, Entry, Line, Start, Work};
 use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
-use crate::skill::Publishing;
+use tool_repository::changes::Publishing;
 
 /// Name of the history file in `session-reports/`.
 const HISTORY_FILE: &str = "session_history.json";

@@ -20,8 +20,7 @@ use sha2::{Digest, Sha256};
 use crate::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
-use crate::skill::changes::moment;
-use crate::skill::{ContentsFull, FileChange, FileState, PreparedChange, Publishing};
+use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, moment};
 
 pub use lines::{Extent, Lines, Parsed, parse};
 

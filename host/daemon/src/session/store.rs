@@ -23,9 +23,10 @@ use super::undo;
 use crate::api::{self, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
-use crate::room;
 use crate::skill::diff::FileDiff;
-use crate::skill::{ChangeJournal, changes, settle_commit};
+use crate::skill::settle_commit;
+use tool_core::disk;
+use tool_repository::changes::{self, ChangeJournal};
 
 /// File name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
@@ -120,7 +121,7 @@ impl Store {
                 self.spares.fill();
                 Ok(recorder)
             }
-            Err(full) if room::is_gone(&full) => {
+            Err(full) if disk::is_full(&full) => {
                 let journal = self.spares.take(&folder).map_err(|_| full)?;
                 let recorder = Recorder::begin(folder, journal, start);
                 // What finds no room now is written once there is some.

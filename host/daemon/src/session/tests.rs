@@ -15,8 +15,8 @@ use crate::api::ProviderName;
 use crate::api::{Event, Operation, PolicyRequest};
 use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings};
 use crate::provider::{Message, ProviderEvent, StopReason, Usage};
-use crate::skill::{FileChange, FileState, PreparedChange};
 pub(crate) use fakes::{Act, FakeEngine};
+use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
 /// A home and a small repository, in a temporary folder.
 pub(crate) struct World {
@@ -412,7 +412,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
             files: vec![file],
             directories: Vec::new(),
         };
-        crate::skill::ChangeJournal::prepare(&*recorder, &change).expect("it is durable");
+        tool_repository::changes::ChangeJournal::prepare(&*recorder, &change).expect("it is durable");
         fs::write(&place, "changed\n").expect("it can be written");
     }
     for _ in 0..2 {

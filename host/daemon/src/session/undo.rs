@@ -3,7 +3,7 @@
 //! Both are made from the session's journal, so they work after a restart and show what the session left, whatever
 //! happened since. An undo is a session of its own, with a journal that begins when there is something to change: it
 //! survives a crash like any change, and can itself be undone. Which contents may be replaced is decided by
-//! `skill::changes`, and who may ask by `http`.
+//! `tool_repository::changes`, and who may ask by `http`.
 
 mod choice;
 mod lasting;
@@ -25,11 +25,12 @@ use super::{Sessions, blocking, unknown};
 use crate::api::{self, ChangedFile, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
 use crate::limits;
 use crate::repository::Repository;
-use crate::skill::changes::{self, LeftAlone, UndoError, UndoReport, WrittenLate};
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::skill::stage::digest;
-use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
 pub(super) use choice::{can_be_undone, undone};
+use tool_repository::changes::{
+    self, ChangeJournal, FileChange, FileState, LeftAlone, PreparedChange, UndoError, UndoReport, WrittenLate,
+};
 
 impl Sessions {
     /// The newest session that changed files in a repository and has not been taken back, by an undo or by hand.

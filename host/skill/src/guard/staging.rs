@@ -16,8 +16,8 @@ use super::{Slot, read_at};
 use crate::Limits;
 use crate::sandbox::{Stop, mebibytes};
 use tool_core::defence::{self, Defence};
+use tool_core::disk;
 use tool_repository::path::split;
-use tool_sandbox::room;
 use tool_sandbox::scratch::{self, Folder};
 
 /// Flags of every open here.
@@ -100,7 +100,7 @@ impl Stage {
     }
 
     fn noted<T>(&mut self, result: Result<T, StageError>) -> Result<T, StageError> {
-        self.is_full |= matches!(&result, Err(StageError::Io(error)) if room::is_gone(error));
+        self.is_full |= matches!(&result, Err(StageError::Io(error)) if disk::is_full(error));
         result
     }
 

@@ -20,19 +20,18 @@ use super::git::layout::Layout;
 use super::git::lock::locked;
 use super::git::patch::{self, Side};
 use super::git::publish::{Movement, Publication, Scratch};
-use super::git::recover::Publishing;
 use super::git::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
 use super::git::{Git, nonsense, plain};
 use super::git_read::normal_paths;
 use crate::bindings::tool::skill::git_commit::Commit;
 use crate::bindings::tool::skill::types::Failure;
-use crate::changes::is_dead;
 use crate::diff::quoted;
 use crate::limits;
 use crate::sandbox::Call;
-use crate::{CallContext, ChangeJournal, Question};
+use crate::{CallContext, Question};
 use tool_core::api::Effect;
 use tool_core::text::clean;
+use tool_repository::changes::{ChangeJournal, Publishing, is_dead};
 use tool_repository::{OpenError, Repository, is_ignorable};
 
 /// How the message of a failure begins that leaves nothing undone.

@@ -16,10 +16,9 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 use super::*;
-use crate::ChangeJournal;
-use crate::changes::{LeftAlone, UndoReport, WrittenLate, recover, undo};
 use crate::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
+use tool_repository::changes::{ChangeJournal, LeftAlone, UndoReport, WrittenLate, recover, undo};
 use tool_repository::{Options, Repository};
 
 /// Records what it is told, fails where a test says so, and may do something between `prepare` and the change.

@@ -5,7 +5,7 @@ use super::super::journal::Work;
 use super::events::read_lines;
 use super::*;
 use crate::api::{Operation, Status};
-use crate::skill::{FileChange, FileState};
+use tool_repository::changes::{FileChange, FileState};
 
 fn recorder(place: &tempfile::TempDir) -> Arc<Recorder> {
     let folder = SessionFolder::new(place.path().join("s"));

@@ -20,8 +20,9 @@ use crate::api::{Event, Problem};
 use crate::provider::ToolCall;
 use crate::session::approvals::Relay;
 use crate::session::connection::{Call, CallAnswer, Incoming, Meanwhile};
-use crate::skill::{CallContext, CallError, ChangeJournal};
+use crate::skill::{CallContext, CallError};
 use crate::turn::bounded_text;
+use tool_repository::changes::ChangeJournal;
 
 /// The calls of a connection, as they come.
 pub(in crate::session) struct Calls(Mutex<mpsc::Receiver<Incoming>>);

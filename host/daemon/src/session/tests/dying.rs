@@ -10,8 +10,8 @@ use proptest::test_runner::Config;
 use super::journal::Entry;
 use super::*;
 use crate::repository::Options;
-use crate::skill::changes::dying_at;
-use crate::skill::{CallContext, ChangeJournal, Publishing, SessionFiles, stage};
+use crate::skill::{CallContext, SessionFiles, stage};
+use tool_repository::changes::{ChangeJournal, Publishing, dying_at};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.
 struct Scene {
@@ -266,8 +266,8 @@ fn notices(scene: &Scene) -> Vec<String> {
 
 #[tokio::test]
 async fn what_the_disk_does_not_let_a_start_take_back_is_taken_back_by_a_later_one() {
-    use crate::skill::changes::{FAILING, Fail};
     use rustix::io::Errno;
+    use tool_repository::changes::{FAILING, Fail};
 
     for failing in [
         (Fail::Writing, Errno::NOSPC),
@@ -297,8 +297,7 @@ async fn what_the_disk_does_not_let_a_start_take_back_is_taken_back_by_a_later_o
 
 #[tokio::test]
 async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change() {
-    use crate::skill::changes::{FAILING, Fail};
-    use crate::skill::{ChangeJournal, FileChange, FileState, PreparedChange};
+    use tool_repository::changes::{ChangeJournal, FAILING, Fail, FileChange, FileState, PreparedChange};
 
     let scene = all_but_committed();
     FAILING.set(Some((Fail::Writing, rustix::io::Errno::NOSPC)));

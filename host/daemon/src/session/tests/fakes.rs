@@ -15,9 +15,8 @@ use crate::provider::{
 };
 use crate::session::engine::Variables;
 use crate::skill::policy::Decision;
-use crate::skill::{
-    Arguments, CallContext, CallError, CallOutcome, CallReport, FileChange, FileState, PreparedChange, Question,
-};
+use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, Question};
+use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
 /// What the scripted model does next.
 #[derive(Debug, Clone)]

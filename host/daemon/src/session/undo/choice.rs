@@ -8,8 +8,8 @@ use crate::limits;
 use crate::repository::Repository;
 use crate::session::history::Summary;
 use crate::session::journal::Work;
-use crate::skill::changes;
 use crate::skill::stage::digest;
+use tool_repository::changes;
 
 /// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
 /// by an undo nor by hand. Undos are passed over: whoever means one names it. `newest_first` holds all sessions.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::super::failure::{failure, hinted};
 use crate::bindings::tool::skill::types::Failure;
-use crate::changes::{is_dead, moment, rename_new};
+use tool_repository::changes::{is_dead, moment, rename_new};
 
 /// A directory that was reached without following a link.
 pub(super) struct Folder(pub(super) OwnedFd);

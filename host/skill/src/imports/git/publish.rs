@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::super::failure::{cancelled, failure};
 use super::layout::{Layout, open};
 use super::lock::{Folder, Lock};
-use super::recover::{Part, Publishing};
+use super::recover::{Part, lock_names};
 use super::talk::{Id, Moment};
 use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_repository::changes::Publishing;
 use tool_sandbox::scratch;
 
 /// The folder in which a helper makes objects and changes a copy of the index.
@@ -98,7 +99,7 @@ impl<'a> Publication<'a> {
         let index = Lock::take(
             Folder::at(&layout.git).map_err(failed)?,
             "index",
-            notes.names(Part::Index),
+            lock_names(notes, Part::Index),
         )?;
         let (folder, name) = match branch {
             None => (Folder::at(&layout.git).map_err(failed)?, "HEAD"),
@@ -113,7 +114,7 @@ impl<'a> Publication<'a> {
                 heads().map_err(failed)?
             }
         };
-        let reference = Lock::take(folder, name, notes.names(Part::Reference))?;
+        let reference = Lock::take(folder, name, lock_names(notes, Part::Reference))?;
         let publication = Self {
             layout,
             scratch,

@@ -5,27 +5,9 @@
 //! whose branch has moved is finished, one whose branch has not is not made.
 
 use std::io;
-use std::path::PathBuf;
-
-use serde::{Deserialize, Serialize};
 
 use super::lock::{Folder, Names, lock_of};
-use crate::changes::moment;
-
-/// A commit that is being put in place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Publishing {
-    /// Unique.
-    pub id: String,
-    /// The git directory of the work tree: `HEAD` and the index.
-    pub git: PathBuf,
-    /// The one that holds the branches.
-    pub common: PathBuf,
-    /// The branch that moves; absent on a detached head.
-    pub branch: Option<String>,
-    /// The commit that it moves to.
-    pub commit: String,
-}
+use tool_repository::changes::{Publishing, moment};
 
 /// What is locked.
 #[derive(Debug, Clone, Copy)]
@@ -34,26 +16,28 @@ pub(super) enum Part {
     Reference,
 }
 
-impl Publishing {
-    pub(super) fn names(&self, part: Part) -> Names {
-        let part = match part {
-            Part::Index => "index",
-            Part::Reference => "branch",
-        };
-        let own = format!("tool-{}-{part}", self.id);
-        Names {
-            early: format!("{own}.lock"),
-            new: format!("{own}.new.lock"),
-            mark: format!("{own}\n"),
-        }
+/// The names of the lock of one part. Only this publication uses them.
+pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
+    let part = match part {
+        Part::Index => "index",
+        Part::Reference => "branch",
+    };
+    let own = format!("tool-{}-{part}", publication.id);
+    Names {
+        early: format!("{own}.lock"),
+        new: format!("{own}.new.lock"),
+        mark: format!("{own}\n"),
     }
+}
 
-    /// Where the reference lies, and its name there.
-    fn reference(&self) -> io::Result<(Folder, &str)> {
-        match &self.branch {
-            None => Ok((Folder::at(&self.git)?, "HEAD")),
-            Some(branch) => Folder::at(&self.common)?.find("refs")?.find("heads")?.find_for(branch),
-        }
+/// The folder of the reference that moves, and its name there.
+fn find_reference(publication: &Publishing) -> io::Result<(Folder, &str)> {
+    match &publication.branch {
+        None => Ok((Folder::at(&publication.git)?, "HEAD")),
+        Some(branch) => Folder::at(&publication.common)?
+            .find("refs")?
+            .find("heads")?
+            .find_for(branch),
     }
 }
 
@@ -61,13 +45,13 @@ impl Publishing {
 /// nothing where nothing was left. An error where the git directory is out of reach.
 pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<String>)>> {
     let git = Folder::at(&left.git)?;
-    let names = left.names(Part::Index);
+    let names = lock_names(left, Part::Index);
     let is_ours = git.line(&lock_of("index")).is_some_and(|line| line == names.mark);
     let was_ready = git.has(&names.new);
-    let has_moved = match left.reference() {
+    let has_moved = match find_reference(left) {
         Ok((folder, name)) => {
             let has_moved = folder.line(name).is_some_and(|line| line.trim_end() == left.commit);
-            clear(&folder, name, &left.names(Part::Reference));
+            clear(&folder, name, &lock_names(left, Part::Reference));
             has_moved
         }
         // The branch was never there, or is no more.

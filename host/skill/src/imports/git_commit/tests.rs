@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::changes::dying_at;
 use crate::imports::git::testing::{Answer, Fixture, changed, context};
 use crate::policy::{Cause, Policy};
 use crate::settle_commit;
 use tool_core::api::{Operation, PolicyRequest};
+use tool_repository::changes::dying_at;
 
 const ALLOWED: &[&str] = &["commit-git"];
 
@@ -690,7 +690,7 @@ struct Notes {
 }
 
 impl ChangeJournal for Notes {
-    fn prepare(&self, _: &crate::PreparedChange) -> std::io::Result<()> {
+    fn prepare(&self, _: &tool_repository::changes::PreparedChange) -> std::io::Result<()> {
         Ok(())
     }
 

@@ -19,7 +19,8 @@ use crate::bindings::tool::skill::types::Failure;
 use crate::imports::failure::failure;
 use crate::imports::recipe::{self, Recipe};
 use crate::limits::REPLACED_BYTES_MAX;
-use crate::{CallContext, Entered, FileChange, FileState, changes, stage};
+use crate::{CallContext, stage};
+use tool_repository::changes::{self, Entered, FileChange, FileState};
 use tool_sandbox::contain::{Installation, Left, Sandbox};
 use tool_sandbox::{self, RunLimits};
 

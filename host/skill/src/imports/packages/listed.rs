@@ -16,13 +16,13 @@ use std::sync::PoisonError;
 use serde_json::Value;
 
 use super::names;
+use crate::CallContext;
 use crate::bindings::tool::skill::types::Failure;
-use crate::changes;
 use crate::imports::failure::{cancelled, hinted};
 use crate::imports::recipe;
 use crate::limits;
 use crate::stage::digest;
-use crate::{CallContext, FileChange};
+use tool_repository::changes::{self, FileChange};
 use tool_repository::path;
 
 /// Files that npm reads at the root, whoever wrote them; of a `yarn.lock` it takes versions and addresses, too.

@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use super::{
-    Found, LeftAlone, Obstacle, Recovery, RolledBack, apply, content, found, missing_directories, recover_locked,
-    remove_directories, write_lock,
+    ChangeJournal, FileChange, FileState, Found, LeftAlone, Obstacle, PreparedChange, Recovery, RolledBack, apply,
+    content, found, missing_directories, recover_locked, remove_directories, write_lock,
 };
-use crate::{ChangeJournal, FileChange, FileState, PreparedChange};
-use tool_repository::{Repository, path};
-use tool_sandbox::room::Disk;
+use crate::{Repository, path};
+use tool_core::disk::Disk;
 
 /// What [`undo`] did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

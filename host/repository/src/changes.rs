@@ -2,9 +2,10 @@
 //!
 //! Everything happens on directory handles that were opened beneath the root without links; how one file gets from one
 //! state to another is in `file`, what becomes of a session's changes when the user takes them back is in `undo`.
-//! Which paths may be changed at all is not decided here but in `skill::stage`.
+//! Which paths may be changed at all is not decided here but in `the boundary of skills`.
 
 mod file;
+mod journal;
 mod moment;
 mod undo;
 
@@ -13,23 +14,22 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
-use super::{FileChange, FileState, PreparedChange};
-#[cfg(all(test, debug_assertions))]
-pub(super) use file::WITHOUT_RENAME_FLAGS;
 use file::{
     Done, discard_if, exchange, is_at, make_parents, open_parent, place, put_aside, remove_leftover, remove_made,
     replace_back,
 };
 #[cfg(debug_assertions)]
-pub use file::{FAILING, Fail};
+pub use file::{FAILING, Fail, WITHOUT_RENAME_FLAGS};
 pub use file::{ReadError, current, new_file_mode, read_bounded, rename_new};
+pub use journal::{ChangeJournal, ContentsFull, Entered, FileChange, FileState, PreparedChange, Publishing};
 #[cfg(debug_assertions)]
 pub use moment::crash::{doing_at, dying_at};
 pub use moment::{is_dead, moment};
-use tool_repository::{Identity, Repository, Root, path};
-use tool_sandbox::room::Disk;
 use undo::{Plan, plan};
 pub use undo::{UndoError, UndoReport, undo};
+
+use crate::{Identity, Repository, Root, path};
+use tool_core::disk::Disk;
 
 /// Why a file cannot be read or replaced as what it was taken for.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// What helps, where the system says what is missing.
-    pub(super) fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { source, .. } => Disk::Repository.hint_for(source),
             _ => None,

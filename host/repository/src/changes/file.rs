@@ -10,9 +10,8 @@ use std::sync::OnceLock;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use super::{Obstacle, moment};
-use crate::{FileChange, FileState};
-use tool_repository::{Root, mode, path};
+use super::{FileChange, FileState, Obstacle, moment};
+use crate::{Root, mode, path};
 
 /// What is at a path now: `None` where nothing is.
 ///
@@ -319,7 +318,7 @@ thread_local! {
     pub static FAILING: std::cell::Cell<Option<(Fail, Errno)>> = const { std::cell::Cell::new(None) };
 
     /// True where renames on this thread know no flags, as on some network file systems.
-    pub(crate) static WITHOUT_RENAME_FLAGS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    pub static WITHOUT_RENAME_FLAGS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 pub(super) fn open_parent(root: &Root, path: &str) -> Result<OwnedFd, Obstacle> {
