@@ -1,7 +1,7 @@
 //! What becomes of an answer on a real repository: its citations, its proposals, and every bound that may end it.
 
-use host::provider::script::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, Step};
 use serde_json::{Value, json};
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, Step};
 
 use crate::support::{Finished, Home, fixture};
 
@@ -190,7 +190,7 @@ fn the_bound_of_tokens_gives_what_there_is_and_exits_1() {
         Round::new([
             Step::Text("Looking.".into()),
             Step::ToolCalls(vec![ScriptedCall::new("list_files", json!({"path": "src"}))]),
-            Step::Usage(host::provider::script::ScriptedUsage {
+            Step::Usage(tool_model_server::ScriptedUsage {
                 input: 95_000,
                 output: 100,
                 cached: 0,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use host::provider::script::{ModelServer, Round, Script};
+use tool_model_server::{ModelServer, Round, Script};
 
 use crate::support::{Finished, Home, finish, folder};
 

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use host::provider::script::{ModelServer, Recorded, Round, Script};
 use serde_json::{Value, json};
+use tool_model_server::{ModelServer, Recorded, Round, Script};
 
 use crate::providers::{ALL, Wire, repository, serve};
 use crate::support::{Home, finish, fixture_path};

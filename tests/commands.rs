@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use host::provider::script::{ModelServer, Round, ScriptedCall, Step};
 use serde_json::{Value, json};
+use tool_model_server::{ModelServer, Round, ScriptedCall, Step};
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder, holds, until};

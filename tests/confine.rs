@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use host::api::{Operation, PolicyRequest};
-use host::process::ProbeVerdict;
 use host::process::confine;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{Arguments, CallContext, Limits, SkillHost};
 use serde_json::json;
 use tempfile::TempDir;
+use tool_proof::{ProbeVerdict, helpers};
 
 use crate::sandbox::guest;
 use crate::support::{Home, folder, git, holds, tree};
@@ -128,8 +128,8 @@ fn all_end(pids: &BTreeSet<u32>) {
 #[test]
 fn a_helper_cannot_get_out() {
     host();
-    let results = confine::probe();
-    assert_eq!(results.len(), confine::ATTEMPTS.len());
+    let results = helpers::probe();
+    assert_eq!(results.len(), helpers::ATTEMPTS.len());
     let stays_in = |verdict| verdict == ProbeVerdict::Pass || !confine::available().is_full();
     for result in results {
         assert!(stays_in(result.verdict), "{result:?}");

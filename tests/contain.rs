@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use host::provider::script::{Round, ScriptedCall};
 use tempfile::TempDir;
+use tool_model_server::{Round, ScriptedCall};
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, fixture_path, folder, holds};

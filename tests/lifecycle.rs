@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use host::provider::script::{Round, Step};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tool_model_server::{Round, Step};
 
 use crate::conformance::http::{self, Connection};
 use crate::conformance::world::{SHOP, World, says};

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use host::provider::script::{ModelServer, Round, Script, ScriptedCall};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall};
 
 use crate::support::{Finished, Home, finish, fixture_path, folder};
 

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use host::provider::script::{ModelServer, Round, Script, ScriptedCall, Step};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, Step};
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, differences, finish, fixture, folder, git, holds, tree};

@@ -7,9 +7,9 @@ mod strangers;
 use std::io::Read;
 use std::process::Stdio;
 
-use host::provider::script::{ModelServer, Recorded, Round, Script, ScriptedCall, ScriptedUsage, Step};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, ScriptedUsage, Step};
 
 use crate::support::{Finished, Home, finish, folder};
 

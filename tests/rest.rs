@@ -4,8 +4,8 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
-use host::provider::script::{ModelServer, Script};
 use serde_json::{Value, json};
+use tool_model_server::{ModelServer, Script};
 
 use crate::support::{Home, fixture, folder};
 

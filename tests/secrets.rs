@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use host::provider::script::{ModelServer, Round, ScriptedCall};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_model_server::{ModelServer, Round, ScriptedCall};
 
 use crate::providers::{LOCAL, scripted, serve};
 use crate::support::{Home, fixture_path, folder, git, holds, tree};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use host::provider::script::Round;
 use serde_json::Value;
 use tempfile::TempDir;
+use tool_model_server::Round;
 
 use crate::providers::scripted;
 use crate::support::{Home, folder};

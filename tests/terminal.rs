@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use host::provider::script::{ModelServer, Round, ScriptedCall, Step};
 use serde_json::json;
+use tool_model_server::{ModelServer, Round, ScriptedCall, Step};
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder, git};

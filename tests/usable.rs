@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 
-use host::provider::script::{Round, Step};
 use serde_json::{Value, json};
+use tool_model_server::{Round, Step};
 
 use crate::conformance::http;
 use crate::conformance::world::{SHOP, World, calls, says};

@@ -343,6 +343,10 @@ Examples:
     #[command(name = "__confine", hide = true)]
     Confine,
 
+    /// Try to get out of the confinement of a helper, as standard input says
+    #[command(name = "__confine-attempts", hide = true)]
+    ConfineAttempts,
+
     /// Try to get out of the sandbox for runs, in many ways, and print what came of it
     #[command(name = "__sandbox-probes", hide = true)]
     SandboxProbes(Probes),

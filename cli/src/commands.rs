@@ -90,6 +90,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         | Command::Reference
         | Command::Dev(_)
         | Command::Confine
+        | Command::ConfineAttempts
         | Command::Contain { .. }
         | Command::SandboxProbes(_)
         | Command::Daemon { .. } => {

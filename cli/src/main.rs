@@ -45,6 +45,7 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
         Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
         Command::Contain { inner, .. } => return Ok(contain::helper(*inner)),
         Command::Confine => return Ok(host::skill::helper::run()),
+        Command::ConfineAttempts => return Ok(tool_proof::helpers::serve()),
         Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
         Command::Doctor {
             sandbox: true, json, ..

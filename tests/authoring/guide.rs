@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use host::provider::script::{ModelServer, Round, Script};
 use serde_json::json;
+use tool_model_server::{ModelServer, Round, Script};
 
 use super::{Author, target};
 use crate::conformance::world::{Wire, calls};

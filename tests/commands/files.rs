@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use host::provider::script::{Round, ScriptedCall};
 use serde_json::{Value, json};
+use tool_model_server::{Round, ScriptedCall};
 
 use super::{prompts, small_repository, with_input};
 use crate::providers::scripted;

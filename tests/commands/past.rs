@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use host::provider::script::Round;
+use tool_model_server::Round;
 
 use super::{json_of, small_repository};
 use crate::providers::scripted;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use host::provider::script::Round;
 use serde_json::json;
+use tool_model_server::Round;
 
 use super::{json_of, prompts, small_repository, words_of_lines};
 use crate::providers::scripted;

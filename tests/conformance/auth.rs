@@ -293,7 +293,7 @@ fn auth_keys_not_in_the_repository() {
     let world = World::on(
         Wire::Router,
         SHOP,
-        host::provider::script::Script::new([says(&["It counts crates (app.py:1)."])]),
+        tool_model_server::Script::new([says(&["It counts crates (app.py:1)."])]),
     );
     std::fs::remove_file(world.home.path().join("config.toml")).expect("it was written");
     let secret = [("ROUTER_API_KEY", "key-of-a-ci-secret")];

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use host::provider::script::{Round, ScriptedStatus, Step};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_model_server::{Round, ScriptedStatus, Step};
 
 use super::http::{self, Connection};
 use super::recorded::failed;

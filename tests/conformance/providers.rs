@@ -1,8 +1,8 @@
 //! Providers: one at a time, each on its wire, and what a provider is given and gives.
 
 use host::config::{self, Environment};
-use host::provider::script::Script;
 use serde_json::{Value, json};
+use tool_model_server::Script;
 
 use super::recorded::{explain, refactor};
 use super::skills::NAMES;

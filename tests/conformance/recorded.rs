@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use chrono::{DateTime, Utc};
-use host::provider::script::{Recorded, Round, ScriptedUsage, Step};
 use serde_json::{Value, json};
+use tool_model_server::{Recorded, Round, ScriptedUsage, Step};
 
 use super::http::{self, Answer};
 use super::world::{SHOP, World, calls, report, says};
@@ -89,7 +89,7 @@ fn explaining() -> Vec<Round> {
     vec![
         Round::new([
             Step::Text("Let me look.".into()),
-            Step::ToolCalls(vec![host::provider::script::ScriptedCall::new(
+            Step::ToolCalls(vec![tool_model_server::ScriptedCall::new(
                 "read_file",
                 json!({"path": "app.py"}),
             )]),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use host::config::{DEFAULT_PORT, Environment, port};
-use host::provider::script::{Round, Step};
 use serde_json::Value;
+use tool_model_server::{Round, Step};
 
 use super::http::{self, Connection};
 use super::recorded::{alive, explain, refactor, service};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use host::provider::script::Script;
 use serde_json::Value;
 use tempfile::TempDir;
+use tool_model_server::Script;
 
 use super::recorded::refactor;
 use super::world::{Canned, SHOP, Wire, World, holds, says};

@@ -1,7 +1,7 @@
 //! States and transitions: of a session, and of the backend's process.
 
-use host::provider::script::{Round, Step};
 use serde_json::Value;
+use tool_model_server::{Round, Step};
 
 use super::http::{self, Connection};
 use super::recorded::{alive, explain, failed, service};

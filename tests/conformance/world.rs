@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
-use host::provider::script::{ModelServer, Round, Script, ScriptedCall, Step};
 use serde_json::Value;
 use tempfile::TempDir;
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, Step};
 
 use super::http::{self, Answer};
 use crate::support::{Finished, Home, finish, folder};

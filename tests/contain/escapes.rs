@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use host::process::contain::probes::ATTEMPTS;
 use serde_json::Value;
+use tool_proof::probes::ATTEMPTS;
 
 use super::without_namespaces;
 use crate::support::{Home, folder};

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use host::provider::script::{Round, ScriptedCall};
 use serde_json::Value;
 use tempfile::TempDir;
+use tool_model_server::{Round, ScriptedCall};
 
 use super::{everything, live, processes, repository, unchanged, uuid};
 use crate::providers::scripted;

@@ -1,8 +1,8 @@
 //! What a model has written into `package.json` before it asks for something harmless.
 
-use host::provider::script::{ModelServer, Round, ScriptedCall};
 use serde_json::json;
 use tempfile::TempDir;
+use tool_model_server::{ModelServer, Round, ScriptedCall};
 
 use super::mirror::{Mirror, npm_package};
 use super::settings;

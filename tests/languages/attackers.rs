@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use host::process::ProbeOutcome;
-use host::skill::attacks::{ATTACKS, Attack};
 use tokio_util::sync::CancellationToken;
+use tool_proof::ProbeOutcome;
+use tool_proof::attacks::{ATTACKS, Attack};
 
 use super::{LANGUAGES, embedded};
 use crate::support::{fixture_path, guest};

@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 
-use host::provider::script::Script;
 use rustix::process::{Pid, Signal, kill_process};
+use tool_model_server::Script;
 
 use super::{GENERATE_CONTENT, LOCAL, MESSAGES, repository};
 use crate::support::{Home, folder};

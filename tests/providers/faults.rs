@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use host::provider::script::{ModelServer, Recorded, RetryAfter, Round, ScriptedCall, ScriptedStatus, Step};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_model_server::{ModelServer, Recorded, RetryAfter, Round, ScriptedCall, ScriptedStatus, Step};
 
 use super::{ALL, CHAT, GENERATE_CONTENT, KEY, LOCAL, MESSAGES, ROUTER, Wire, repository, serve};
 use crate::support::{Finished, Home};

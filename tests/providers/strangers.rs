@@ -11,8 +11,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use host::provider::script::Round;
 use rustix::process::Uid;
+use tool_model_server::Round;
 
 use super::{KEY, LOCAL, repository, serve};
 use crate::conformance::http;

@@ -1,7 +1,7 @@
 //! A team's skills in the loop of every operation, with a scripted model.
 
-use host::provider::script::{Round, ScriptedCall};
 use serde_json::{Value, json};
+use tool_model_server::{Round, ScriptedCall};
 
 use super::{skill, text};
 use crate::providers::scripted;

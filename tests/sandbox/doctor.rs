@@ -6,13 +6,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use host::defence;
-use host::process::confine;
-use host::process::contain::probes::ATTEMPTS;
-use host::skill::attacks::ATTACKS;
-use host::skill::installs;
 use serde_json::Value;
 use tempfile::TempDir;
+use tool_proof::attacks::ATTACKS;
+use tool_proof::probes::ATTEMPTS;
+use tool_proof::{helpers, installs};
 
 use crate::support::{Home, finish};
 
@@ -74,7 +72,7 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
     );
     assert_eq!(
         names(lists[2]),
-        confine::ATTEMPTS.iter().map(|attempt| attempt.name).collect::<Vec<_>>()
+        helpers::ATTEMPTS.iter().map(|attempt| attempt.name).collect::<Vec<_>>()
     );
     assert_eq!(
         names(lists[3]),
@@ -83,7 +81,7 @@ fn every_attack_and_every_escape_is_held_on_this_machine() {
             .map(|attempt| attempt.name)
             .collect::<Vec<_>>()
     );
-    let all = ATTACKS.len() + ATTEMPTS.len() + confine::ATTEMPTS.len() + installs::ATTEMPTS.len();
+    let all = ATTACKS.len() + ATTEMPTS.len() + helpers::ATTEMPTS.len() + installs::ATTEMPTS.len();
     assert_eq!((&proof["held"], &proof["failed"]), (&all.into(), &0.into()));
     assert_eq!((finished.code, &proof["sandbox"]), (0, &"namespaces".into()));
     // It needed nothing and left nothing.
@@ -163,7 +161,7 @@ fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
         .iter()
         .map(|attack| attack.name)
         .chain(ATTEMPTS.iter().map(|attempt| attempt.name))
-        .chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name))
+        .chain(helpers::ATTEMPTS.iter().map(|attempt| attempt.name))
         .chain(installs::ATTEMPTS.iter().map(|attempt| attempt.name))
         .map(str::to_owned)
         .collect();
@@ -183,56 +181,18 @@ fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
 // ---- what the product is built of ----
 
 #[test]
-fn no_defence_of_the_product_can_be_switched_off() {
-    let binary = fs::read(env!("CARGO_BIN_EXE_tool")).expect("it is there");
-    let mark = defence::MARKER.as_bytes();
-    assert!(!binary.windows(mark.len()).any(|window| window == mark));
-
-    let manifest = |name: &str| -> toml::Table {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
-        let text = fs::read_to_string(path).expect("it is there");
-        text.parse().expect("cargo reads it")
+fn no_feature_of_a_build_changes_a_defence() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = entries(&root.join("host")).into_iter().chain([root.join("cli")]);
+    let manifests: Vec<PathBuf> = crates.map(|folder| folder.join("Cargo.toml")).collect();
+    let has_features = |path: &&PathBuf| {
+        let text = fs::read_to_string(path).expect("every crate has a manifest");
+        let manifest: toml::Table = text.parse().expect("cargo reads it");
+        manifest.contains_key("features")
     };
-    let host = manifest("host/daemon/Cargo.toml");
-    let features = host["features"].as_table().expect("a table");
-    let named: BTreeSet<&str> = features.keys().map(String::as_str).collect();
+    assert!(manifests.len() > 10, "{manifests:?}");
     assert_eq!(
-        named,
-        BTreeSet::from(["counterproof"]),
-        "a default or another feature could bring it in"
+        manifests.iter().filter(has_features).collect::<Vec<_>>(),
+        Vec::<&PathBuf>::new()
     );
-    let workspace = manifest("Cargo.toml");
-    let dependency = workspace["workspace"]["dependencies"]["host"]
-        .as_table()
-        .expect("a table");
-    assert_eq!(
-        dependency.keys().collect::<Vec<_>>(),
-        ["path"],
-        "nobody depends on it with a feature"
-    );
-    let cli = manifest("cli/Cargo.toml");
-    assert!(!cli.contains_key("features") && cli["dependencies"]["host"].get("features").is_none());
-}
-
-#[test]
-fn the_feature_that_switches_defences_off_compiles_in_no_release() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/core/src/defence.rs");
-    let folder = TempDir::new().expect("a temporary folder");
-    let said = |assertions: &str| {
-        #[expect(clippy::disallowed_methods, reason = "the compiler is asked")]
-        let output = Command::new("rustc")
-            .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata"])
-            .args(["--cfg", r#"feature="counterproof""#, "-C"])
-            .arg(format!("debug-assertions={assertions}"))
-            .arg("--out-dir")
-            .arg(folder.path())
-            .arg(&source)
-            .output()
-            .expect("the compiler is there");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    // Alone the file lacks its crates, so it never compiles; what counts is whether this is among the reasons.
-    let refusal = "error: the feature `counterproof` switches defences off";
-    assert!(said("no").contains(refusal), "{}", said("no"));
-    assert!(!said("yes").contains(refusal), "{}", said("yes"));
 }

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use host::provider::script::{Round, ScriptedCall, Step};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_model_server::{Round, ScriptedCall, Step};
 
 use super::kill;
 use crate::conformance::http::{self, Connection};

@@ -10,9 +10,9 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use host::provider::script::{Round, ScriptedCall};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tool_model_server::{Round, ScriptedCall};
 
 use super::{add_guest, count};
 use crate::conformance::http::{self, Connection};

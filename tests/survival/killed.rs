@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use host::provider::script::{ModelServer, Round, Script, ScriptedCall};
 use host::session::journal;
 use serde_json::{Value, json};
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall};
 
 use super::{add_guest, kill};
 use crate::conformance::http;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use host::provider::script::{Round, Script, ScriptedCall, Step};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
+use tool_model_server::{Round, Script, ScriptedCall, Step};
 
 use super::{count, images, kibibytes};
 use crate::conformance::world::{Wire, World};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use host::provider::script::{ModelServer, Round, Script};
 use serde_json::Value;
+use tool_model_server::{ModelServer, Round, Script};
 
 use crate::conformance::http;
 use crate::conformance::world::{SHOP, Wire};

@@ -1,6 +1,6 @@
 //! `tool dev`: a model server that follows a script, on loopback, until it is interrupted.
 //!
-//! It needs no home and no backend; what is said on which wire is the business of `host::provider::script`.
+//! It needs no home and no backend; what is said on which wire is the business of `tool_model_server`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::Problem;
-use host::provider::script::{EXAMPLE, ModelServer, Script};
+use tool_model_server::{EXAMPLE, ModelServer, Script};
 
 use super::ending::Ending;
 use crate::args::Dev;

@@ -3,18 +3,16 @@
 //!
 //! It needs no daemon, no configuration and no key: everything happens in temporary folders of its own, and what is
 //! tried carries its own bounds. The hidden `__sandbox-probes` makes single ones, for tests. What is tried, and what
-//! counts as held, is the engine's business.
+//! counts as held, is the business of `tool-proof`.
 
 use std::process::ExitCode;
 
 use host::api::Problem;
-use host::process::confine;
-use host::process::contain::{self, Sandbox, probes};
-use host::process::{ProbeResult, ProbeVerdict};
-use host::skill::{attacks, installs};
+use host::process::contain::{self, Sandbox};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tool_proof::{ProbeResult, ProbeVerdict, attacks, helpers, installs, probes};
 use unicode_width::UnicodeWidthStr;
 
 use super::ending::Ending;
@@ -157,13 +155,13 @@ fn make(
             probes::probe(sandbox, &is_wanted, &cancel, |result| {
                 drop(sender.send((Kind::Escape, result)))
             });
-            let wants_helpers = confine::ATTEMPTS.iter().any(|attempt| is_wanted(attempt.name));
-            let helpers = if wants_helpers && !cancel.is_cancelled() {
-                confine::probe()
+            let wants_helpers = helpers::ATTEMPTS.iter().any(|attempt| is_wanted(attempt.name));
+            let tried = if wants_helpers && !cancel.is_cancelled() {
+                helpers::probe()
             } else {
                 Vec::new()
             };
-            for result in helpers.into_iter().filter(|result| is_wanted(result.name)) {
+            for result in tried.into_iter().filter(|result| is_wanted(result.name)) {
                 drop(sender.send((Kind::Helper, result)));
             }
             installs::probe(&is_wanted, &cancel, |result| {
@@ -185,7 +183,7 @@ async fn follow(
 ) -> Result<(), Error> {
     let names = attacks::ATTACKS.iter().map(|attack| attack.name);
     let names = names.chain(probes::ATTEMPTS.iter().map(|attempt| attempt.name));
-    let names = names.chain(confine::ATTEMPTS.iter().map(|attempt| attempt.name));
+    let names = names.chain(helpers::ATTEMPTS.iter().map(|attempt| attempt.name));
     let names = names.chain(installs::ATTEMPTS.iter().map(|attempt| attempt.name));
     let all = names.filter(|name| is_wanted(name)).count();
     let mut ending = Ending::new()?;

@@ -1,30 +1,11 @@
-//! The defences of the sandbox by name, so that a test can switch one off and see what it stopped succeed.
-//!
-//! An enforcement point asks [`on`], which is `true` as a constant in every build but one with the feature
-//! `counterproof`: a test binary of this crate, whose attacks run in processes of their own. `tool` is never built
-//! with it, and without debug assertions it does not compile. What a defence stops is told by the tables of attacks
-//! (`skill::attacks`, `skill::installs`, `process::contain::probes`, `trials`), not here.
-
-#[cfg(all(feature = "counterproof", not(debug_assertions)))]
-compile_error!("the feature `counterproof` switches defences off: it is for tests and in no build without assertions");
-
-use serde::{Deserialize, Serialize};
-
-/// In every binary with the feature, and in no other: by it a test knows that `tool` has none of this.
-pub const MARKER: &str = "this binary can switch off the defences of its sandbox";
+//! The defences of the sandbox by name, at the points that enforce them.
 
 macro_rules! defences {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// What stands between an attack and its success. One variant is one thing that could be forgotten.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Defence {
             $($(#[$doc])* $name,)*
-        }
-
-        impl Defence {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };
 }
@@ -256,37 +237,7 @@ defences! {
     HelperMemory,
 }
 
-/// How an attack was seen to succeed, so that it is known to attack at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counter {
-    /// With all of these off it succeeds.
-    Off(&'static [Defence]),
-    /// The same in the fallback of the sandbox around runs.
-    Fallback(&'static [Defence]),
-    /// It was not seen, and why it cannot be.
-    Unseen(&'static str),
-}
-
-impl Counter {
-    /// True where there is a counter-proof or a reason.
-    pub fn is_told(&self) -> bool {
-        match self {
-            Self::Off(defences) | Self::Fallback(defences) => !defences.is_empty(),
-            Self::Unseen(reason) => !reason.is_empty(),
-        }
-    }
-
-    /// What has to be off.
-    pub fn defences(&self) -> &'static [Defence] {
-        match self {
-            Self::Off(defences) | Self::Fallback(defences) => defences,
-            Self::Unseen(_) => &[],
-        }
-    }
-}
-
 /// Whether a defence is to be used.
-#[cfg(not(feature = "counterproof"))]
 #[inline(always)]
 pub const fn on(_: Defence) -> bool {
     true
@@ -309,38 +260,4 @@ impl Bound for u64 {
 
 impl Bound for usize {
     const UNBOUNDED: Self = Self::MAX / 2;
-}
-
-#[cfg(feature = "counterproof")]
-pub use switches::on;
-#[cfg(feature = "counterproof")]
-pub use switches::{off, switch_off};
-
-#[cfg(feature = "counterproof")]
-mod switches {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::Defence;
-
-    #[used]
-    static MARK: &str = super::MARKER;
-
-    static OFF: [AtomicBool; Defence::ALL.len()] = [const { AtomicBool::new(false) }; Defence::ALL.len()];
-
-    /// False once a test has switched this defence off.
-    pub fn on(defence: Defence) -> bool {
-        !OFF[defence as usize].load(Ordering::Relaxed)
-    }
-
-    /// Switches these off for the rest of this process, and for the helpers that it starts.
-    pub fn switch_off(defences: &[Defence]) {
-        for &defence in defences {
-            OFF[defence as usize].store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Those that are off, for a helper to be told.
-    pub fn off() -> Vec<Defence> {
-        Defence::ALL.iter().copied().filter(|&defence| !on(defence)).collect()
-    }
 }

@@ -29,6 +29,11 @@ pub fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
+/// Estimated tokens of so many bytes of text: a quarter of them. Good enough to raise an alarm, not to bill.
+pub fn estimated_tokens(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(4)
+}
+
 fn unwanted(character: char) -> bool {
     match character {
         '\t' | '\n' => false,

@@ -30,8 +30,6 @@ pub mod http;
 mod mcp;
 pub mod outline;
 pub mod session;
-#[cfg(any(test, feature = "counterproof"))]
-pub mod trials;
 
 pub use tool_analyst as analyst;
 pub use tool_config as config;

@@ -24,7 +24,6 @@ mod receiver;
 mod redact;
 mod retry;
 mod schema;
-pub mod script;
 pub mod sse;
 pub mod turn;
 mod wire;
@@ -54,6 +53,7 @@ pub use mark::LabelMark;
 pub use models::{ModelCache, ServerReport, inspect_server, models, models_with};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 pub use tool_core::api::ToolSpec;
+pub use tool_core::text::estimated_tokens;
 
 /// One request: the whole conversation so far.
 #[derive(Debug, Clone, Copy)]
@@ -243,11 +243,6 @@ impl Request<'_> {
         let messages: usize = self.messages.iter().map(Message::bytes).sum();
         estimated_tokens(self.system.len() + tools + messages)
     }
-}
-
-/// Estimated tokens of so many bytes of text.
-pub fn estimated_tokens(bytes: usize) -> u64 {
-    (bytes as u64).div_ceil(4)
 }
 
 impl Message {

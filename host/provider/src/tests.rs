@@ -15,10 +15,10 @@ use std::time::Instant;
 use futures_util::StreamExt;
 use serde_json::json;
 
-use super::script::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, ScriptedUsage, Step};
 use super::*;
 use tool_config::Secret;
 use tool_core::api::ProviderName;
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, ScriptedUsage, Step};
 
 const KEY: &str = "sk-very-secret-1234567890";
 

@@ -13,7 +13,6 @@
 
 #[cfg(target_os = "linux")]
 mod filter;
-mod probe;
 #[cfg(target_os = "linux")]
 mod walls;
 mod wire;
@@ -33,8 +32,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::contain;
 use crate::limits;
-use probe::Attempts;
-pub use probe::{ATTEMPTS, Attempt, probe};
 use tool_core::defence::{self, Defence};
 pub use wire::Connection;
 
@@ -106,7 +103,7 @@ pub fn available() -> &'static Confinement {
     match has_helper() {
         Ok(()) => AVAILABLE.get_or_init(|| {
             // What is found counts until the program ends, so a machine that was only too busy is asked again.
-            let found = probe::confinement().or_else(|_| probe::confinement());
+            let found = try_confinement().or_else(|_| try_confinement());
             found.unwrap_or_else(|error| Confinement::Failing(error.to_string()))
         }),
         Err(why) => UNOFFERED.get_or_init(|| Confinement::InProcess(why.to_owned())),
@@ -126,6 +123,21 @@ pub fn has_helper() -> Result<(), &'static str> {
         true => Ok(()),
         false => Err("this program does not offer the helper"),
     }
+}
+
+/// Starts a helper that does nothing, to see what keeps it in.
+fn try_confinement() -> Result<Confinement, HelperError> {
+    let time = Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX);
+    let until = Until::within(time, &CancellationToken::new());
+    let walls = Walls {
+        memory_bytes: limits::CONFINE_PROBE_BYTES_MAX,
+        address_bytes: 4 * limits::CONFINE_PROBE_BYTES_MAX,
+        cpu_seconds: limits::CONTAIN_PROBE_SECONDS_MAX,
+        ..Walls::default()
+    };
+    let mut helper = Helper::open::<()>(HELPER_COMMAND, &walls, Work::Nothing, &until)?;
+    helper.hear::<()>(0, &until)?;
+    Ok(helper.confinement())
 }
 
 /// What the machine has.
@@ -216,17 +228,14 @@ enum Hello {
 struct Opening<T> {
     walls: Walls,
     work: Work<T>,
-    /// Defences that are not used, in the one test that sees what they stop.
-    #[cfg(feature = "counterproof")]
-    off: Vec<Defence>,
 }
 
 /// What a helper is for.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Work<T> {
-    /// Trying to get out, where attempts are given; else nothing.
-    Probe(Option<Attempts>),
+    /// It answers once it is confined, and does nothing else.
+    Nothing,
     Task(T),
 }
 
@@ -242,13 +251,19 @@ pub struct Helper {
 impl Helper {
     /// Starts a helper behind these walls.
     pub fn start<T: Serialize>(walls: &Walls, task: &T, until: &Until) -> Result<Self, HelperError> {
-        Self::open(walls, Work::Task(task), until)
+        Self::start_as(HELPER_COMMAND, walls, task, until)
     }
 
-    fn open<T: Serialize>(walls: &Walls, work: Work<T>, until: &Until) -> Result<Self, HelperError> {
+    /// Starts a helper that runs another hidden command of this program. The command calls [`serve`], as the helper's own
+    /// does, and gets the task.
+    pub fn start_as<T: Serialize>(command: &str, walls: &Walls, task: &T, until: &Until) -> Result<Self, HelperError> {
+        Self::open(command, walls, Work::Task(task), until)
+    }
+
+    fn open<T: Serialize>(command: &str, walls: &Walls, work: Work<T>, until: &Until) -> Result<Self, HelperError> {
         let (own, helpers) = UnixStream::pair().map_err(HelperError::Start)?;
         own.set_nonblocking(true).map_err(HelperError::Start)?;
-        let child = spawn(helpers).map_err(HelperError::Start)?;
+        let child = spawn(command, helpers).map_err(HelperError::Start)?;
         let mut helper = Self {
             stream: own,
             child: Some(child),
@@ -257,8 +272,6 @@ impl Helper {
         let opening = Opening {
             walls: walls.clone(),
             work,
-            #[cfg(feature = "counterproof")]
-            off: defence::off(),
         };
         helper.send(&opening, &[], until)?;
         match helper.hear::<Hello>(0, until)?.0 {
@@ -378,7 +391,7 @@ fn of_status(status: ExitStatus) -> HelperError {
 }
 
 /// Starts this binary again, with a socket and nothing else.
-fn spawn(socket: UnixStream) -> io::Result<Child> {
+fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
     let program = ELSEWHERE.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
     #[allow(
         clippy::disallowed_methods,
@@ -386,7 +399,7 @@ fn spawn(socket: UnixStream) -> io::Result<Child> {
     )]
     let mut builder = Command::new(program);
     builder
-        .arg(HELPER_COMMAND)
+        .arg(command)
         .current_dir("/")
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stdout(Stdio::null())
@@ -425,8 +438,6 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(Door<T>) -> Result<(), ExitC
         Ok((connection, opening))
     };
     let (connection, opening) = read().map_err(|_| ExitCode::FAILURE)?;
-    #[cfg(feature = "counterproof")]
-    defence::switch_off(&opening.off);
     let walls = opening.walls;
     match opening.work {
         Work::Task(task) => work(Door {
@@ -434,11 +445,15 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(Door<T>) -> Result<(), ExitC
             walls,
             task,
         }),
-        Work::Probe(attempts) => probe::serve(Door {
-            connection,
-            walls,
-            task: attempts,
-        }),
+        Work::Nothing => {
+            let (mut connection, ()) = Door {
+                connection,
+                walls,
+                task: (),
+            }
+            .close()?;
+            connection.send(&(), &[]).map_err(|_| ExitCode::FAILURE)
+        }
     }
 }
 

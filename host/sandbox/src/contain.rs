@@ -26,12 +26,13 @@ mod namespaces;
 #[cfg(target_os = "linux")]
 mod outer;
 mod plan;
-pub mod probes;
 #[cfg(target_os = "linux")]
 mod root;
 mod spec;
 #[cfg(target_os = "linux")]
 mod tree;
+#[cfg(target_os = "linux")]
+mod trial;
 #[cfg(target_os = "linux")]
 mod walls;
 
@@ -137,7 +138,7 @@ fn find_available() -> Available {
     let mut refused = Vec::new();
     for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
         // What is found counts until the program ends, so a machine that was only too busy is asked again.
-        match probes::works(sandbox).or_else(|_| probes::works(sandbox)) {
+        match trial::works(sandbox).or_else(|_| trial::works(sandbox)) {
             Ok(()) => return Available { sandbox, refused },
             Err(reason) => refused.push(format!("{sandbox}: {reason}")),
         }

@@ -29,7 +29,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio_util::sync::CancellationToken;
 
-pub use contain::probes::{ProbeOutcome, ProbeResult, ProbeVerdict};
 use contain::{Control, Enclosure, Left, Message};
 use group::Group;
 pub use orphans::{end_orphans, start_ticks};

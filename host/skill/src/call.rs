@@ -503,7 +503,7 @@ const ENDS: [&str; 15] = [
 ];
 
 /// Every verdict of a call that does not work.
-pub(super) fn verdicts() -> impl Iterator<Item = &'static str> + Clone {
+pub fn verdicts() -> impl Iterator<Item = &'static str> + Clone {
     CODES.into_iter().chain(ENDS)
 }
 

@@ -5,7 +5,6 @@
 //! the stage is a proposal that the host checks, journals and commits. Only this module names wasmtime.
 
 mod arguments;
-pub mod attacks;
 pub mod audit;
 pub mod bindings;
 mod cache;
@@ -55,9 +54,10 @@ use tool_core::redaction::Redactor;
 use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
 
+pub use call::verdicts;
 pub use component::{Look, look};
 pub use imports::{DISAGREED, NOTHING_TO_COMMIT};
-pub use imports::{installs, settle_commit};
+pub use imports::{package_folder, settle_commit};
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use registry::{
     Change, Embedded, Held, Inspection, Origin, PinSource, Pinned, SkillHost, Terms, Trial, compiler_fingerprint,

@@ -127,7 +127,7 @@ impl SkillHost {
     }
 
     /// The same where what is built in is as little trusted as a component of a team.
-    pub(super) fn of_strangers(
+    pub fn of_strangers(
         builtins: &'static [Builtin],
         home: &Path,
         limits: Limits,

@@ -86,8 +86,8 @@ impl ModelCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{ModelServer, Script};
     use tool_core::api::ProviderName;
+    use tool_model_server::{ModelServer, Script};
 
     fn settings(url: &str, key: &str) -> ProviderSettings {
         ProviderSettings {

@@ -5,8 +5,8 @@ use serde_json::json;
 use std::time::Duration;
 
 use super::*;
-use crate::script::{ModelServer, Round, Script, ScriptedCall, ScriptedUsage, Step};
 use tool_config::Secret;
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedUsage, Step};
 
 const KEY: &str = "sk-very-secret-1234567890";
 

@@ -41,8 +41,6 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     die_with_starter(outer).at(TYING)?;
     let text = spec::receive(outer).at("reading the specification")?;
     let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
-    #[cfg(feature = "counterproof")]
-    defence::switch_off(&spec.off);
     // A group and a session of their own: no terminal, and no signal from inside reaches the outer helper.
     if defence::on(Defence::OwnSession) {
         rustix::process::setsid().at("leaving the terminal")?;

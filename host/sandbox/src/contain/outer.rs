@@ -67,8 +67,6 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
 fn run(daemon: &mut UnixStream) -> Step<()> {
     let text = spec::receive(daemon).at("reading the specification")?;
     let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
-    #[cfg(feature = "counterproof")]
-    tool_core::defence::switch_off(&spec.off);
     match (spec.sandbox, spec.folder.clone()) {
         (Sandbox::Namespaces, _) => {
             die_with_starter(daemon).at(TYING)?;

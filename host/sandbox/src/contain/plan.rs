@@ -134,8 +134,6 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
             outside,
             proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
         }),
-        #[cfg(feature = "counterproof")]
-        off: tool_core::defence::off(),
     }
 }
 

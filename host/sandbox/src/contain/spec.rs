@@ -38,9 +38,6 @@ pub(super) struct Spec {
     pub(super) folder: Option<PathBuf>,
     /// Set for an installation.
     pub(super) installation: Option<Install>,
-    /// Defences that are not used, in the one test that sees what they stop.
-    #[cfg(feature = "counterproof")]
-    pub(super) off: Vec<tool_core::defence::Defence>,
 }
 
 /// What is different for an installation.

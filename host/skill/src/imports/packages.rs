@@ -5,11 +5,10 @@
 //! question, too (`listed`). The installer runs in the sandbox and reaches the user's registries only (`sources`); what
 //! it did is kept as a whole or not at all (`contained`, `place`).
 
-pub mod attempts;
 mod contained;
 pub(super) mod listed;
 mod names;
-mod place;
+pub mod place;
 mod sources;
 
 use std::collections::BTreeMap;

@@ -22,19 +22,30 @@ use tool_core::defence::{self, Defence};
 
 /// Why nothing was put in place.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PlaceError {
+pub enum PlaceError {
     /// A FIFO, a socket, a device.
     #[error("`{}` is neither a file, a folder nor a link", path.display())]
-    Special { path: PathBuf },
+    Special {
+        /// The entry.
+        path: PathBuf,
+    },
     /// The session ended before anything was changed.
     #[error("the call was cancelled")]
     Cancelled,
     /// More than an installation makes.
     #[error("the installation left {what}")]
-    TooMuch { what: &'static str },
+    TooMuch {
+        /// What there is too much of.
+        what: &'static str,
+    },
     /// The system's answer.
     #[error("`{}`: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// The entry.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
 }
 
 fn at<T>(path: &Path, answer: rustix::io::Result<T>) -> Result<T, PlaceError> {
@@ -45,14 +56,15 @@ fn at<T>(path: &Path, answer: rustix::io::Result<T>) -> Result<T, PlaceError> {
 }
 
 /// The real folder, and what of it the run could not see.
-pub(super) struct Folder<'a> {
+pub struct Folder<'a> {
     /// Where it lies.
-    pub(super) parent: BorrowedFd<'a>,
-    pub(super) name: &'a OsStr,
+    pub parent: BorrowedFd<'a>,
+    /// Its name there.
+    pub name: &'a OsStr,
     /// Relative to the folder.
-    pub(super) masked: &'a HashSet<PathBuf>,
+    pub masked: &'a HashSet<PathBuf>,
     /// Until names are changed, it ends what is done.
-    pub(super) cancel: &'a CancellationToken,
+    pub cancel: &'a CancellationToken,
 }
 
 /// One change of a name, relative to the folder of packages.
@@ -68,7 +80,7 @@ enum Change {
 }
 
 /// A folder that was put in place and can still be taken back.
-pub(super) struct Placed {
+pub struct Placed {
     root: OwnedFd,
     stage: Stage,
     done: Vec<Done>,
@@ -99,7 +111,7 @@ const DEPTH_MAX: usize = 128;
 const STAGE: &str = ".tool-proposal-packages-";
 
 /// Puts `left`, a folder that nobody writes to any more, in the place of the real one.
-pub(super) fn put(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
+pub fn put(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
     let name = Path::new(folder.name);
     let is_new = match rustix::fs::mkdirat(folder.parent, folder.name, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
@@ -388,7 +400,7 @@ impl Placed {
     }
 
     /// Lets go of what was replaced, and of what others left that were killed before they came to this.
-    pub(super) fn keep(self) {
+    pub fn keep(self) {
         self.stage.clear();
         sweep(&self.root);
     }
@@ -516,10 +528,6 @@ impl Copy<'_> {
                 at(path, rustix::fs::symlinkat(target, to, new_name))
             }
             FileType::RegularFile => self.file(from, name, to, new_name, path),
-            #[cfg(all(feature = "counterproof", target_os = "linux"))]
-            kind if !defence::on(Defence::PackageKinds) => {
-                at(path, rustix::fs::mknodat(to, new_name, kind, mode(&found), 0))
-            }
             _ => Err(PlaceError::Special { path: path.to_owned() }),
         }
     }

@@ -1,4 +1,4 @@
-//! The attacks by name: what each asks of the guest, what must come of it, and which defences stop it. Here is what they
+//! The attacks by name: what each asks of the guest, and what must come of it. Here is what they
 //! have in common.
 
 mod bounds;
@@ -10,22 +10,19 @@ use std::time::Duration;
 
 use super::Expected::{Bounded, Denied, Refused, TimedOut};
 use super::{Ask, Attack, Wants};
-use crate::Limits;
+use tool_skill::Limits;
 
 /// Kinds of errors as a guest sees them.
 const DENIED: super::Expected = Refused("PermissionDenied");
 const READ_ONLY: super::Expected = Refused("ReadOnlyFilesystem");
 const NO_DIRECTORY: super::Expected = Refused("NotADirectory");
 
-/// Why attacks that would write into the repository are not seen to succeed.
-const NO_WRITER: &str = "nothing in the guard writes to the repository: there is nothing to switch off but the error";
-
 const fn read(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
     Attack::calls(name, tries, asks).comes_to(DENIED)
 }
 
 const fn write(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
-    Attack::calls(name, tries, asks).comes_to(READ_ONLY).unseen(NO_WRITER)
+    Attack::calls(name, tries, asks).comes_to(READ_ONLY)
 }
 
 const fn propose(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {

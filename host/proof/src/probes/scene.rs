@@ -13,75 +13,29 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempt, Expected, ProbeOutcome};
-use crate::contain::{Bounds, Enclosure, HELPER_COMMAND, NOTHING, Sandbox};
-use crate::limits;
-use crate::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment, run, run_contained};
+use tool_core::limits;
+use tool_sandbox::contain::{Bounds, Enclosure, Sandbox};
+use tool_sandbox::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
+
+use super::{Attempt, Expected};
+use crate::ProbeOutcome;
 
 const SCRIPT: &str = include_str!("attempts.py");
 
 /// The system's Python: attempts need nothing else, and what the user has on the `PATH` may be a script.
-pub fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/usr/local/bin:/bin".to_owned())]);
     environment::find_programs(&path, "python3").into_iter().next()
 }
 
-/// Runs a program that does nothing in a sandbox of this kind: this one.
-pub(in crate::contain) fn works(sandbox: Sandbox) -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
-    let command = CommandSpec {
-        program: own_program().map_err(|error| format!("this program's own file: {error}"))?,
-        arguments: [HELPER_COMMAND, NOTHING].map(str::to_owned).to_vec(),
-        directory: root.clone(),
-        environment: BTreeMap::new(),
-    };
-    let enclosure = Enclosure {
-        sandbox,
-        root,
-        hidden: Vec::new(),
-        state_directory: None,
-        bounds: Bounds::default(),
-        installation: None,
-    };
-    let limits = patience();
-    let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
-    judge(run)
-}
-
-/// Where the file of this program lies, or the one that has replaced it while it runs.
-fn own_program() -> io::Result<PathBuf> {
-    let place = std::env::current_exe()?;
-    let text = place.to_string_lossy();
-    let place = text.strip_suffix(" (deleted)").map_or(place.clone(), PathBuf::from);
-    place.canonicalize()
-}
-
-fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
-    match run.map_err(|error| error.to_string())?.end {
-        RunEnd::Exited(0) => Ok(()),
-        end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
-    }
-}
-
-/// How long it is tried whether a sandbox works.
-fn patience() -> RunLimits {
-    RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
-}
-
-/// Makes one attempt. Without a sandbox it runs with the rights of whoever runs this.
-pub(super) fn one(
-    attempt: &Attempt,
-    sandbox: Option<Sandbox>,
-    python: &Path,
-    cancel: &CancellationToken,
-) -> ProbeOutcome {
+/// Makes one attempt.
+pub(super) fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path, cancel: &CancellationToken) -> ProbeOutcome {
     let result = Scene::new().and_then(|scene| scene.play(attempt, sandbox, python, cancel));
     result.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))
 }
 
 /// What the attempts may use: little, so that they are quick and do no harm where a bound does not hold.
-pub const BOUNDS: Bounds = Bounds {
+pub(crate) const BOUNDS: Bounds = Bounds {
     tree_bytes: 16 * 1024 * 1024,
     tree_inodes: 1000,
     scratch_bytes: 16 * 1024 * 1024,
@@ -174,12 +128,12 @@ impl Scene {
     fn play(
         &self,
         attempt: &Attempt,
-        sandbox: Option<Sandbox>,
+        sandbox: Sandbox,
         python: &Path,
         cancel: &CancellationToken,
     ) -> io::Result<ProbeOutcome> {
         let expected = match sandbox {
-            Some(Sandbox::Landlock) => attempt.landlock,
+            Sandbox::Landlock => attempt.landlock,
             _ => attempt.namespaces,
         };
         let (before, beside) = (listing(&self.repository)?, listing(&self.outside)?);
@@ -205,7 +159,7 @@ impl Scene {
     fn run(
         &self,
         attempt: &Attempt,
-        sandbox: Option<Sandbox>,
+        sandbox: Sandbox,
         expected: Expected,
         python: &Path,
         cancel: &CancellationToken,
@@ -244,9 +198,6 @@ impl Scene {
             limits::CONTAIN_PROBE_SECONDS_MAX
         };
         let limits = RunLimits::within(Duration::from_secs(seconds));
-        let Some(sandbox) = sandbox else {
-            return run(&command, &limits, cancel, &|_| {}).map_err(io::Error::other);
-        };
         let enclosure = Enclosure {
             sandbox,
             root: self.repository.clone(),
@@ -364,31 +315,4 @@ fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
         }
     }
     Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trying_a_sandbox_has_a_bounded_time() {
-        assert_eq!(patience().time.as_secs(), limits::CONTAIN_PROBE_SECONDS_MAX);
-    }
-
-    /// `CONTAIN_PROBE_SECONDS_MAX`.
-    #[test]
-    fn a_sandbox_in_which_nothing_ends_is_none() {
-        let ended = |end| {
-            judge(Ok(RunOutput {
-                end,
-                output: String::new(),
-                output_cut: false,
-                duration: Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX),
-            }))
-        };
-        assert_eq!(ended(RunEnd::Exited(0)), Ok(()));
-        let hung = ended(RunEnd::TimedOut).expect_err("it did not end");
-        assert_eq!(hung, "a program that does nothing ended otherwise: TimedOut");
-        ended(RunEnd::Exited(1)).expect_err("it did something");
-    }
 }

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use super::{KIB, MIB, flood, last, small_stage};
 use crate::attacks::Expected::{Bounded, Busy};
 use crate::attacks::{Ask, Attack, Play, Wants};
-use tool_core::defence::Defence;
 
 /// A schema of a page that stands for 65,000 parts: twice more steps would take a machine for ever.
 fn doubling() -> Value {
@@ -22,30 +21,23 @@ fn doubling() -> Value {
 
 pub(super) const ATTACKS: &[Attack] = &[
     // ---- time ----
-    last("spin", "compute for ever", &[Ask::new("spin")]).held_by(&[Defence::Deadline]),
+    last("spin", "compute for ever", &[Ask::new("spin")]),
     last(
         "spin_in_host_calls",
         "ask the host for ever",
         &[Ask::new("spin-in-host-calls")],
-    )
-    .held_by(&[Defence::Deadline, Defence::DeadlineInHostCalls]),
-    last("sleep", "sleep for days", &[Ask::new("sleep")]).held_by(&[Defence::DeadlineOfWaits]),
+    ),
+    last("sleep", "sleep for days", &[Ask::new("sleep")]),
     last(
         "sleep_for_ever",
         "wait for a time that never comes",
         &[Ask::new("sleep-for-ever")],
-    )
-    .held_by(&[Defence::DeadlineOfWaits]),
+    ),
     last(
         "wait_in_stream",
         "wait in a stream for ever",
         &[Ask::new("wait-in-stream")],
-    )
-    .held_by(&[
-        Defence::Deadline,
-        Defence::DeadlineInHostCalls,
-        Defence::DeadlineOfWaits,
-    ]),
+    ),
     Attack::new(
         "crowd",
         "call more often than there are turns",
@@ -56,8 +48,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     .within(|limits| {
         limits.calls_concurrent = 1;
         limits.calls_waiting = 1;
-    })
-    .held_by(&[Defence::Concurrency]),
+    }),
     // ---- floods ----
     flood(
         "use_linear_memory",
@@ -65,49 +56,42 @@ pub(super) const ATTACKS: &[Attack] = &[
         &[Ask::new("memory").times(32)],
         "memory",
     )
-    .within(|limits| limits.memory_bytes = 16 * MIB)
-    .held_by(&[Defence::Memory]),
+    .within(|limits| limits.memory_bytes = 16 * MIB),
     flood("use_tables", "use tables without end", &[Ask::new("present")], "tables")
-        .within(|limits| limits.table_elements = 1)
-        .held_by(&[Defence::Tables]),
+        .within(|limits| limits.table_elements = 1),
     flood(
         "use_instances",
         "use instances without end",
         &[Ask::new("present")],
         "instances",
     )
-    .within(|limits| limits.instances = 1)
-    .held_by(&[Defence::Instances]),
+    .within(|limits| limits.instances = 1),
     flood(
         "use_handles",
         "hold handles without end",
         &[Ask::new("handles").times(200)],
         "handles",
     )
-    .within(|limits| limits.handles = 100)
-    .held_by(&[Defence::Handles]),
+    .within(|limits| limits.handles = 100),
     flood(
         "hoard_selections",
         "keep selections of files, each with globs of its own",
         &[Ask::new("selections").times(9)],
         "handles",
-    )
-    .held_by(&[Defence::Handles]),
+    ),
     flood(
         "use_files",
         "hold files open without end",
         &[Ask::at("open-files", "/repo/README.md").times(100)],
         "handles",
-    )
-    .held_by(&[Defence::OpenFiles]),
+    ),
     flood(
         "use_random",
         "drain random numbers",
         &[Ask::new("random").times(16)],
         "random",
     )
-    .within(|limits| limits.random_bytes = 8 * KIB)
-    .held_by(&[Defence::Random]),
+    .within(|limits| limits.random_bytes = 8 * KIB),
     flood(
         "flood_answer",
         "answer without end",
@@ -115,16 +99,14 @@ pub(super) const ATTACKS: &[Attack] = &[
         "output",
     )
     .within(|limits| limits.output_bytes = 32 * 1024)
-    .wants(Wants::Text("xxxxxxxx"))
-    .held_by(&[Defence::Output]),
+    .wants(Wants::Text("xxxxxxxx")),
     flood(
         "flood_cursor",
         "make the model repeat without end",
         &[Ask::new("cursor").times(64 * KIB)],
         "output",
     )
-    .wants(Wants::Text("xxxxxxxx"))
-    .held_by(&[Defence::Cursor]),
+    .wants(Wants::Text("xxxxxxxx")),
     Attack::calls(
         "doubling_schema",
         "have its arguments held to a schema that means itself twice at every step",
@@ -132,8 +114,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .described(doubling)
     .comes_to(Bounded("not-ready"))
-    .wants(Wants::Text("Invalid arguments"))
-    .held_by(&[Defence::SchemaParts]),
+    .wants(Wants::Text("Invalid arguments")),
     flood(
         "flood_host_call",
         "make the host copy without end",
@@ -141,92 +122,80 @@ pub(super) const ATTACKS: &[Attack] = &[
         "output",
     )
     .within(|limits| limits.host_call_bytes = 256 * 1024)
-    .wants(Wants::Text("xxxxxxxx"))
-    .held_by(&[Defence::HostCallBytes]),
+    .wants(Wants::Text("xxxxxxxx")),
     Attack::calls("flood_log", "fill the log", &[Ask::new("log").times(2_000)])
         .within(|limits| limits.log_bytes = 16 * 1024)
-        .wants(Wants::Log(32 * KIB))
-        .held_by(&[Defence::Log]),
+        .wants(Wants::Log(32 * KIB)),
     Attack::calls(
         "flood_stdout",
         "fill the log by printing",
         &[Ask::new("stdout").times(200)],
     )
     .within(|limits| limits.log_bytes = 16 * 1024)
-    .wants(Wants::Log(32 * KIB))
-    .held_by(&[Defence::Log]),
+    .wants(Wants::Log(32 * KIB)),
     flood(
         "read_without_end",
         "read without end",
         &[Ask::at("reread", "/repo/README.md").times(50)],
         "read",
     )
-    .within(|limits| limits.read_bytes = 100)
-    .held_by(&[Defence::ReadBytes]),
+    .within(|limits| limits.read_bytes = 100),
     flood(
         "read_all_without_end",
         "read all files without end",
         &[Ask::at("read-all-until", "README.md").to("hello").times(50)],
         "read",
     )
-    .within(|limits| limits.read_bytes = 100)
-    .held_by(&[Defence::ReadBytes]),
+    .within(|limits| limits.read_bytes = 100),
     flood(
         "walk_without_end",
         "list without end",
         &[Ask::at("walk", "/repo").times(20)],
         "entries",
     )
-    .within(|limits| limits.entries = 100)
-    .held_by(&[Defence::Entries]),
+    .within(|limits| limits.entries = 100),
     flood(
         "stage_bytes",
         "propose without end",
         &[Ask::at("stage-bytes", "/stage/big").times(32)],
         "stage",
     )
-    .within(small_stage)
-    .held_by(&[Defence::StagedBytes]),
+    .within(small_stage),
     flood(
         "stage_again",
         "write and remove without end",
         &[Ask::at("stage-again", "/stage/big").times(32)],
         "stage",
     )
-    .within(|limits| limits.staged_bytes = MIB)
-    .held_by(&[Defence::StagedBytes]),
+    .within(|limits| limits.staged_bytes = MIB),
     flood(
         "stage_hole",
         "propose a file that is one large hole",
         &[Ask::at("stage-hole", "/stage/big").times(2 * MIB)],
         "stage",
     )
-    .within(small_stage)
-    .held_by(&[Defence::StagedBytes]),
+    .within(small_stage),
     flood(
         "stage_size",
         "give a proposed file a large size",
         &[Ask::at("stage-size", "/stage/big").times(2 * MIB)],
         "stage",
     )
-    .within(small_stage)
-    .held_by(&[Defence::StagedBytes]),
+    .within(small_stage),
     flood(
         "stage_files",
         "propose files without end",
         &[Ask::at("stage-files", "/stage/file").times(20)],
         "stage",
     )
-    .within(small_stage)
-    .held_by(&[Defence::StagedEntries]),
+    .within(small_stage),
     flood(
         "stage_directories",
         "make directories without end",
         &[Ask::at("stage-directories", "/stage/place").times(20)],
         "stage",
     )
-    .within(small_stage)
-    .held_by(&[Defence::StagedEntries]),
+    .within(small_stage),
     flood(
         "many_deletions",
         "propose deletions without end",
@@ -236,6 +205,5 @@ pub(super) const ATTACKS: &[Attack] = &[
         ],
         "stage",
     )
-    .within(small_stage)
-    .held_by(&[Defence::Deletions]),
+    .within(small_stage),
 ];

@@ -12,10 +12,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Attack;
-use crate::policy::{Cause, Policy};
-use crate::{Builtin, CallContext, Limits, SkillHost};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::{Options, Repository};
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{Builtin, CallContext, Limits, SkillHost};
 
 /// In every file that must be told by nobody.
 pub(super) const SECRET: &str = "SECRET";

@@ -2,7 +2,6 @@
 
 use super::{DENIED, NO_DIRECTORY, SWAPS, hasty, read};
 use crate::attacks::{Ask, Attack, Play, Wants};
-use tool_core::defence::Defence;
 
 pub(super) const ATTACKS: &[Attack] = &[
     // ---- hidden names ----
@@ -10,222 +9,186 @@ pub(super) const ATTACKS: &[Attack] = &[
         "read_hidden_file",
         "read a hidden file",
         &[Ask::at("read", "/repo/.env")],
-    )
-    .held_by(&[Defence::HiddenNames]),
+    ),
     read(
         "read_hidden_copy",
         "read the copy of a hidden file",
         &[Ask::at("read", "/repo/id_rsa.bak")],
-    )
-    .held_by(&[Defence::HiddenNames]),
+    ),
     read(
         "read_hidden_settings",
         "read Mercurial's settings of the repository, which can hold passwords",
         &[Ask::at("read", "/repo/.hg/hgrc")],
-    )
-    .held_by(&[Defence::HiddenNames]),
+    ),
     read(
         "read_hidden_case",
         "read a hidden file whose name has another case",
         &[Ask::at("read", "/repo/src/.ENV")],
-    )
-    .held_by(&[Defence::CaseFolding]),
+    ),
     read(
         "read_hidden_unicode",
         "read one whose name has characters that some file systems ignore",
         &[Ask::at("read", "/repo/src/.e\u{200c}nv")],
-    )
-    .held_by(&[Defence::CaseFolding]),
+    ),
     read(
         "read_hidden_slash",
         "read a hidden file as if it were a directory",
         &[Ask::at("read", "/repo/.env/")],
-    )
-    .held_by(&[Defence::HiddenNames, Defence::TrailingSlash]),
+    ),
     read(
         "read_hidden_by_link",
         "read a hidden file by a symbolic link",
         &[Ask::at("read", "/repo/to-hidden")],
-    )
-    .held_by(&[Defence::RealNames]),
+    ),
     read(
         "read_hidden_hard_link",
         "read a hidden file by its other name",
         &[Ask::at("read", "/repo/hard")],
-    )
-    .held_by(&[Defence::HiddenIdentity]),
+    ),
     read(
         "read_hidden_link_ignored",
         "read one by its other name that lies where ignore rules apply",
         &[Ask::at("read", "/repo/hard-ignored")],
-    )
-    .held_by(&[Defence::LeftOutIdentity]),
+    ),
     read(
         "read_hidden_link_skipped",
         "read one by its other name that lies among packages",
         &[Ask::at("read", "/repo/hard-skipped")],
-    )
-    .held_by(&[Defence::LeftOutIdentity]),
+    ),
     read(
         "read_hidden_key",
         "read a private key that has an ordinary name",
         &[Ask::at("read", "/repo/notes.txt")],
-    )
-    .held_by(&[Defence::HiddenContent]),
+    ),
     read(
         "read_git_directory",
         "read the git directory",
         &[Ask::at("read", "/repo/.git/config")],
-    )
-    .held_by(&[Defence::HiddenNames, Defence::GitShape]),
+    ),
     read(
         "read_git_shape",
         "read a git directory that has another name",
         &[Ask::at("read", "/repo/store/config")],
-    )
-    .held_by(&[Defence::GitShape]),
+    ),
     read(
         "read_state",
         "read the state directory of this program",
         &[Ask::at("read", "/repo/state/token")],
-    )
-    .held_by(&[Defence::StateDirectory]),
+    ),
     read(
         "stat_hidden",
         "learn whether a hidden file exists",
         &[Ask::at("stat", "/repo/.env")],
-    )
-    .held_by(&[Defence::HiddenNames]),
+    ),
     read(
         "stat_hidden_link",
         "learn it of the link alone",
         &[Ask::at("lstat", "/repo/.env")],
-    )
-    .held_by(&[Defence::HiddenNames]),
+    ),
     read(
         "tell_hidden_link",
         "learn the name of a hidden file from a link",
         &[Ask::at("readlink", "/repo/to-hidden")],
-    )
-    .held_by(&[Defence::RealNames]),
+    ),
     Attack::calls(
         "list_hidden",
         "find a hidden file in a listing",
         &[Ask::new("raw-list")],
     )
-    .wants(Wants::Text(".env"))
-    .held_by(&[Defence::HiddenInLists]),
+    .wants(Wants::Text(".env")),
     Attack::calls(
         "list_hidden_everywhere",
         "find a hidden file in the list of all files",
         &[Ask::at("list-all", "")],
     )
-    .wants(Wants::Text(".env"))
-    .held_by(&[Defence::HiddenInLists]),
+    .wants(Wants::Text(".env")),
     Attack::calls(
         "read_all_hidden",
         "read hidden files among all others",
         &[Ask::at("read-all", "*")],
-    )
-    .held_by(&[Defence::HiddenInLists]),
+    ),
     Attack::calls(
         "read_all_key",
         "read a private key among all other files",
         &[Ask::at("read-all", "notes.txt")],
-    )
-    .held_by(&[Defence::HiddenContent]),
+    ),
     Attack::calls(
         "read_all_hard_link",
         "read a hidden file by its other name among all other files",
         &[Ask::at("read-all", "hard")],
-    )
-    .held_by(&[Defence::HiddenIdentity]),
+    ),
     Attack::calls(
         "read_all_link_left_out",
         "read one by its other name that lies where ignore rules apply, among all other files",
         &[Ask::at("read-all", "hard-ignored")],
-    )
-    .held_by(&[Defence::LeftOutIdentity]),
+    ),
     // ---- outside ----
     read(
         "read_above",
         "read a file outside by going up",
         &[Ask::at("raw-open", "../outside/secret")],
-    )
-    .held_by(&[Defence::GuardPaths, Defence::RepositoryPaths, Defence::BeneathRoot]),
+    ),
     read(
         "read_above_deep",
         "read a file outside by going down and up",
         &[Ask::at("raw-open", "src/../../outside/secret")],
-    )
-    .held_by(&[Defence::GuardPaths, Defence::RepositoryPaths, Defence::BeneathRoot]),
+    ),
     read(
         "read_absolute",
         "read a file outside by its whole path",
         &[Ask::at("raw-open", "{outside}/secret")],
-    )
-    .held_by(&[Defence::GuardPaths, Defence::RepositoryPaths, Defence::BeneathRoot]),
+    ),
     read(
         "read_link_out",
         "read a file outside by a link",
         &[Ask::at("read", "/repo/out")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     read(
         "read_link_out_slash",
         "read one by a link with a slash behind it",
         &[Ask::at("read", "/repo/out-directory/secret/")],
-    )
-    .held_by(&[Defence::LinksOutside, Defence::TrailingSlash]),
+    ),
     read(
         "read_link_directory",
         "read a file outside by a link of its directory",
         &[Ask::at("read", "/repo/out-directory/secret")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     read(
         "read_link_absolute",
         "read one by a link that holds a whole path",
         &[Ask::at("read", "/repo/absolute")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     read(
         "read_link_of_link",
         "read one by a link to a link",
         &[Ask::at("read", "/repo/twice-out")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     read(
         "list_link_out",
         "list a directory outside",
         &[Ask::at("list", "/repo/out-directory/")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     read(
         "tell_link_out",
         "learn the host's paths from a link",
         &[Ask::at("readlink", "/repo/absolute")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     read(
         "read_proc",
         "read the host's environment through `/proc`",
         &[Ask::at("read", "/repo/proc")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     read(
         "read_proc_root",
         "read a file outside through `/proc`",
         &[Ask::at("read", "/repo/proc-outside/secret")],
-    )
-    .held_by(&[Defence::LinksOutside]),
+    ),
     Attack::calls(
         "slash_after_file",
         "take a file for a directory",
         &[Ask::at("read", "/repo/README.md/")],
     )
-    .comes_to(NO_DIRECTORY)
-    .held_by(&[Defence::TrailingSlash]),
+    .comes_to(NO_DIRECTORY),
     // ---- swapped while it is opened ----
     Attack::new(
         "swap_file",
@@ -235,8 +198,7 @@ pub(super) const ATTACKS: &[Attack] = &[
             "race.txt",
             "bait",
         ),
-    )
-    .held_by(&[Defence::LinksAtOpening, Defence::BeneathRoot]),
+    ),
     Attack::new(
         "swap_directory",
         "read from a directory that becomes a link to the outside",
@@ -245,8 +207,7 @@ pub(super) const ATTACKS: &[Attack] = &[
             "race",
             "bait-directory",
         ),
-    )
-    .held_by(&[Defence::LinksAtOpening, Defence::BeneathRoot]),
+    ),
     Attack::new(
         "swap_hidden",
         "read a file that becomes a link to a hidden one",
@@ -255,8 +216,7 @@ pub(super) const ATTACKS: &[Attack] = &[
             "race.txt",
             "bait-hidden",
         ),
-    )
-    .held_by(&[Defence::LinksAtOpening]),
+    ),
     Attack::new(
         "swap_file_of_all",
         "read a file that becomes a link to the outside while all are read",
@@ -265,23 +225,18 @@ pub(super) const ATTACKS: &[Attack] = &[
             "race.txt",
             "bait",
         ),
-    )
-    .unseen(
-        "the list of its call may hold no such file, so that it gets out only now and then; `swap_file` shows the door",
     ),
     // ---- special files ----
     read(
         "open_fifo",
         "open a FIFO",
         &[Ask::at("open-files", "/repo/pipe").times(1)],
-    )
-    .held_by(&[Defence::RegularOnly]),
+    ),
     read(
         "open_fifo_link",
         "open a FIFO by a link",
         &[Ask::at("open-files", "/repo/to-pipe").times(1)],
-    )
-    .held_by(&[Defence::RegularOnly]),
+    ),
     Attack::calls(
         "wait_at_fifo",
         "wait at a FIFO for ever",
@@ -289,14 +244,11 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .wants(Wants::Time)
     .comes_to(DENIED)
-    .within(hasty)
-    .held_by(&[Defence::RegularOnly, Defence::NonBlocking]),
+    .within(hasty),
     read(
         "open_socket",
         "open a socket",
         &[Ask::at("open-files", "/repo/socket").times(1)],
-    )
-    .unseen("the kernel opens no socket as a file"),
-    read("read_device", "read a device", &[Ask::at("read-some", "/repo/zero")])
-        .held_by(&[Defence::LinksOutside, Defence::RegularOnly]),
+    ),
+    read("read_device", "read a device", &[Ask::at("read-some", "/repo/zero")]),
 ];

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{conversation, round};
-use crate::script::Script;
-use crate::script::chat::Chat;
-use crate::script::dialect::{Dialect, HasHeader, Incoming, signature};
-use crate::script::generate_content::GenerateContent;
-use crate::script::messages::Messages;
+use crate::Script;
+use crate::chat::Chat;
+use crate::dialect::{Dialect, HasHeader, Incoming, signature};
+use crate::generate_content::GenerateContent;
+use crate::messages::Messages;
 
 #[derive(Debug)]
 struct AllHeaders;

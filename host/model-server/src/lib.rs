@@ -16,6 +16,8 @@
 //! The same steps serve every wire; the path of the request decides which one is spoken. A request that the wire does
 //! not allow is answered with 400 and takes no round (`"strict": false` lets it pass).
 
+#![forbid(unsafe_code)]
+
 mod chat;
 mod check;
 mod dialect;
@@ -40,7 +42,7 @@ use tool_core::api::Problem;
 use tool_core::text::nearest_key;
 
 /// A script that shows what a script can say; it answers an explain of any repository with a README.
-pub const EXAMPLE: &str = include_str!("script/example.json");
+pub const EXAMPLE: &str = include_str!("example.json");
 
 /// All that a server says, request by request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

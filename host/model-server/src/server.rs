@@ -24,7 +24,7 @@ use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
 use super::{RetryAfter, Round, Script, ScriptedStatus, Step, play};
-use crate::estimated_tokens;
+use tool_core::text::estimated_tokens;
 
 /// Largest request that a scripted server reads: more than any context holds.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -3,7 +3,7 @@
 //! The tests of this program and users (`tool doctor --sandbox`) run the same table. Each attack gets an arena of its
 //! own in a temporary folder: a repository full of traps and what must not be reached beside it. The guest asks for
 //! little more than its bounds, so that an attack that succeeds does no harm. Escapes of processes are
-//! `process::contain::probes`; this is only what WebAssembly calls.
+//! [`crate::probes`]; this is only what WebAssembly calls.
 
 mod arena;
 mod play;
@@ -12,10 +12,10 @@ mod table;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Builtin, Limits};
+use tool_skill::{Builtin, Limits};
+
+use crate::{ProbeOutcome, ProbeResult};
 pub use table::ATTACKS;
-use tool_core::defence::{Counter, Defence};
-use tool_sandbox::{ProbeOutcome, ProbeResult};
 
 /// One attack.
 #[derive(Debug, Clone, Copy)]
@@ -36,8 +36,6 @@ pub struct Attack {
     pub bounds: fn(&mut Limits),
     /// What the guest describes its arguments by, where that is the attack.
     pub schema: Option<fn() -> Value>,
-    /// How it was seen to succeed.
-    pub counter: Counter,
 }
 
 /// How an attack is made.
@@ -159,7 +157,6 @@ impl Attack {
             denied: &[],
             bounds: |_| (),
             schema: None,
-            counter: Counter::Unseen(""),
         }
     }
 
@@ -185,22 +182,6 @@ impl Attack {
     const fn without(self, denied: &'static [&'static str]) -> Self {
         Self { denied, ..self }
     }
-
-    /// It succeeds with these defences off.
-    const fn held_by(self, defences: &'static [Defence]) -> Self {
-        Self {
-            counter: Counter::Off(defences),
-            ..self
-        }
-    }
-
-    /// It cannot be seen to succeed, because …
-    const fn unseen(self, reason: &'static str) -> Self {
-        Self {
-            counter: Counter::Unseen(reason),
-            ..self
-        }
-    }
 }
 
 #[cfg(test)]
@@ -208,15 +189,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unlike_and_every_attack_has_its_counter_proof_or_a_reason() {
+    fn names_are_unlike() {
         // Also unlike those of escapes, so that a name alone says what is meant.
-        let escapes = tool_sandbox::contain::probes::ATTEMPTS;
+        let escapes = crate::probes::ATTEMPTS;
         let mut names: Vec<&str> = ATTACKS.iter().map(|attack| attack.name).collect();
         names.extend(escapes.iter().map(|attempt| attempt.name));
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ATTACKS.len() + escapes.len());
-        let unproven = ATTACKS.iter().filter(|attack| !attack.counter.is_told());
-        assert_eq!(unproven.map(|attack| attack.name).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    /// A case of a skill can expect each end that a call can have.
+    #[test]
+    fn every_bound_that_an_attack_meets_can_be_expected() {
+        let met = ATTACKS.iter().filter_map(|attack| match attack.expected {
+            Expected::Bounded(verdict) => Some(verdict),
+            _ => None,
+        });
+        let unknown: Vec<&str> = met
+            .filter(|verdict| !tool_skill::verdicts().any(|known| known == *verdict))
+            .collect();
+        assert_eq!(unknown, [""; 0]);
     }
 }

@@ -10,15 +10,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{Confinement, Door, Helper, HelperError, Until, Walls, Work};
-use crate::contain::probes::{ProbeResult, ProbeVerdict};
-use crate::limits;
-use tool_core::defence::Defence;
+use tool_core::limits;
+use tool_sandbox::confine::{self, Confinement, Door, Helper, HelperError, Until, Walls};
+
+use crate::{ProbeResult, ProbeVerdict};
+
+/// The hidden command that is a helper which tries to get out.
+pub const HELPER_COMMAND: &str = "__confine-attempts";
 
 /// What the attempts are made on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Attempts {
+struct Attempts {
     /// A file that this helper may read.
     inside: PathBuf,
     /// A file next to it that it may not.
@@ -36,69 +39,51 @@ pub struct Attempt {
     pub name: &'static str,
     /// Completes "a helper tries to …".
     pub tries: &'static str,
-    /// What has to be off for it to succeed.
-    pub defences: &'static [Defence],
     /// Only Landlock stops it.
     needs_landlock: bool,
 }
 
-const fn attempt(name: &'static str, tries: &'static str, defences: &'static [Defence]) -> Attempt {
+const fn attempt(name: &'static str, tries: &'static str) -> Attempt {
     Attempt {
         name,
         tries,
-        defences,
         needs_landlock: false,
     }
 }
 
 const BACKEND: &str = "backend.sock";
 
-const FILES: &[Defence] = &[Defence::HelperLandlock];
-const CALLS: &[Defence] = &[Defence::HelperSystemCalls];
-const CALLS_AND_FILES: &[Defence] = &[Defence::HelperSystemCalls, Defence::HelperLandlock];
-
 /// All of them.
 pub const ATTEMPTS: [Attempt; 15] = [
     Attempt {
         needs_landlock: true,
-        ..attempt("helper-open-outside", "open a file that its work is not on", FILES)
+        ..attempt("helper-open-outside", "open a file that its work is not on")
     },
     Attempt {
         needs_landlock: true,
-        ..attempt("helper-write-inside", "write to a file that it may only read", FILES)
+        ..attempt("helper-write-inside", "write to a file that it may only read")
     },
-    attempt("helper-connect", "connect to a server of this machine", CALLS_AND_FILES),
-    attempt("helper-unix-socket", "connect to a socket of this machine", CALLS),
-    attempt("helper-backend", "reach the backend by its socket", CALLS),
-    attempt("helper-exec", "start a program", CALLS_AND_FILES),
-    attempt("helper-namespace", "make a namespace of its own", CALLS),
-    attempt("helper-signal", "send a signal to its starter", CALLS_AND_FILES),
-    attempt("helper-limits", "change the limits of its starter", CALLS),
-    attempt("helper-mode", "change the mode of a file of the user", CALLS),
-    attempt("helper-lease", "keep others from writing to a file of the user", CALLS),
-    attempt("helper-code", "make code at run time", CALLS),
-    attempt(
-        "helper-environment",
-        "find a variable of the environment",
-        &[Defence::HelperEnvironment],
-    ),
-    attempt(
-        "helper-handles",
-        "find a handle beside its socket",
-        &[Defence::HelperHandles],
-    ),
-    attempt(
-        "helper-memory",
-        "take more memory than it may",
-        &[Defence::HelperMemory],
-    ),
+    attempt("helper-connect", "connect to a server of this machine"),
+    attempt("helper-unix-socket", "connect to a socket of this machine"),
+    attempt("helper-backend", "reach the backend by its socket"),
+    attempt("helper-exec", "start a program"),
+    attempt("helper-namespace", "make a namespace of its own"),
+    attempt("helper-signal", "send a signal to its starter"),
+    attempt("helper-limits", "change the limits of its starter"),
+    attempt("helper-mode", "change the mode of a file of the user"),
+    attempt("helper-lease", "keep others from writing to a file of the user"),
+    attempt("helper-code", "make code at run time"),
+    attempt("helper-environment", "find a variable of the environment"),
+    attempt("helper-handles", "find a handle beside its socket"),
+    attempt("helper-memory", "take more memory than it may"),
 ];
 
-/// The helper's part: makes every attempt, and says of each whether it succeeded.
-pub(super) fn serve(door: Door<Option<Attempts>>) -> Result<(), ExitCode> {
-    let (mut connection, attempts) = door.close()?;
-    let outcomes = attempts.map(|attempts| make(&attempts)).unwrap_or_default();
-    connection.send(&outcomes, &[]).map_err(|_| ExitCode::FAILURE)
+/// The helper mode: makes every attempt once it is confined, and says of each whether it succeeded.
+pub fn serve() -> ExitCode {
+    confine::serve(|door: Door<Attempts>| {
+        let (mut connection, attempts) = door.close()?;
+        connection.send(&make(&attempts), &[]).map_err(|_| ExitCode::FAILURE)
+    })
 }
 
 fn make(attempts: &Attempts) -> Vec<bool> {
@@ -273,18 +258,13 @@ mod system {
     }
 }
 
-/// Starts a helper that does nothing, to see what keeps it in.
-pub(super) fn confinement() -> Result<Confinement, HelperError> {
-    run(None).map(|(confinement, _)| confinement)
-}
-
 /// Makes every attempt in a helper on this machine. Takes some ten milliseconds.
 pub fn probe() -> Vec<ProbeResult> {
-    if let Err(why) = super::has_helper() {
+    if let Err(why) = confine::has_helper() {
         let unavailable = |attempt: &Attempt| result(attempt, ProbeVerdict::NotAvailable, why.to_owned());
         return ATTEMPTS.iter().map(unavailable).collect();
     }
-    match scene().map_err(HelperError::Start).and_then(|scene| run(Some(&scene))) {
+    match scene().map_err(HelperError::Start).and_then(|scene| run(&scene)) {
         Ok((confinement, outcomes)) => judge(&confinement, &outcomes),
         Err(error) => {
             let failed = |attempt: &Attempt| result(attempt, ProbeVerdict::Fail, error.to_string());
@@ -341,37 +321,46 @@ fn scene() -> io::Result<Scene> {
     })
 }
 
-fn run(scene: Option<&Scene>) -> Result<(Confinement, Vec<bool>), HelperError> {
-    let until = Until::within(
-        Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX),
-        &CancellationToken::new(),
-    );
-    let mut walls = Walls {
+fn run(scene: &Scene) -> Result<(Confinement, Vec<bool>), HelperError> {
+    let time = Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX);
+    let until = Until::within(time, &CancellationToken::new());
+    let inside = scene.folder.path().join("inside");
+    let walls = Walls {
+        read: vec![inside.clone()],
         memory_bytes: limits::CONFINE_PROBE_BYTES_MAX,
         address_bytes: 4 * limits::CONFINE_PROBE_BYTES_MAX,
         cpu_seconds: limits::CONTAIN_PROBE_SECONDS_MAX,
         ..Walls::default()
     };
-    let attempts = match scene {
-        None => None,
-        Some(scene) => {
-            let inside = scene.folder.path().join("inside");
-            walls.read.push(inside.clone());
-            Some(Attempts {
-                inside,
-                outside: scene.folder.path().join("outside"),
-                address: scene.listener.local_addr().map_err(HelperError::Start)?,
-                backend: scene.folder.path().join(BACKEND),
-            })
-        }
+    let attempts = Attempts {
+        inside,
+        outside: scene.folder.path().join("outside"),
+        address: scene.listener.local_addr().map_err(HelperError::Start)?,
+        backend: scene.folder.path().join(BACKEND),
     };
-    let mut helper = Helper::open::<()>(&walls, Work::Probe(attempts), &until)?;
+    let mut helper = Helper::start_as(HELPER_COMMAND, &walls, &attempts, &until)?;
     let (mut outcomes, _) = helper.hear::<Vec<bool>>(0, &until)?;
-    if scene.is_some_and(|scene| scene.backend.accept().is_ok())
+    if scene.backend.accept().is_ok()
         && let Some(at) = ATTEMPTS.iter().position(|attempt| attempt.name == "helper-backend")
         && let Some(outcome) = outcomes.get_mut(at)
     {
         *outcome = true;
     }
     Ok((helper.confinement(), outcomes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_not_available_where_the_program_offers_no_helper() {
+        let results = probe();
+        assert_eq!(results.len(), ATTEMPTS.len());
+        assert!(
+            results
+                .iter()
+                .all(|result| result.verdict == ProbeVerdict::NotAvailable)
+        );
+    }
 }

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::{Value, json};
 
 use super::{round, script};
-use crate::script::{EXAMPLE, ModelServer, Round, Script};
+use crate::{EXAMPLE, ModelServer, Round, Script};
 
 /// One exchange by hand; HTTP/1.0, so that the body comes as it is and the connection closes after it.
 #[expect(clippy::disallowed_methods, reason = "the test is the client")]

@@ -2,13 +2,13 @@
 //! installer does, with a way to two registries, and judged by what is there afterwards.
 //!
 //! Nothing of them leaves this machine: the registries are names for its loopback. What any run tries is
-//! `process::contain::probes`; this is only what an installation has beside that: the proxy, and what is put in place.
+//! [`crate::probes`]; this is only what an installation has beside that: the proxy, and what is put in place.
 
 use tokio_util::sync::CancellationToken;
 
-use tool_core::defence::Defence;
 use tool_sandbox::contain::{self, Sandbox};
-use tool_sandbox::{ProbeOutcome, ProbeResult};
+
+use crate::{ProbeOutcome, ProbeResult};
 
 /// One attempt.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +17,6 @@ pub struct Attempt {
     pub name: &'static str,
     /// Completes "an installation tries to …".
     pub tries: &'static str,
-    /// What has to be off for it to succeed.
-    pub defences: &'static [Defence],
     /// What runs in the place of the installer.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a sandbox"))]
     program: &'static str,
@@ -29,37 +27,31 @@ pub const ATTEMPTS: [Attempt; 6] = [
     Attempt {
         name: "install-other-place",
         tries: "reach a server that is no registry",
-        defences: &[Defence::ProxyPlaces],
         program: "connect('127.0.0.1', know['stranger'])",
     },
     Attempt {
         name: "install-private-address",
         tries: "reach this machine by the name of a registry",
-        defences: &[Defence::PublicAddresses],
         program: "connect('localhost', know['stranger'])",
     },
     Attempt {
         name: "install-backend",
         tries: "reach the backend by its socket",
-        defences: &[Defence::OwnRoot],
         program: "reach(know['backend'])",
     },
     Attempt {
         name: "install-special-file",
         tries: "leave a FIFO among the packages",
-        defences: &[Defence::PackageKinds],
         program: "os.mkfifo('packages/pipe')",
     },
     Attempt {
         name: "install-hidden-file",
         tries: "replace a file among the packages that is hidden from it",
-        defences: &[Defence::HiddenPackages],
         program: "open('packages/.env', 'w').write('forged')",
     },
     Attempt {
         name: "install-rights",
         tries: "leave a program that gives its owner's rights away",
-        defences: &[Defence::PackageRights],
         program: "open('packages/program', 'w').close(); os.chmod('packages/program', 0o4755)",
     },
 ];
@@ -94,7 +86,7 @@ fn make(_: &Attempt, _: &CancellationToken) -> ProbeOutcome {
 
 #[cfg(target_os = "linux")]
 fn make(attempt: &Attempt, cancel: &CancellationToken) -> ProbeOutcome {
-    let Some(python) = contain::probes::python() else {
+    let Some(python) = crate::probes::python() else {
         return ProbeOutcome::NotAvailable("there is no `python3` to make the attempts".to_owned());
     };
     let played = scene::Scene::new().and_then(|scene| scene.play(attempt, &python, cancel));
@@ -119,12 +111,14 @@ mod scene {
     use rustix::fs::{Mode, OFlags};
     use tokio_util::sync::CancellationToken;
 
-    use super::Attempt;
-    use crate::imports::packages::place::{self, Folder};
-    use crate::limits;
-    use tool_sandbox::contain::{Enclosure, Installation, Left, Sandbox, probes};
+    use tool_core::limits;
+    use tool_sandbox::contain::{Enclosure, Installation, Left, Sandbox};
     use tool_sandbox::proxy::{Place, Way};
-    use tool_sandbox::{self, CommandSpec, Ended, ProbeOutcome, RunEnd, RunLimits};
+    use tool_sandbox::{CommandSpec, Ended, RunEnd, RunLimits};
+    use tool_skill::package_folder::{self, Folder, Placed};
+
+    use super::Attempt;
+    use crate::{ProbeOutcome, probes};
 
     /// Asks the proxy for a connection and says what that answered.
     const START: &str = "import json, os, socket\n\
@@ -238,8 +232,8 @@ mod scene {
                 masked: &masked,
                 cancel: &CancellationToken::new(),
             };
-            let placed = place::put(&folder, &open(left.repository.as_fd(), "packages")?);
-            placed.map(place::Placed::keep).map_err(|error| error.to_string())
+            let placed = package_folder::put(&folder, &open(left.repository.as_fd(), "packages")?);
+            placed.map(Placed::keep).map_err(|error| error.to_string())
         }
 
         fn judge(&self, ended: &Ended, kept: Result<(), String>) -> ProbeOutcome {

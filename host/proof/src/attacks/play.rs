@@ -15,8 +15,8 @@ use tracing::span;
 
 use super::arena::{Arena, Listing, SECRET};
 use super::{Ask, Attack, Expected, Play, Wants};
-use crate::{Arguments, Builtin, CallError, CallOutcome};
-use tool_sandbox::ProbeOutcome as Outcome;
+use crate::ProbeOutcome as Outcome;
+use tool_skill::{Arguments, Builtin, CallError, CallOutcome};
 
 /// The hostile guest.
 const GUEST: &str = "hostile";

@@ -1,0 +1,87 @@
+//! Trying to get out: attempts by name, run in the sandbox of this machine and judged from outside.
+//!
+//! The attempts are a Python script, because getting out is what a test suite would try. The tests of this program and
+//! users run the same table. An attempt counts as held where the system said the expected no, or where nothing came of
+//! it: the tree is what it was, nobody was reached, nothing is left.
+
+#[cfg(target_os = "linux")]
+mod scene;
+mod table;
+
+use tokio_util::sync::CancellationToken;
+use tool_core::limits;
+use tool_sandbox::contain::{self, Sandbox};
+
+use crate::{ProbeOutcome, ProbeResult};
+#[cfg(target_os = "linux")]
+pub(crate) use scene::{BOUNDS, python};
+pub use table::{ATTEMPTS, Attempt, Expected};
+
+/// Whether there is a place to make attempts in: a folder for temporary files that can be used and has room. The error
+/// is a sentence without its full stop.
+pub fn check_room() -> Result<(), String> {
+    let folder = std::env::temp_dir();
+    let wrong = |why: String| format!("the folder for temporary files `{}` {why}", folder.display());
+    tempfile::tempdir_in(&folder).map_err(|error| wrong(format!("cannot be used: {error}")))?;
+    let room = rustix::fs::statvfs(&folder).map_err(|error| wrong(format!("cannot be looked at: {error}")))?;
+    is_enough(room.f_bavail.saturating_mul(room.f_frsize)).map_err(wrong)
+}
+
+fn is_enough(free: u64) -> Result<(), String> {
+    match free < limits::PROBE_ROOM_BYTES {
+        true => Err(format!("has only {} kB of room", free / 1000)),
+        false => Ok(()),
+    }
+}
+
+/// Makes the attempts whose names are wanted in a sandbox of this kind, one after the other; `each` gets what came of
+/// every one. Ends early where it is cancelled.
+pub fn probe(
+    sandbox: Sandbox,
+    is_wanted: impl Fn(&str) -> bool,
+    cancel: &CancellationToken,
+    mut each: impl FnMut(ProbeResult),
+) {
+    for attempt in ATTEMPTS.iter().filter(|attempt| is_wanted(attempt.name)) {
+        let outcome = attempt.make(sandbox, cancel);
+        if cancel.is_cancelled() {
+            return;
+        }
+        each(outcome.into_result(attempt.name, attempt.tries));
+    }
+}
+
+impl Attempt {
+    /// Makes the attempt in a sandbox of this kind.
+    pub fn make(&self, sandbox: Sandbox, cancel: &CancellationToken) -> ProbeOutcome {
+        match sandbox {
+            Sandbox::None => ProbeOutcome::NotAvailable(contain::available().refused.join("; ")),
+            Sandbox::Landlock | Sandbox::Namespaces => make(self, sandbox, cancel),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn make(attempt: &Attempt, sandbox: Sandbox, cancel: &CancellationToken) -> ProbeOutcome {
+    match scene::python() {
+        Some(python) => scene::one(attempt, sandbox, &python, cancel),
+        None => ProbeOutcome::NotAvailable("there is no `python3` to make the attempts".to_owned()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make(_: &Attempt, _: Sandbox, _: &CancellationToken) -> ProbeOutcome {
+    ProbeOutcome::NotAvailable("only Linux has a sandbox".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_need_room() {
+        assert_eq!(is_enough(limits::PROBE_ROOM_BYTES), Ok(()));
+        assert!(is_enough(limits::PROBE_ROOM_BYTES - 1).is_err());
+        assert_eq!(is_enough(64_000), Err("has only 64 kB of room".to_owned()));
+    }
+}

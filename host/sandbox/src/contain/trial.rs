@@ -1,0 +1,82 @@
+//! Whether a sandbox works on this machine: tried with a program that does nothing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Bounds, Enclosure, HELPER_COMMAND, NOTHING, Sandbox};
+use crate::limits;
+use crate::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, run_contained};
+
+/// Runs a program that does nothing in a sandbox of this kind: this one.
+pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
+    let command = CommandSpec {
+        program: own_program().map_err(|error| format!("this program's own file: {error}"))?,
+        arguments: [HELPER_COMMAND, NOTHING].map(str::to_owned).to_vec(),
+        directory: root.clone(),
+        environment: BTreeMap::new(),
+    };
+    let enclosure = Enclosure {
+        sandbox,
+        root,
+        hidden: Vec::new(),
+        state_directory: None,
+        bounds: Bounds::default(),
+        installation: None,
+    };
+    let limits = patience();
+    let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
+    judge(run)
+}
+
+/// Where the file of this program lies, or the one that has replaced it while it runs.
+fn own_program() -> io::Result<PathBuf> {
+    let place = std::env::current_exe()?;
+    let text = place.to_string_lossy();
+    let place = text.strip_suffix(" (deleted)").map_or(place.clone(), PathBuf::from);
+    place.canonicalize()
+}
+
+fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
+    match run.map_err(|error| error.to_string())?.end {
+        RunEnd::Exited(0) => Ok(()),
+        end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
+    }
+}
+
+/// How long it is tried whether a sandbox works.
+fn patience() -> RunLimits {
+    RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trying_a_sandbox_has_a_bounded_time() {
+        assert_eq!(patience().time.as_secs(), limits::CONTAIN_PROBE_SECONDS_MAX);
+    }
+
+    /// `CONTAIN_PROBE_SECONDS_MAX`.
+    #[test]
+    fn a_sandbox_in_which_nothing_ends_is_none() {
+        let ended = |end| {
+            judge(Ok(RunOutput {
+                end,
+                output: String::new(),
+                output_cut: false,
+                duration: Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX),
+            }))
+        };
+        assert_eq!(ended(RunEnd::Exited(0)), Ok(()));
+        let hung = ended(RunEnd::TimedOut).expect_err("it did not end");
+        assert_eq!(hung, "a program that does nothing ended otherwise: TimedOut");
+        ended(RunEnd::Exited(1)).expect_err("it did something");
+    }
+}
